@@ -1,0 +1,2 @@
+//! (crate root)
+fn main() {}
