@@ -1,2 +1,84 @@
-//! (crate root)
-fn main() {}
+//! `cargo xtask`: the chores and rules of this repository.
+//!
+//! Two commands are promised to everyone (`up`, `test`); the others are their parts, so that a failing step can be
+//! repeated alone. Deliberately absent: anything that ships, and any tool that a clean clone would have to install
+//! by hand beyond the prerequisites in the README.
+
+mod browser;
+mod call;
+mod check;
+mod desktop;
+mod needs;
+mod npm;
+mod paths;
+mod runner;
+mod steps;
+mod suite;
+mod tidy;
+mod up;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+use crate::paths::Paths;
+
+const USAGE: &str = "\
+cargo xtask COMMAND
+
+  up [ARG…]         install what is missing, build, and start the desktop; arguments go to `choir up`
+  test              everything CI checks, browser journeys included
+  check             formatting, lints, and the rules of the repository
+
+  install           only install what is missing
+  tidy              only the rules of the repository
+  desktop           only build the desktop
+  browser [FILE…]   only the browser journeys (builds what they need)
+
+  bench NAME        measure; prints the table for SPECIFICATION.md
+  torture [ROW]     kill, cut and starve the real binary; prints the table for SPECIFICATION.md
+  attack            try to leave the sandbox; prints probes, escapes, skipped
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("\nerror: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Result<()> {
+    let Some((command, rest)) = arguments.split_first() else {
+        bail!("which command?\n\n{USAGE}");
+    };
+    let paths = Paths::discover()?;
+    match command.as_str() {
+        "up" => up::run(&paths, rest),
+        "bench" => runner::bench(&paths, rest),
+        "torture" => runner::torture(&paths, rest),
+        "attack" => runner::attack(&paths, rest),
+        "browser" => suite::browser(&paths, rest),
+        "test" => none(rest).and_then(|()| suite::test(&paths)),
+        "check" => none(rest).and_then(|()| check::run(&paths)),
+        "install" => none(rest).and_then(|()| needs::run(&paths)),
+        "tidy" => none(rest).and_then(|()| tidy::run(&paths)),
+        "desktop" => none(rest).and_then(|()| desktop::run(&paths)),
+        "help" | "--help" | "-h" => {
+            eprint!("{USAGE}");
+            Ok(())
+        }
+        other => bail!("there is no command {other:?}\n\n{USAGE}"),
+    }
+}
+
+/// Refuses arguments where a command takes none: a misspelt option must not pass as success.
+fn none(rest: &[String]) -> Result<()> {
+    match rest.first() {
+        None => Ok(()),
+        Some(extra) => bail!("this command takes no argument, but got {extra:?}"),
+    }
+}

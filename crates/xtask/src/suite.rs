@@ -1,0 +1,109 @@
+//! `cargo xtask test`: everything CI checks, in the order in which mistakes are cheapest to find.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, ensure};
+
+use crate::needs::{self, Scope};
+use crate::paths::Paths;
+use crate::steps::{Step, Steps};
+use crate::{browser, check, desktop};
+
+const COMPILE_TESTS: &str = "compile the tests";
+const RUN_TESTS: &str = "run the tests";
+const BUILD_CHOIR: &str = "build choir with the desktop inside";
+
+/// Everything.
+pub(crate) fn test(paths: &Paths) -> Result<()> {
+    let tests: &[&str] = &[COMPILE_TESTS, RUN_TESTS];
+    let mut steps = Steps::new(&[needs::STEPS, check::STEPS, desktop::STEPS, tests, &[BUILD_CHOIR], browser::STEPS]);
+    needs::install(paths, &mut steps, Scope::Test)?;
+    check::check(paths, &mut steps)?;
+    let dist = desktop::build(paths, &mut steps)?;
+    native_tests(paths, &mut steps, &dist)?;
+    let choir = build_choir(paths, &mut steps, &dist)?;
+    browser::journeys(paths, &mut steps, &choir, &[])?;
+    steps.print_slowest();
+    steps.finish();
+    Ok(())
+}
+
+/// Only the browser journeys, with what they need.
+pub(crate) fn browser(paths: &Paths, files: &[String]) -> Result<()> {
+    let mut steps = Steps::new(&[needs::STEPS, desktop::STEPS, &[BUILD_CHOIR], browser::STEPS]);
+    needs::install(paths, &mut steps, Scope::Test)?;
+    let dist = desktop::build(paths, &mut steps)?;
+    let choir = build_choir(paths, &mut steps, &dist)?;
+    browser::journeys(paths, &mut steps, &choir, files)?;
+    steps.finish();
+    Ok(())
+}
+
+/// The tests of every crate that runs natively. Compiling is a step of its own: it is where the time goes.
+fn native_tests(paths: &Paths, steps: &mut Steps, dist: &Path) -> Result<()> {
+    let cargo = paths.cargo(["test", "--locked", "--workspace", "--exclude", "choir-desktop"]);
+    // The same environment as the binary's own build, or its build script would run for each in turn.
+    let cargo = cargo.env("CHOIR_DESKTOP_DIST", dist);
+    steps.call(COMPILE_TESTS, &cargo.clone().arg("--no-run"))?;
+    let all = cargo.arg("--no-fail-fast").closing(is_result);
+    steps.run(RUN_TESTS, &all, |step| {
+        let output = step.call(&all)?;
+        judge(step, &output.closing)
+    })
+}
+
+/// The binary of the development profile, which the tests have mostly compiled already.
+fn build_choir(paths: &Paths, steps: &mut Steps, dist: &Path) -> Result<PathBuf> {
+    let arguments = ["build", "--locked", "--workspace", "--exclude", "choir-desktop", "--bin", "choir"];
+    steps.call(BUILD_CHOIR, &paths.cargo(arguments).env("CHOIR_DESKTOP_DIST", dist))?;
+    Ok(paths.target.join("debug/choir"))
+}
+
+fn is_result(line: &str) -> bool {
+    line.starts_with("test result:")
+}
+
+/// What a test runner counted.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Count {
+    passed: u32,
+    failed: u32,
+    ignored: u32,
+}
+
+/// A green run that ran nothing, or skipped something, is not green.
+fn judge(step: &mut Step, results: &[String]) -> Result<()> {
+    let count = count(results);
+    step.note(&format!("tests: {} passed, {} failed, {} ignored", count.passed, count.failed, count.ignored));
+    ensure!(count.passed > 0, "no test ran");
+    ensure!(count.failed == 0 && count.ignored == 0, "every test must run and pass");
+    Ok(())
+}
+
+fn count(results: &[String]) -> Count {
+    let sum = |word| results.iter().map(|line| number_before(line, word)).sum();
+    Count { passed: sum("passed"), failed: sum("failed"), ignored: sum("ignored") }
+}
+
+/// The number before a word: `3` in "test result: ok. 3 passed; 0 failed".
+fn number_before(line: &str, word: &str) -> u32 {
+    let words: Vec<&str> = line.split([' ', ';', '.']).filter(|part| !part.is_empty()).collect();
+    let pair = words.windows(2).find(|pair| pair[1] == word);
+    pair.and_then(|pair| pair[0].parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_summed_over_the_binaries() {
+        let lines = [
+            "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s".to_owned(),
+            "test result: FAILED. 4 passed; 2 failed; 1 ignored; 0 measured; 0 filtered out; finished in 1.20s"
+                .to_owned(),
+        ];
+        assert_eq!(count(&lines), Count { passed: 7, failed: 2, ignored: 1 });
+        assert_eq!(count(&[]), Count::default());
+    }
+}

@@ -1,0 +1,27 @@
+//! `cargo xtask up`: from a fresh machine to a running desktop.
+
+use std::os::unix::process::CommandExt;
+
+use anyhow::{Context, Result};
+
+use crate::call::Call;
+use crate::desktop;
+use crate::needs::{self, Scope};
+use crate::paths::Paths;
+use crate::steps::Steps;
+
+const BUILD: &str = "build choir";
+
+/// Builds and becomes `choir up`, which prints the address to open.
+pub(crate) fn run(paths: &Paths, arguments: &[String]) -> Result<()> {
+    let mut steps = Steps::new(&[needs::STEPS, desktop::STEPS, &[BUILD]]);
+    needs::install(paths, &mut steps, Scope::Run)?;
+    let dist = desktop::build(paths, &mut steps)?;
+    let build = paths.cargo(["build", "--locked", "--release", "-p", "choir"]).env("CHOIR_DESKTOP_DIST", dist);
+    steps.call(BUILD, &build)?;
+    steps.finish();
+    let choir = Call::new(paths.target.join("release/choir")).arg("up").args(arguments);
+    eprintln!("{choir}");
+    // Returns only if it could not start: from here on this process is `choir`, so signals reach it directly.
+    Err(choir.command().exec()).context("could not start choir")
+}
