@@ -1,1 +1,28 @@
-//! (crate root)
+//! The words of ChoirOS as types: ids, events, the task contract, and every message that crosses a process boundary.
+//!
+//! Deliberately absent: I/O, clocks, randomness and decisions. Ids and times are made by the shells and arrive here
+//! as data, so that the same types build for the browser.
+
+pub mod api;
+pub mod desktop;
+pub mod document;
+pub mod error;
+pub mod event;
+pub mod hash;
+pub mod id;
+pub mod model;
+pub mod money;
+pub mod run;
+pub mod task;
+pub mod time;
+pub mod wire;
+
+pub use error::ApiError;
+pub use event::{Envelope, Event};
+pub use hash::Hash;
+pub use id::{ArtifactId, ComputerId, DocumentId, EventId, RunId, Seq, TaskId, TerminalId, WindowId};
+pub use model::Role;
+pub use money::Usd;
+pub use run::{Run, RunStatus};
+pub use task::{TaskRequest, TaskResult, TaskStatus};
+pub use time::Timestamp;

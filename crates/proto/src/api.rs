@@ -1,0 +1,102 @@
+//! Bodies and answers of the HTTP API that are not a view of their own.
+
+use crate::{Envelope, RunId, Seq, TaskId};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The answer of `POST /api/runs`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct RunAccepted {
+    /// The new run.
+    pub run_id: RunId,
+    /// Where it is in the log: acknowledged means on disk.
+    pub seq: Seq,
+}
+
+/// The answer of `POST /api/tasks`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct TaskAccepted {
+    /// The new task.
+    pub task_id: TaskId,
+    /// Where it is in the log.
+    pub seq: Seq,
+}
+
+/// The answer of every command that changed something.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Acknowledged {
+    /// The log's position that covers the change.
+    pub seq: Seq,
+}
+
+/// The answer of `GET /api/events`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Events {
+    /// In order.
+    pub events: Vec<Envelope>,
+    /// Ask again with `after` set to this.
+    pub next: Seq,
+    /// The newest position of the log.
+    pub head: Seq,
+}
+
+/// The answer of `GET /health`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Health {
+    /// `ok`, or `degraded` when a component is not.
+    pub status: String,
+    /// Of the binary.
+    pub version: String,
+    /// Each part and how it is.
+    pub components: BTreeMap<String, Component>,
+}
+
+/// One part of the system.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Component {
+    /// `ok`, `degraded` or `off`.
+    pub status: String,
+    /// Why, and how to mend it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+/// The answer of `GET /api/supervision`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Supervision {
+    /// Every actor; parents before children.
+    pub actors: Vec<ActorInfo>,
+}
+
+/// One actor of the tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct ActorInfo {
+    /// Its name under its supervisor.
+    pub name: String,
+    /// Unique in this process.
+    pub id: String,
+    /// Who restarts it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// `running`, `restarting` or `stopped`.
+    pub state: String,
+    /// How often it was restarted.
+    pub restarts: u32,
+}
+
+/// The body of `POST /api/runs/{id}/steer`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Steer {
+    /// What the person wants changed.
+    pub text: String,
+}

@@ -1,0 +1,114 @@
+//! A living document as people and programs see it.
+
+use crate::{DocumentId, Hash, RunId, Seq, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// What is known of a document without its text: the view that `core` folds from the log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct DocumentSummary {
+    /// Its name.
+    pub document_id: DocumentId,
+    /// For people.
+    pub title: String,
+    /// The newest version's number.
+    pub version: u32,
+    /// The newest version's text as a blob.
+    pub content_hash: Hash,
+    /// Its length in bytes.
+    pub size: u64,
+    /// The run that began it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+    /// When it began.
+    pub created_at: Timestamp,
+    /// When it last changed.
+    pub changed_at: Timestamp,
+    /// Where it last changed in the log.
+    pub seq: Seq,
+}
+
+/// A whole document: the answer of `GET /api/documents/{id}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Document {
+    /// Its name.
+    pub document_id: DocumentId,
+    /// For people.
+    pub title: String,
+    /// The version shown.
+    pub version: u32,
+    /// Markdown.
+    pub content: String,
+    /// Evidence.
+    pub citations: Vec<Citation>,
+    /// Changes that wait for a person.
+    pub proposals: Vec<Proposal>,
+}
+
+/// Evidence under a claim: a range of a stored source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Citation {
+    /// The source's bytes.
+    pub source: Hash,
+    /// First byte.
+    pub from: u64,
+    /// After the last byte.
+    pub to: u64,
+    /// Of the quoted bytes.
+    pub hash: Hash,
+}
+
+/// A change that waits for a person.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Proposal {
+    /// Its name within the document.
+    pub proposal_id: String,
+    /// What is there.
+    pub old: String,
+    /// What would be there.
+    pub new: String,
+}
+
+/// One version of a document.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct VersionSummary {
+    /// Its number, from 1.
+    pub version: u32,
+    /// Who wrote it.
+    pub author: crate::event::Actor,
+    /// Why.
+    pub reason: String,
+    /// Its text as a blob.
+    pub content_hash: Hash,
+    /// When.
+    pub at: Timestamp,
+    /// Where in the log.
+    pub seq: Seq,
+}
+
+/// The body of `POST /api/documents`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct NewDocument {
+    /// For people.
+    pub title: String,
+    /// Markdown; may be empty.
+    #[serde(default)]
+    pub content: String,
+}
+
+/// The body of `PUT /api/documents/{id}`: merged against the head, never overwriting it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct EditDocument {
+    /// The version that was read.
+    pub base_version: u32,
+    /// The whole text wanted.
+    pub content: String,
+}

@@ -1,0 +1,203 @@
+//! Everything that can happen to a computer, and the envelope in which it is kept.
+
+mod envelope;
+mod kinds;
+
+pub use envelope::{Actor, Envelope, Header, NewEvent, PAYLOAD_VERSION_UNKNOWN};
+pub use kinds::*;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// Why a payload of a known kind and version could not be read: the log was damaged or written by somebody else.
+#[derive(Debug, thiserror::Error)]
+#[error("the payload of `{kind}` version {version} cannot be read")]
+pub struct DecodeError {
+    kind: String,
+    version: u16,
+    source: serde_json::Error,
+}
+
+macro_rules! events {
+    ($( $(#[$doc:meta])* $name:ident = $kind:literal, $version:literal; )*) => {
+        /// One fact. The set is closed: a kind that this build does not know is kept byte for byte as [`Event::Unknown`].
+        #[derive(Debug, Clone)]
+        pub enum Event {
+            $( $(#[$doc])* $name($name), )*
+            /// Written by a newer version.
+            Unknown(UnknownEvent),
+            /// The payload was erased; the envelope remains.
+            Erased {
+                /// What it was.
+                kind: String,
+            },
+        }
+
+        impl Event {
+            /// Kinds that this build writes and reads, with their versions.
+            pub const KINDS: &'static [(&'static str, u16)] = &[ $( ($kind, $version), )* ];
+
+            /// The dotted name.
+            pub fn kind(&self) -> &str {
+                match self {
+                    $( Self::$name(_) => $kind, )*
+                    Self::Unknown(unknown) => &unknown.kind,
+                    Self::Erased { kind } => kind,
+                }
+            }
+
+            /// The version of its payload.
+            pub fn version(&self) -> u16 {
+                match self {
+                    $( Self::$name(_) => $version, )*
+                    Self::Unknown(unknown) => unknown.version,
+                    Self::Erased { .. } => PAYLOAD_VERSION_UNKNOWN,
+                }
+            }
+
+            /// The payload as it will be kept for good.
+            pub fn payload(&self) -> Box<RawValue> {
+                let written = match self {
+                    $( Self::$name(payload) => serde_json::value::to_raw_value(payload), )*
+                    Self::Unknown(unknown) => return unknown.payload.clone(),
+                    Self::Erased { .. } => serde_json::value::to_raw_value(&()),
+                };
+                written.expect("payloads are plain data with string keys, which JSON can always hold")
+            }
+
+            /// What a stored payload means.
+            pub fn decode(kind: &str, version: u16, payload: &RawValue) -> Result<Self, DecodeError> {
+                if payload.get() == "null" {
+                    return Ok(Self::Erased { kind: kind.to_owned() });
+                }
+                match (kind, version) {
+                    $( ($kind, $version) => serde_json::from_str(payload.get())
+                        .map(Self::$name)
+                        .map_err(|source| DecodeError { kind: kind.to_owned(), version, source }), )*
+                    _ => Ok(Self::Unknown(UnknownEvent { kind: kind.to_owned(), version, payload: payload.to_owned() })),
+                }
+            }
+        }
+
+        $( impl From<$name> for Event {
+            fn from(payload: $name) -> Self {
+                Self::$name(payload)
+            }
+        } )*
+    };
+}
+
+events! {
+    /// The first event of every log.
+    ComputerCreated = "computer.created", 1;
+    /// A process took the log; the epoch fences every earlier one.
+    ComputerStarted = "computer.started", 1;
+    /// The process that held the log ended in order.
+    ComputerStopped = "computer.stopped", 1;
+    /// A person gave an objective.
+    RunAccepted = "run.accepted", 1;
+    /// Agents began to work on it, or went on after a wait.
+    RunStarted = "run.started", 1;
+    /// It waits for something.
+    RunBlocked = "run.blocked", 1;
+    /// A person said wait.
+    RunPaused = "run.paused", 1;
+    /// A person said go on.
+    RunResumed = "run.resumed", 1;
+    /// A person said something to the agents at work.
+    RunSteered = "run.steered", 1;
+    /// A short answer.
+    RunAnswered = "run.answered", 1;
+    /// Nothing more will happen.
+    RunEnded = "run.ended", 1;
+    /// Work was asked of a worker.
+    TaskRequested = "task.requested", 1;
+    /// A worker began.
+    TaskStarted = "task.started", 1;
+    /// A worker ended.
+    TaskFinished = "task.finished", 1;
+    /// A model answered.
+    ModelCalled = "model.called", 1;
+    /// A model did not answer.
+    ModelFailed = "model.failed", 1;
+    /// A tool is about to act: the intent.
+    ToolStarted = "tool.started", 1;
+    /// A tool acted, or nobody knows whether it did.
+    ToolFinished = "tool.finished", 1;
+    /// A document began.
+    DocumentCreated = "document.created", 1;
+    /// A point in a document's life.
+    DocumentVersioned = "document.versioned", 1;
+    /// A window was opened.
+    WindowOpened = "window.opened", 1;
+    /// A window came to the front.
+    WindowFocused = "window.focused", 1;
+    /// A window was put elsewhere.
+    WindowMoved = "window.moved", 1;
+    /// A window was minimised, maximised, snapped or restored.
+    WindowShaped = "window.shaped", 1;
+    /// A window shows something else.
+    WindowShown = "window.shown", 1;
+    /// A window was closed.
+    WindowClosed = "window.closed", 1;
+    /// A theme was chosen.
+    ThemeChosen = "theme.chosen", 1;
+    /// A file of the workspace changed.
+    FileChanged = "file.changed", 1;
+    /// A terminal began.
+    TerminalOpened = "terminal.opened", 1;
+    /// A terminal ended.
+    TerminalClosed = "terminal.closed", 1;
+    /// A connection was allowed.
+    EgressAllowed = "egress.allowed", 1;
+    /// A connection was refused.
+    EgressDenied = "egress.denied", 1;
+    /// Something was brought in.
+    ArtifactImported = "artifact.imported", 1;
+    /// An actor failed and was started again.
+    ActorRestarted = "actor.restarted", 1;
+    /// An actor failed too often.
+    ActorEscalated = "actor.escalated", 1;
+    /// A payload or blob was replaced by a tombstone.
+    PayloadErased = "payload.erased", 1;
+}
+
+/// A fact of a kind that this build does not know.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct UnknownEvent {
+    /// As written.
+    pub kind: String,
+    /// As written.
+    pub version: u16,
+    /// As written, byte for byte.
+    pub payload: Box<RawValue>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_kind_keeps_its_bytes() {
+        let odd = r#"{"b": 1,   "a":[1.0, 2e3], "é":"\u00e9"}"#;
+        let payload = RawValue::from_string(odd.to_owned()).unwrap();
+        let event = Event::decode("choir.sung", 7, &payload).unwrap();
+        assert_eq!((event.kind(), event.version(), event.payload().get()), ("choir.sung", 7, odd));
+    }
+
+    #[test]
+    fn a_newer_version_of_a_known_kind_is_kept_and_a_damaged_one_is_refused() {
+        let payload = RawValue::from_string("{}".to_owned()).unwrap();
+        assert!(matches!(Event::decode("run.accepted", 999, &payload), Ok(Event::Unknown(_))));
+        assert!(Event::decode("run.accepted", 1, &payload).is_err());
+    }
+
+    #[test]
+    fn kinds_are_dotted_unique_words() {
+        let mut seen = std::collections::BTreeSet::new();
+        for (kind, version) in Event::KINDS {
+            assert!(kind.split('.').count() == 2 && kind.bytes().all(|b| b.is_ascii_lowercase() || b == b'.' || b == b'_'));
+            assert!(*version > 0 && seen.insert(kind));
+        }
+    }
+}

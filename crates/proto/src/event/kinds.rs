@@ -1,0 +1,406 @@
+//! The payload of each kind. A field is never renamed or given another meaning: a changed payload is a new version.
+
+use crate::desktop::{App, Rect, Shape, Subject, Theme};
+use crate::model::{AssistantMessage, ErrorClass, StopReason, Usage};
+use crate::run::{NewRun, RunStatus};
+use crate::task::{ChangeKind, TaskRequest, TaskResult};
+use crate::{ArtifactId, ComputerId, DocumentId, EventId, Hash, Role, Seq, TaskId, TerminalId, WindowId};
+use serde::{Deserialize, Serialize};
+
+macro_rules! payload {
+    ($(#[$doc:meta])* $name:ident { $( $(#[$field_doc:meta])* $field:ident: $type:ty, )* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+        pub struct $name { $( $(#[$field_doc])* pub $field: $type, )* }
+    };
+}
+
+payload! {
+    /// The first event of every log.
+    ComputerCreated {
+        /// Its name everywhere.
+        computer_id: ComputerId,
+        /// The version that made it.
+        choir_version: String,
+    }
+}
+payload! {
+    /// A process took the log.
+    ComputerStarted {
+        /// The version that runs it.
+        choir_version: String,
+        /// Whether the one before ended in order.
+        clean: bool,
+    }
+}
+payload! {
+    /// The process that held the log ended in order.
+    ComputerStopped {
+        /// Why.
+        reason: String,
+    }
+}
+payload! {
+    /// A person gave an objective.
+    RunAccepted {
+        /// As it was asked.
+        request: NewRun,
+        /// The document it will write or continues.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        document_id: Option<DocumentId>,
+    }
+}
+payload! {
+    /// Agents work on it.
+    RunStarted {}
+}
+payload! {
+    /// It waits for something.
+    RunBlocked {
+        /// What for.
+        on: BlockedOn,
+        /// For people.
+        message: String,
+    }
+}
+payload! {
+    /// A person said wait.
+    RunPaused {}
+}
+payload! {
+    /// A person said go on.
+    RunResumed {}
+}
+payload! {
+    /// A person said something to the agents at work.
+    RunSteered {
+        /// The words.
+        text: String,
+    }
+}
+payload! {
+    /// A short answer.
+    RunAnswered {
+        /// The words.
+        text: String,
+    }
+}
+payload! {
+    /// Nothing more will happen.
+    RunEnded {
+        /// An ending.
+        status: RunStatus,
+        /// In a sentence.
+        summary: String,
+    }
+}
+payload! {
+    /// Work was asked of a worker.
+    TaskRequested {
+        /// The envelope.
+        request: TaskRequest,
+        /// Who does it, when an agent does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        role: Option<Role>,
+        /// Who asked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parent: Option<TaskId>,
+    }
+}
+payload! {
+    /// A worker began.
+    TaskStarted {
+        /// The tree it works on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        base_tree: Option<Hash>,
+    }
+}
+payload! {
+    /// A worker ended.
+    TaskFinished {
+        /// What came of it.
+        result: TaskResult,
+    }
+}
+payload! {
+    /// A model answered.
+    ModelCalled {
+        /// Counts from 1 within the task.
+        turn: u32,
+        /// `PROVIDER/MODEL`.
+        model: String,
+        /// What it said.
+        message: AssistantMessage,
+        /// Why it stopped.
+        stop: StopReason,
+        /// What it took.
+        usage: Usage,
+        /// From question to end of answer.
+        duration_ms: u64,
+    }
+}
+payload! {
+    /// A model did not answer.
+    ModelFailed {
+        /// Counts from 1 within the task.
+        turn: u32,
+        /// Counts from 1 within the turn.
+        attempt: u32,
+        /// What kind of failure.
+        class: ErrorClass,
+        /// For people; carries no secret.
+        message: String,
+    }
+}
+payload! {
+    /// A tool is about to act.
+    ToolStarted {
+        /// Stable over restarts: made of run, task, turn, index and the hash of the arguments.
+        effect_id: String,
+        /// Counts from 1 within the task.
+        turn: u32,
+        /// Position among the answer's calls.
+        index: u32,
+        /// The provider's id of the call.
+        call_id: String,
+        /// The tool.
+        name: String,
+        /// What it is called with.
+        arguments: serde_json::Value,
+    }
+}
+payload! {
+    /// A tool acted, or nobody knows whether it did.
+    ToolFinished {
+        /// Which intent this answers.
+        effect_id: String,
+        /// The provider's id of the call.
+        call_id: String,
+        /// How it went.
+        outcome: ToolOutcome,
+        /// What the model is told; data, never an instruction.
+        content: String,
+        /// The whole output, when `content` is only a part of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        output: Option<Hash>,
+        /// How long it took.
+        duration_ms: u64,
+    }
+}
+payload! {
+    /// A document began.
+    DocumentCreated {
+        /// Its name.
+        document_id: DocumentId,
+        /// For people.
+        title: String,
+    }
+}
+payload! {
+    /// A point in a document's life.
+    DocumentVersioned {
+        /// Which document.
+        document_id: DocumentId,
+        /// Its number, from 1.
+        version: u32,
+        /// For people.
+        title: String,
+        /// The text as a blob.
+        content_hash: Hash,
+        /// Its length in bytes.
+        size: u64,
+        /// Why.
+        reason: String,
+    }
+}
+payload! {
+    /// A window was opened.
+    WindowOpened {
+        /// Its name.
+        window_id: WindowId,
+        /// What it shows.
+        app: App,
+        /// What it is about.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        subject: Option<Subject>,
+        /// Where.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rect: Option<Rect>,
+    }
+}
+payload! {
+    /// A window came to the front.
+    WindowFocused {
+        /// Which.
+        window_id: WindowId,
+    }
+}
+payload! {
+    /// A window was put elsewhere.
+    WindowMoved {
+        /// Which.
+        window_id: WindowId,
+        /// Where.
+        rect: Rect,
+    }
+}
+payload! {
+    /// A window was minimised, maximised, snapped or restored.
+    WindowShaped {
+        /// Which.
+        window_id: WindowId,
+        /// How.
+        shape: Shape,
+    }
+}
+payload! {
+    /// A window shows something else.
+    WindowShown {
+        /// Which.
+        window_id: WindowId,
+        /// What it is about now.
+        subject: Subject,
+    }
+}
+payload! {
+    /// A window was closed.
+    WindowClosed {
+        /// Which.
+        window_id: WindowId,
+    }
+}
+payload! {
+    /// A theme was chosen.
+    ThemeChosen {
+        /// Nothing follows the system.
+        theme: Option<Theme>,
+    }
+}
+payload! {
+    /// A file of the workspace changed.
+    FileChanged {
+        /// Relative to the workspace.
+        path: String,
+        /// What became of it.
+        change: ChangeKind,
+        /// Its content now.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        content_hash: Option<Hash>,
+    }
+}
+payload! {
+    /// A terminal began.
+    TerminalOpened {
+        /// Its name.
+        terminal_id: TerminalId,
+    }
+}
+payload! {
+    /// A terminal ended.
+    TerminalClosed {
+        /// Its name.
+        terminal_id: TerminalId,
+        /// Of its shell, when it ended by itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
+    }
+}
+payload! {
+    /// A connection was allowed.
+    EgressAllowed {
+        /// Where to.
+        host: String,
+        /// Where to.
+        port: u16,
+        /// The rule that allowed it.
+        rule: String,
+    }
+}
+payload! {
+    /// A connection was refused.
+    EgressDenied {
+        /// Where to, as it was asked.
+        host: String,
+        /// Where to.
+        port: u16,
+        /// Why.
+        reason: String,
+    }
+}
+payload! {
+    /// Something was brought in.
+    ArtifactImported {
+        /// Its name.
+        artifact_id: ArtifactId,
+        /// Its bytes.
+        content_hash: Hash,
+        /// Their number.
+        size: u64,
+        /// For example `text/html`.
+        media_type: String,
+        /// A file name or URL; a claim, not a fact.
+        origin: String,
+    }
+}
+payload! {
+    /// An actor failed and was started again.
+    ActorRestarted {
+        /// Its name.
+        name: String,
+        /// What it died of.
+        reason: String,
+        /// How often within the window.
+        restarts: u32,
+    }
+}
+payload! {
+    /// An actor failed too often; its supervisor gave up on it.
+    ActorEscalated {
+        /// Its name.
+        name: String,
+        /// What it died of.
+        reason: String,
+    }
+}
+payload! {
+    /// A payload or blob was replaced by a tombstone.
+    PayloadErased {
+        /// The event whose payload is gone.
+        event_id: EventId,
+        /// Its place.
+        seq: Seq,
+        /// Blobs that went with it.
+        blobs: Vec<Hash>,
+    }
+}
+
+/// What a run waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum BlockedOn {
+    /// No provider is configured.
+    Model,
+    /// A person has to answer.
+    Inbox,
+    /// A sandbox could not be had.
+    Sandbox,
+}
+
+/// How a tool call went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ToolOutcome {
+    /// It did what was asked.
+    Ok,
+    /// It failed, and said so.
+    Error,
+    /// It was refused before it began.
+    Refused,
+    /// A crash came between intent and result, and nobody can honestly say.
+    Unknown,
+    /// A person stopped it.
+    Cancelled,
+}

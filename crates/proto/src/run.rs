@@ -1,0 +1,210 @@
+//! A run as people and programs see it: the view that `core` folds from the log.
+
+use crate::model::Usage;
+use crate::task::{Budget, TaskStatus, Verify};
+use crate::{DocumentId, Role, RunId, Seq, TaskId, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// How a run stands or ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    /// In the log; nobody works on it yet.
+    Accepted,
+    /// Agents work.
+    Running,
+    /// A person said wait.
+    Paused,
+    /// Waits for the inbox or for a model.
+    Blocked,
+    /// Done; nobody checked.
+    Completed,
+    /// Done, and a check that the worker did not write passed.
+    Verified,
+    /// Did not succeed.
+    Failed,
+    /// Stopped by a person.
+    Cancelled,
+    /// The time ran out.
+    OutOfTime,
+    /// The turns ran out.
+    OutOfSteps,
+    /// Tokens or money ran out.
+    OutOfBudget,
+    /// Nobody can honestly say.
+    Unknown,
+}
+
+impl RunStatus {
+    /// Whether nothing more will happen.
+    pub const fn is_ending(self) -> bool {
+        !matches!(self, Self::Accepted | Self::Running | Self::Paused | Self::Blocked)
+    }
+
+    /// The word in events, API and on screens.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::Blocked => "blocked",
+            Self::Completed => "completed",
+            Self::Verified => "verified",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::OutOfTime => "out_of_time",
+            Self::OutOfSteps => "out_of_steps",
+            Self::OutOfBudget => "out_of_budget",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// One run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Run {
+    /// Its name.
+    pub run_id: RunId,
+    /// How it stands.
+    pub status: RunStatus,
+    /// The person's words.
+    pub prompt: String,
+    /// The document it writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub document_id: Option<DocumentId>,
+    /// The short answer, where a document would be too much.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
+    /// Why it waits or how it ended, in a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Its agents, in the order in which they were asked.
+    pub tasks: Vec<TaskSummary>,
+    /// Tokens and money so far, all agents together.
+    pub usage: Usage,
+    /// When it was accepted.
+    pub accepted_at: Timestamp,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
+    /// Where it began in the log.
+    pub seq: Seq,
+}
+
+/// One agent of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct TaskSummary {
+    /// Its name.
+    pub task_id: TaskId,
+    /// Who asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<TaskId>,
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<Role>,
+    /// What was asked.
+    pub objective: String,
+    /// How it stands.
+    pub status: TaskStatus,
+    /// What it said in the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+}
+
+/// What a person wants done: the body of `POST /api/runs`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct NewRun {
+    /// The person's words.
+    pub prompt: String,
+    /// Continue this document.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub document_id: Option<DocumentId>,
+    /// What the agents should look at.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub context: Vec<Context>,
+    /// Hold the plan before the first delegation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan_first: Option<bool>,
+    /// Walls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
+    /// `PROVIDER/MODEL` for this run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// How the result is checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify: Option<Verify>,
+}
+
+/// Something the agents should look at: data with its origin, never an instruction.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(untagged)]
+pub enum Context {
+    /// A document or a range of it.
+    Document(DocumentContext),
+    /// A file of the workspace.
+    Path(PathContext),
+    /// An artifact.
+    Artifact(ArtifactContext),
+    /// What another run made.
+    Run(RunContext),
+    /// A page.
+    Url(UrlContext),
+}
+
+/// A document or a range of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct DocumentContext {
+    /// Which.
+    pub document_id: DocumentId,
+    /// First character.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<u64>,
+    /// After the last character.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<u64>,
+}
+
+/// A file of the workspace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct PathContext {
+    /// Relative to the workspace.
+    pub path: String,
+}
+
+/// An artifact.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ArtifactContext {
+    /// Which.
+    pub artifact_id: crate::ArtifactId,
+}
+
+/// What another run made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct RunContext {
+    /// Which.
+    pub run_id: RunId,
+}
+
+/// A page.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct UrlContext {
+    /// Where.
+    pub url: String,
+}

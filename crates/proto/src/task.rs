@@ -1,0 +1,364 @@
+//! The task contract: a typed envelope to a worker and what comes back. Stable for people and programs outside.
+
+use crate::{Hash, Role, TaskId, Usd};
+use serde::{Deserialize, Serialize};
+
+/// What a worker is asked to do. Only `kind` and `instruction` are required.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct TaskRequest {
+    /// What sort of work it is.
+    pub kind: TaskKind,
+    /// What is wanted, for a person or a model to read.
+    pub instruction: String,
+    /// What must hold for the work to be accepted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub acceptance_criteria: Vec<String>,
+    /// `head`, or the id of a tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_ref: Option<String>,
+    /// Run in order without a model, stopping at the first failure.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<String>,
+    /// A wish concerning checkpoints.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub git_action: Option<GitAction>,
+    /// Names of tools; nothing means all tools of the role.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_tools: Option<Vec<String>>,
+    /// Nothing means the default profiles; an empty list means no network at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub egress: Option<Egress>,
+    /// How the result is checked by somebody else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify: Option<Verify>,
+    /// Walls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
+    /// What the answer should carry.
+    #[serde(default, rename = "return", skip_serializing_if = "Option::is_none")]
+    pub wanted: Option<Wanted>,
+}
+
+/// What sort of work a task is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum TaskKind {
+    /// Change files.
+    Edit,
+    /// Run commands.
+    Run,
+    /// Read sources.
+    Research,
+    /// A git action.
+    Git,
+    /// Look without changing.
+    Inspect,
+}
+
+/// A wish concerning checkpoints.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct GitAction {
+    /// Which.
+    pub action: GitVerb,
+    /// A commit, branch or position.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// For a checkpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// The four git actions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum GitVerb {
+    /// Keep the present state.
+    Checkpoint,
+    /// Go back to a state.
+    Reset,
+    /// Look at a state.
+    Checkout,
+    /// Say what differs.
+    Status,
+}
+
+/// Where a task may connect to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Egress {
+    /// Named profiles or `host:port`; empty means no network at all.
+    #[serde(default)]
+    pub allow: Vec<String>,
+}
+
+/// How a result is checked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Verify {
+    /// Which way.
+    pub mode: VerifyMode,
+    /// For mode `commands`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<String>,
+}
+
+/// Ways of checking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum VerifyMode {
+    /// Do not check.
+    None,
+    /// A quick look.
+    Smoke,
+    /// Run the given or discovered commands.
+    Commands,
+}
+
+/// Walls around an effort. A missing one means the default, never "unlimited".
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Budget {
+    /// Seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_s: Option<f64>,
+    /// Model turns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<u32>,
+    /// Tokens of any sort.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Money.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usd: Option<Usd>,
+}
+
+/// What a result should carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct Wanted {
+    /// The change as text.
+    pub diff: bool,
+    /// Output of the commands.
+    pub logs: bool,
+    /// The list of paths.
+    pub files_changed: bool,
+    /// Files produced.
+    pub artifacts: bool,
+}
+
+impl Default for Wanted {
+    fn default() -> Self {
+        Self { diff: true, logs: true, files_changed: true, artifacts: false }
+    }
+}
+
+/// How a task stands or ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum TaskStatus {
+    /// Not ended.
+    Running,
+    /// Done as asked.
+    Ok,
+    /// Waits for an answer.
+    NeedsInput,
+    /// Did not succeed.
+    Failed,
+    /// Stopped by a person.
+    Cancelled,
+    /// The time ran out.
+    OutOfTime,
+    /// The turns ran out.
+    OutOfSteps,
+    /// Tokens or money ran out.
+    OutOfBudget,
+    /// Nobody can honestly say.
+    Unknown,
+}
+
+/// What came of a task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct TaskResult {
+    /// Which task.
+    pub task_id: TaskId,
+    /// How it stands.
+    pub status: TaskStatus,
+    /// In a sentence or a few.
+    pub summary: String,
+    /// The tree it started from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_tree: Option<Hash>,
+    /// The tree it left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_tree: Option<Hash>,
+    /// The change as text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diff: Option<Diff>,
+    /// Paths, as the keeper saw them.
+    #[serde(default)]
+    pub files_changed: Vec<FileChange>,
+    /// What was run.
+    #[serde(default)]
+    pub commands: Vec<CommandResult>,
+    /// What the verifier saw.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify: Option<VerifyResult>,
+    /// Paths that changed on both sides.
+    #[serde(default)]
+    pub conflicts: Vec<String>,
+    /// What the worker needs to know.
+    #[serde(default)]
+    pub questions: Vec<String>,
+    /// What the worker would do next.
+    #[serde(default)]
+    pub suggested_next: Option<String>,
+    /// What it took.
+    #[serde(default)]
+    pub usage: TaskUsage,
+}
+
+/// A change as text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Diff {
+    /// Always `git`.
+    pub format: String,
+    /// The text.
+    pub content: String,
+}
+
+/// One path that changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct FileChange {
+    /// Relative to the workspace.
+    pub path: String,
+    /// What became of it.
+    pub change: ChangeKind,
+}
+
+/// What became of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeKind {
+    /// It is new.
+    Added,
+    /// Content, mode or kind differ.
+    Modified,
+    /// It is gone.
+    Deleted,
+}
+
+/// What one command did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct CommandResult {
+    /// As it was given to `sh -c`.
+    pub command: String,
+    /// 128 + signal for a command ended by a signal; nothing when nobody knows.
+    pub exit_code: Option<i32>,
+    /// Standard output, capped.
+    pub stdout: String,
+    /// Standard error, capped.
+    pub stderr: String,
+    /// Whether the caps cut something.
+    pub truncated: bool,
+    /// How long it took.
+    pub duration_ms: u64,
+    /// The whole output as a blob.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<Hash>,
+}
+
+/// What the verifier saw.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct VerifyResult {
+    /// How it was checked.
+    pub mode: VerifyMode,
+    /// What came of it.
+    pub status: VerifyStatus,
+    /// Who chose the checks.
+    pub source: VerifySource,
+    /// Check definitions that the worker touched.
+    #[serde(default)]
+    pub checks_changed: Vec<String>,
+    /// What was run.
+    #[serde(default)]
+    pub commands: Vec<CommandResult>,
+}
+
+/// What came of a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum VerifyStatus {
+    /// All passed.
+    Pass,
+    /// Some failed.
+    Fail,
+    /// Nothing was checked.
+    Unknown,
+}
+
+/// Who chose the checks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum VerifySource {
+    /// A person.
+    Person,
+    /// Found in the tree before the worker touched it.
+    Base,
+    /// A model.
+    Agent,
+}
+
+/// What a task took.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct TaskUsage {
+    /// Seconds of monotonic time.
+    pub time_s: f64,
+    /// Tokens of any sort.
+    pub tokens: u64,
+    /// Money.
+    pub usd: Usd,
+}
+
+/// What is asked of a child agent by `delegate`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Delegation {
+    /// Who should do it.
+    pub role: Role,
+    /// What is wanted.
+    pub objective: String,
+    /// What must hold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub acceptance_criteria: Vec<String>,
+    /// How it is checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify: Option<Verify>,
+    /// Where it may connect to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub egress: Option<Egress>,
+    /// Walls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
+}

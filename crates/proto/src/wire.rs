@@ -1,0 +1,179 @@
+//! What control and a computer say to each other over their private sockets. Identity is the socket, never a field.
+
+use crate::event::Actor;
+use crate::model::{Answer, Delta, ModelError, ModelRequest};
+use crate::task::{Egress, FileChange};
+use crate::{Hash, RunId, Seq, TaskId};
+use serde::{Deserialize, Serialize};
+
+/// Header by which control tells the computer who asks. Only control holds the other end of the socket.
+pub const ACTOR_HEADER: &str = "x-choir-actor";
+
+/// A model call on behalf of a task: `POST /model`, answered by lines of [`ModelFrame`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ModelCall {
+    /// For accounting.
+    pub run: RunId,
+    /// For accounting.
+    pub task: TaskId,
+    /// What is asked.
+    pub request: ModelRequest,
+}
+
+/// One line of the answer to a [`ModelCall`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "frame", rename_all = "snake_case")]
+pub enum ModelFrame {
+    /// A piece, while it arrives.
+    Delta(Delta),
+    /// The whole; nothing follows.
+    Answer(Answer),
+    /// No answer; nothing follows.
+    Error(ModelError),
+}
+
+/// Whether prompts can be worked on: `GET /models`, and pushed to the computer when it changes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Models {
+    /// Whether at least one provider can be asked.
+    pub available: bool,
+}
+
+/// Start an associate for a task: `PUT /associates/{task}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartAssociate {
+    /// A wish; control clamps it to what the person allowed.
+    pub egress: Option<Egress>,
+}
+
+/// An associate runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AssociateStarted {
+    /// The tree under its overlay.
+    pub base_tree: Option<Hash>,
+}
+
+/// Run a command: `POST /associates/{task}/exec`, answered by lines of [`ExecFrame`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exec {
+    /// Under which the shim records start and exit.
+    pub effect_id: String,
+    /// For `sh -c`.
+    pub command: String,
+    /// Wall.
+    pub timeout_ms: u64,
+}
+
+/// One line of the answer to an [`Exec`]. Bytes are base64, because output is not always text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "frame", rename_all = "snake_case")]
+pub enum ExecFrame {
+    /// More output.
+    Output {
+        /// Which stream.
+        stream: OutputStream,
+        /// Base64.
+        data: String,
+    },
+    /// It ended; nothing follows.
+    Exit(Exit),
+    /// It never began, or nobody knows; nothing follows.
+    Failed {
+        /// Why.
+        message: String,
+    },
+}
+
+/// Where output came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutputStream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// How a command ended, as seen from outside of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exit {
+    /// 128 + signal for a command ended by a signal.
+    pub code: Option<i32>,
+    /// Whether the wall ended it.
+    pub timed_out: bool,
+    /// How long it took.
+    pub duration_ms: u64,
+}
+
+/// What the shim knows of an effect: `GET /effects/{id}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "snake_case")]
+pub enum EffectRecord {
+    /// Never heard of: it did not start.
+    Absent,
+    /// It started; whether it ended is not known.
+    Started,
+    /// It ended.
+    Exited(Exit),
+}
+
+/// End an associate: `POST /associates/{task}/finish`. With `merge` its changes go to the live workspace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FinishAssociate {
+    /// Only an `ok` merges.
+    pub merge: bool,
+}
+
+/// What the keeper saw of a task.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AssociateFinished {
+    /// The tree it left.
+    pub result_tree: Option<Hash>,
+    /// Paths that differ from the base.
+    pub files_changed: Vec<FileChange>,
+    /// The change as text.
+    pub diff: String,
+    /// Paths that changed on both sides.
+    pub conflicts: Vec<String>,
+}
+
+/// Something is published that is not in the log: a piece of a model's answer while it streams.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Live {
+    /// Which run.
+    pub run: RunId,
+    /// Which task.
+    pub task: TaskId,
+    /// Who.
+    pub actor: Actor,
+    /// What.
+    pub delta: Delta,
+}
+
+/// The last position of a log that control has signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head {
+    /// Where.
+    pub seq: Seq,
+    /// The event's hash there.
+    pub hash: Hash,
+}
+
+/// A fact that control knows first and the computer's log keeps a copy of: `POST /internal/record`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Record {
+    /// Who did it.
+    pub actor: Actor,
+    /// The run it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
+    /// The task it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskId>,
+    /// Dotted name.
+    pub kind: String,
+    /// Of the payload.
+    pub version: u16,
+    /// What happened.
+    pub payload: Box<serde_json::value::RawValue>,
+}
