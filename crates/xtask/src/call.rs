@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
@@ -18,7 +18,7 @@ const LINES_MAX: usize = 4_000;
 const LINE_BYTES_MAX: usize = 4_096;
 /// Lines that may wait between the reader and the keeper; a fuller queue slows the program down.
 const QUEUE_LINES: usize = 1_024;
-/// After this much silence on our side the person is told that the step still runs.
+/// How often a person is told that a long call still runs, and what it said last.
 const HEARTBEAT: Duration = Duration::from_secs(30);
 /// A program that has ended may leave its last output in the pipe for this long.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -45,7 +45,7 @@ pub(crate) struct Output {
 /// What happens while a call runs.
 enum Moment {
     Line(String),
-    Silence,
+    Beat,
     Ended(std::io::Result<ExitStatus>),
 }
 
@@ -128,7 +128,7 @@ impl Call {
         String::from_utf8(output.stdout).with_context(|| format!("{self}: its output is not UTF-8"))
     }
 
-    /// Runs quietly, telling `beat` the latest line whenever the call has been silent for long, and returns its end.
+    /// Runs quietly, telling `beat` the latest line now and then, and returns its end.
     pub(crate) fn observe(&self, mut beat: impl FnMut(&str)) -> Result<(Output, ExitStatus)> {
         let (reader, writer) = std::io::pipe()?;
         let mut command = self.command();
@@ -138,7 +138,7 @@ impl Call {
         drop(command);
         let mut tail = VecDeque::new();
         let mut closing = Vec::new();
-        let status = follow(reader, child, |moment| match moment {
+        let status = follow(reader, child, HEARTBEAT, |moment| match moment {
             Moment::Line(line) => {
                 if (self.closing)(&line) {
                     closing.push(line.clone());
@@ -182,24 +182,29 @@ pub(crate) fn ended(status: ExitStatus) -> String {
 /// Reports lines until the program ended and its output is drained.
 ///
 /// The two threads need no join: one ends with the program, the other with the last holder of the pipe.
-fn follow(reader: PipeReader, mut child: Child, mut report: impl FnMut(Moment)) -> Result<ExitStatus> {
+fn follow(
+    reader: PipeReader,
+    mut child: Child,
+    rhythm: Duration,
+    mut report: impl FnMut(Moment),
+) -> Result<ExitStatus> {
     let (sender, moments) = mpsc::sync_channel(QUEUE_LINES);
     let ending = sender.clone();
     thread::spawn(move || ending.send(Moment::Ended(child.wait())).ok());
     thread::spawn(move || send_lines(reader, &sender));
+    let mut beat_at = Instant::now() + rhythm;
     loop {
-        match next(&moments, HEARTBEAT)? {
-            Moment::Ended(status) => return drain(&moments, status?, report),
-            other => report(other),
+        match moments.recv_timeout(beat_at.saturating_duration_since(Instant::now())) {
+            Ok(Moment::Ended(status)) => return drain(&moments, status?, report),
+            Ok(moment) => report(moment),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => bail!("its end was never reported"),
         }
-    }
-}
-
-fn next(moments: &Receiver<Moment>, patience: Duration) -> Result<Moment> {
-    match moments.recv_timeout(patience) {
-        Ok(moment) => Ok(moment),
-        Err(RecvTimeoutError::Timeout) => Ok(Moment::Silence),
-        Err(RecvTimeoutError::Disconnected) => bail!("its end was never reported"),
+        // Looked at after lines too: a chatty program must not keep the person waiting for a sign.
+        if Instant::now() >= beat_at {
+            report(Moment::Beat);
+            beat_at = Instant::now() + rhythm;
+        }
     }
 }
 
@@ -284,6 +289,15 @@ mod tests {
     fn a_program_that_is_not_there_is_named() {
         let error = Call::new("no-such-program").read().unwrap_err().to_string();
         assert!(error.contains("could not start no-such-program"), "{error}");
+    }
+
+    #[test]
+    fn a_long_call_gives_signs_of_life() {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let child = sh("echo one").command().stdout(writer).spawn().unwrap();
+        let mut beats = 0;
+        follow(reader, child, Duration::ZERO, |moment| beats += u32::from(matches!(moment, Moment::Beat))).unwrap();
+        assert!(beats > 0);
     }
 
     #[test]

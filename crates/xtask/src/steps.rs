@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, anyhow, bail, ensure};
 
 use crate::call::{Call, Output, ended};
 
@@ -54,7 +54,7 @@ impl Steps {
                 (Ok(_), None) => seconds(took),
             },
         );
-        result.with_context(|| format!("{label} failed\nrepeat just this step with:\n  {repeat}\n"))
+        result.map_err(|error| anyhow!("{label}: {error:#}\nrepeat just this step with:\n  {repeat}"))
     }
 
     /// Runs a step that is one call.
@@ -97,16 +97,19 @@ impl Step {
 
     /// Runs a call: its output is shown if it fails, its closing lines if it does not.
     pub(crate) fn call(&mut self, call: &Call) -> Result<Output> {
+        let output = self.quiet(call)?;
+        output.closing.iter().for_each(|line| self.note(line));
+        Ok(output)
+    }
+
+    /// Runs a call whose closing lines the step shows in its own way.
+    pub(crate) fn quiet(&mut self, call: &Call) -> Result<Output> {
         let (output, status) = call.observe(|latest| {
             let elapsed = seconds(self.began.elapsed());
             self.note(&format!("… {elapsed}, still running: {}", latest.trim()));
         })?;
-        let shown: Vec<&str> = match status.success() {
-            true => output.closing.iter().map(String::as_str).collect(),
-            false => output.text.lines().collect(),
-        };
-        shown.into_iter().for_each(|line| self.note(line));
         if !status.success() {
+            output.text.lines().for_each(|line| self.note(line));
             bail!("{}", ended(status));
         }
         Ok(output)
@@ -148,9 +151,8 @@ mod tests {
         steps.run("ok", "x", |_| Ok(())).unwrap();
         let error = steps.call("break", &Call::new("sh").args(["-c", "exit 7"])).unwrap_err();
         let report = format!("{error:#}");
-        assert!(report.contains("[2/2] break failed"), "{report}");
+        assert!(report.contains("[2/2] break: exit code 7"), "{report}");
         assert!(report.contains("sh -c 'exit 7'"), "{report}");
-        assert!(report.contains("exit code 7"), "{report}");
     }
 
     #[test]

@@ -45,9 +45,10 @@ fn native_tests(paths: &Paths, steps: &mut Steps, dist: &Path) -> Result<()> {
     // The same environment as the binary's own build, or its build script would run for each in turn.
     let cargo = cargo.env("CHOIR_DESKTOP_DIST", dist);
     steps.call(COMPILE_TESTS, &cargo.clone().arg("--no-run"))?;
-    let all = cargo.arg("--no-fail-fast").closing(is_result);
+    // One letter a test: what failed, and why, then stands out.
+    let all = cargo.args(["--no-fail-fast", "--", "--quiet"]).closing(is_closing);
     steps.run(RUN_TESTS, &all, |step| {
-        let output = step.call(&all)?;
+        let output = step.quiet(&all)?;
         judge(step, &output.closing)
     })
 }
@@ -59,9 +60,17 @@ fn build_choir(paths: &Paths, steps: &mut Steps, dist: &Path) -> Result<PathBuf>
     Ok(paths.target.join("debug/choir"))
 }
 
-fn is_result(line: &str) -> bool {
-    line.starts_with("test result:")
+/// Cargo names a binary, then the binary counts its tests.
+fn is_closing(line: &str) -> bool {
+    is_name(line) || line.starts_with(RESULT)
 }
+
+fn is_name(line: &str) -> bool {
+    let line = line.trim_start();
+    line.starts_with("Running ") || line.starts_with("Doc-tests ")
+}
+
+const RESULT: &str = "test result:";
 
 /// What a test runner counted.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -72,12 +81,27 @@ struct Count {
 }
 
 /// A green run that ran nothing, or skipped something, is not green.
-fn judge(step: &mut Step, results: &[String]) -> Result<()> {
-    let count = count(results);
+fn judge(step: &mut Step, closing: &[String]) -> Result<()> {
+    results_by_name(closing).iter().for_each(|line| step.note(line));
+    let count = count(closing);
     step.note(&format!("tests: {} passed, {} failed, {} ignored", count.passed, count.failed, count.ignored));
     ensure!(count.passed > 0, "no test ran");
     ensure!(count.failed == 0 && count.ignored == 0, "every test must run and pass");
     Ok(())
+}
+
+/// The counting lines of binaries that have tests, each behind its binary's name.
+fn results_by_name(closing: &[String]) -> Vec<String> {
+    let mut name = "";
+    let mut results = Vec::new();
+    for line in closing {
+        if is_name(line) {
+            name = line.trim();
+        } else if !line.contains(" 0 passed; 0 failed; 0 ignored") {
+            results.push(format!("{line}  ← {name}"));
+        }
+    }
+    results
 }
 
 fn count(results: &[String]) -> Count {
@@ -105,5 +129,18 @@ mod tests {
         ];
         assert_eq!(count(&lines), Count { passed: 7, failed: 2, ignored: 1 });
         assert_eq!(count(&[]), Count::default());
+    }
+
+    #[test]
+    fn results_carry_the_name_of_their_binary() {
+        let closing = [
+            "     Running unittests src/lib.rs (a-1)",
+            "test result: ok. 0 passed; 0 failed; 0 ignored;",
+            "   Doc-tests b",
+            "test result: ok. 2 passed; 0 failed; 0 ignored;",
+        ];
+        assert!(closing.iter().all(|line| is_closing(line)));
+        let closing = closing.map(str::to_owned);
+        assert_eq!(results_by_name(&closing), ["test result: ok. 2 passed; 0 failed; 0 ignored;  ← Doc-tests b"]);
     }
 }
