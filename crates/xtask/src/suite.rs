@@ -39,9 +39,9 @@ pub(crate) fn browser(paths: &Paths, files: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The tests of every crate that runs natively. Compiling is a step of its own: it is where the time goes.
+/// The tests of every crate, the desktop's decisions included: they are plain Rust. Compiling is a step of its own: it is where the time goes.
 fn native_tests(paths: &Paths, steps: &mut Steps, dist: &Path) -> Result<()> {
-    let cargo = paths.cargo(["test", "--locked", "--workspace", "--exclude", "choir-desktop"]);
+    let cargo = paths.cargo(["test", "--locked", "--workspace"]);
     // The same environment as the binary's own build, or its build script would run for each in turn.
     let cargo = cargo.env("CHOIR_DESKTOP_DIST", dist);
     steps.call(COMPILE_TESTS, &cargo.clone().arg("--no-run"))?;
@@ -55,7 +55,8 @@ fn native_tests(paths: &Paths, steps: &mut Steps, dist: &Path) -> Result<()> {
 
 /// The binary of the development profile, which the tests have mostly compiled already.
 fn build_choir(paths: &Paths, steps: &mut Steps, dist: &Path) -> Result<PathBuf> {
-    let arguments = ["build", "--locked", "--workspace", "--exclude", "choir-desktop", "--bin", "choir"];
+    // All packages are selected, although only one is built: their features are then the ones that the tests had.
+    let arguments = ["build", "--locked", "--workspace", "--bin", "choir"];
     steps.call(BUILD_CHOIR, &paths.cargo(arguments).env("CHOIR_DESKTOP_DIST", dist))?;
     Ok(paths.target.join("debug/choir"))
 }

@@ -26,7 +26,11 @@ const SEES: &[(&str, &[&str])] = &[
 
 /// Dependencies that belong to one door, and why.
 const FENCED: &[(&str, &[&str], &str)] = &[
-    ("rusqlite", &["choir-store", "choir-sim"], "store holds the only SQL; sim measures against the bare library"),
+    (
+        "rusqlite",
+        &["choir-store", "choir-control", "choir-sim"],
+        "SQL is store's, but for control's own small database",
+    ),
     ("reqwest", &["choir-control", "choir-sim"], "outbound network is control's alone"),
     ("yrs", &["choir-computer"], "merging of documents lives in computer"),
     ("ractor", &["choir-computer", "choir-sim"], "actors live in computer"),
@@ -141,13 +145,24 @@ fn has_good_licence(package: &Package) -> bool {
 }
 
 pub(super) fn lints(tree: &Tree) -> Vec<Finding> {
-    let manifests =
-        tree.files.iter().filter(|file| file.path.starts_with("crates/") && file.path.ends_with("/Cargo.toml"));
+    let is_member = |path: &str| matches!(path.split('/').collect::<Vec<_>>()[..], ["crates", _, "Cargo.toml"]);
+    let manifests = tree.files.iter().filter(|file| is_member(&file.path));
     let silent = manifests.filter(|file| {
         let text = file.text().unwrap_or_default();
         !text.contains("[lints]\nworkspace = true")
     });
     silent.map(|file| Finding::new(&file.path, "needs `[lints] workspace = true`")).collect()
+}
+
+/// Every integration binary links the world again.
+pub(super) fn integration_binaries(tree: &Tree) -> Vec<Finding> {
+    let members = tree.workspaces.iter().flat_map(|workspace| workspace.members());
+    let many = members.filter(|package| package.test_targets > 1);
+    many.map(|package| {
+        let why = format!("has {} integration binaries; make them modules of tests/main.rs", package.test_targets);
+        Finding::new(&package.name, why)
+    })
+    .collect()
 }
 
 #[cfg(test)]
@@ -185,7 +200,7 @@ mod tests {
     #[test]
     fn a_fenced_dependency_elsewhere_is_found() {
         assert_eq!(fences(&depends("choir-store", "rusqlite")), []);
-        assert_eq!(places(&fences(&depends("choir-control", "rusqlite"))), ["choir-control"]);
+        assert_eq!(places(&fences(&depends("choir-computer", "rusqlite"))), ["choir-computer"]);
         assert_eq!(places(&fences(&depends("choir-core", "tokio"))), ["choir-core"]);
         assert_eq!(fences(&workspace("choir-core", "tokio", r#""dev""#, "null")), [], "tests may");
     }
@@ -205,8 +220,22 @@ mod tests {
     }
 
     #[test]
+    fn a_second_integration_binary_is_found() {
+        let tree = |targets: &str| {
+            Tree::of(&format!(
+                r#"{{"workspace_members": ["m"], "packages": [
+                {{"id": "m", "name": "m", "version": "1.0.0", "license": "MIT", "dependencies": [], "targets": [{targets}]}}]}}"#
+            ))
+        };
+        let test = r#"{"kind": ["test"]}"#;
+        assert_eq!(integration_binaries(&tree(&format!(r#"{test}, {{"kind": ["lib"]}}"#))), []);
+        assert_eq!(places(&integration_binaries(&tree(&format!("{test}, {test}")))), ["m"]);
+    }
+
+    #[test]
     fn a_crate_with_lints_of_its_own_is_found() {
         assert_eq!(lints(&Tree::with("crates/a/Cargo.toml", "[package]\n\n[lints]\nworkspace = true\n")), []);
         assert_eq!(places(&lints(&Tree::with("crates/a/Cargo.toml", "[package]\n"))), ["crates/a/Cargo.toml"]);
+        assert_eq!(lints(&Tree::with("crates/a/tool/Cargo.toml", "[workspace]\n")), [], "another workspace");
     }
 }

@@ -58,16 +58,6 @@ fn forbidden(path: &str) -> Option<fn(&str) -> bool> {
     }
 }
 
-pub(super) fn integration_binaries(tree: &Tree) -> Vec<Finding> {
-    let extra = tree.files.iter().filter(|file| match file.path.split('/').collect::<Vec<_>>()[..] {
-        ["crates", _, "tests", name] => name.ends_with(".rs") && name != "main.rs",
-        _ => false,
-    });
-    extra
-        .map(|file| Finding::new(&file.path, "make it a module of tests/main.rs: every binary links the world again"))
-        .collect()
-}
-
 pub(super) fn npm_licences(tree: &Tree) -> Vec<Finding> {
     let locks = tree.files.iter().filter(|file| file.path.ends_with("package-lock.json"));
     locks
@@ -123,14 +113,6 @@ mod tests {
             .and("web/.npmrc", "omit-lockfile-registry-resolved=true")
             .and(".cargo/config.toml", "[alias]");
         assert_eq!(registries(&good), []);
-    }
-
-    #[test]
-    fn a_second_integration_binary_is_found() {
-        let tree = Tree::with("crates/a/tests/main.rs", "")
-            .and("crates/a/tests/more.rs", "")
-            .and("crates/a/tests/x/deep.rs", "");
-        assert_eq!(places(&integration_binaries(&tree)), ["crates/a/tests/more.rs"]);
     }
 
     #[test]

@@ -13,6 +13,8 @@ const ALLOWED: &[&str] = &[
     "ISC",
     "MIT",
     "MIT-0",
+    // Fonts: it asks nothing of the program that carries them.
+    "OFL-1.1",
     "Unicode-3.0",
     "Unlicense",
     "Zlib",

@@ -22,6 +22,8 @@ pub(super) struct Package {
     /// Whether it is ours.
     pub(super) member: bool,
     pub(super) dependencies: Vec<Dependency>,
+    /// How many integration test binaries it has.
+    pub(super) test_targets: usize,
 }
 
 /// One declared dependency of a package.
@@ -72,6 +74,7 @@ fn parse_package(value: &Value, members: &[Value]) -> Option<Package> {
         license: text("license"),
         member: members.contains(&value["id"]),
         dependencies: list(value, "dependencies").iter().map(dependency).collect::<Option<_>>()?,
+        test_targets: list(value, "targets").iter().filter(|target| target["kind"][0] == "test").count(),
     })
 }
 

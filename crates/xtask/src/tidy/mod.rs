@@ -79,7 +79,7 @@ const RULES: &[Rule] = &[
     Rule { name: "no databases, logs or archives", check: files::strays },
     Rule { name: "no file is huge", check: files::huge },
     Rule { name: "lock files and settings name no registry", check: files::registries },
-    Rule { name: "one integration binary per crate", check: files::integration_binaries },
+    Rule { name: "one integration binary per crate", check: crates::integration_binaries },
     Rule { name: "no Rust file is long", check: source::long },
     Rule { name: "unsafe only in the sandbox, with its reason", check: source::unsafe_code },
     Rule { name: "no ignored test", check: source::ignored },
