@@ -159,7 +159,10 @@ pub(super) fn integration_binaries(tree: &Tree) -> Vec<Finding> {
     let members = tree.workspaces.iter().flat_map(|workspace| workspace.members());
     let many = members.filter(|package| package.test_targets > 1);
     many.map(|package| {
-        let why = format!("has {} integration binaries; make them modules of tests/main.rs", package.test_targets);
+        let why = format!(
+            "has {} integration binaries; with `autotests = false` they become modules of one",
+            package.test_targets
+        );
         Finding::new(&package.name, why)
     })
     .collect()
