@@ -2,7 +2,7 @@
 // errors in the page. A journey speaks only through accessible names; this file holds everything else.
 
 import { spawn } from "node:child_process";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -73,15 +73,26 @@ class World {
 
   /// Opens the sign-in URL of the running binary in a browser that has never been here.
   async signIn() {
+    return this.#open(this.#choir.url);
+  }
+
+  /// A second browser of the same person: the session of the first, and nothing else of it.
+  async join(page) {
+    const { cookies } = await page.context().storageState();
+    return this.#open(new URL(this.#choir.url).origin, cookies);
+  }
+
+  async #open(address, cookies = []) {
     this.#browser ??= await launch();
     const context = await this.#browser.newContext({ viewport: { width: 1440, height: 900 } });
     context.setDefaultTimeout(LOCATE_MS);
+    await context.addCookies(cookies);
     const page = await context.newPage();
     page.on("pageerror", (error) => this.#pageErrors.push(`page error: ${error.stack ?? error}`));
     page.on("console", (message) => {
       if (message.type() === "error") this.#pageErrors.push(`console error: ${message.text()}`);
     });
-    await page.goto(this.#choir.url);
+    await page.goto(address);
     return page;
   }
 
@@ -90,6 +101,16 @@ class World {
   async leave(page) {
     this.assertNoPageErrors();
     await page.context().close();
+  }
+
+  /// Fails on barriers that axe calls serious or critical, naming each with the elements that have it.
+  async assertAccessible(page) {
+    // Evaluated through the debugger, which the page's own content policy does not bind.
+    await page.evaluate(await axeSource());
+    const { violations } = await page.evaluate(() => globalThis.axe.run());
+    const grave = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
+    const lines = grave.flatMap(({ id, help, nodes }) => nodes.map(({ html }) => `${id}: ${help}: ${html}`));
+    if (lines.length > 0) throw new Error(`axe found:\n${lines.join("\n")}`);
   }
 
   assertNoPageErrors() {
@@ -177,6 +198,10 @@ class Choir {
 
 function launch() {
   return chromium.launch({ executablePath: required("CHOIR_CHROMIUM"), headless: true, args: BROWSER_FLAGS });
+}
+
+function axeSource() {
+  return readFile(fileURLToPath(import.meta.resolve("axe-core/axe.min.js")), "utf8");
 }
 
 function configuration(scenario) {

@@ -13,6 +13,7 @@ journey("a prompt becomes a document, and kill -9 does not lose it", { scenario:
 
   await ask(page, "What is six times seven? Ask the shell and write it down.");
   await seesDocument(page);
+  await world.assertAccessible(page);
   await world.leave(page);
 
   await choir.kill();
