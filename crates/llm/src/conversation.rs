@@ -1,0 +1,114 @@
+//! A conversation as every provider wants it: turns alternate, results follow their calls, ids are unique.
+
+use choir_proto::model::{AssistantMessage, Message, Part, ToolCall, ToolResult};
+use serde_json::{Value, json};
+use std::collections::{HashMap, HashSet};
+
+/// Longest id that every provider takes back.
+const ID_BYTES_MAX: usize = 40;
+
+/// A turn as it goes out.
+pub(crate) enum Turn<'a> {
+    /// From outside, merged: what the tools answered, then what people said.
+    Incoming { results: Vec<(String, &'a ToolResult)>, parts: Vec<&'a Part> },
+    /// From the model, with an id for each call.
+    Assistant { message: &'a AssistantMessage, ids: Vec<String> },
+}
+
+/// The turns of a conversation. Empty ones are left out, because providers refuse them.
+pub(crate) fn turns(messages: &[Message]) -> Vec<Turn<'_>> {
+    let mut ids = Ids::default();
+    let mut turns = Vec::new();
+    for message in messages {
+        match message {
+            Message::User { parts } => incoming(&mut turns).1.extend(parts.iter().filter(|part| !is_blank(part))),
+            Message::Tools { results } => {
+                let named = results.iter().map(|result| (ids.of_result(&result.call_id), result));
+                incoming(&mut turns).0.extend(named);
+            }
+            Message::Assistant(message) if says_nothing(message) => {}
+            Message::Assistant(message) => {
+                turns.push(Turn::Assistant { message, ids: ids.of_calls(&message.tool_calls) });
+            }
+        }
+    }
+    turns.retain(|turn| !matches!(turn, Turn::Incoming { results, parts } if results.is_empty() && parts.is_empty()));
+    turns
+}
+
+type Incoming<'t, 'a> = (&'t mut Vec<(String, &'a ToolResult)>, &'t mut Vec<&'a Part>);
+
+/// The incoming turn at the end, begun if there is none.
+fn incoming<'t, 'a>(turns: &'t mut Vec<Turn<'a>>) -> Incoming<'t, 'a> {
+    if !matches!(turns.last(), Some(Turn::Incoming { .. })) {
+        turns.push(Turn::Incoming { results: Vec::new(), parts: Vec::new() });
+    }
+    match turns.last_mut() {
+        Some(Turn::Incoming { results, parts }) => (results, parts),
+        Some(Turn::Assistant { .. }) | None => unreachable!("an incoming turn was just made sure of"),
+    }
+}
+
+fn is_blank(part: &Part) -> bool {
+    matches!(part, Part::Text { text } if text.trim().is_empty())
+}
+
+fn says_nothing(message: &AssistantMessage) -> bool {
+    message.text.trim().is_empty() && message.tool_calls.is_empty()
+}
+
+/// The arguments of an earlier call as an object, which is all that providers take back. A call that was malformed
+/// shows what was written, so that the model can see its mistake.
+pub(crate) fn arguments_object(call: &ToolCall) -> Value {
+    match (&call.malformed, &call.arguments) {
+        (Some(text), _) => json!({ "malformed": text }),
+        (None, Value::Null) => json!({}),
+        (None, Value::Object(fields)) => Value::Object(fields.clone()),
+        (None, other) => json!({ "arguments": other }),
+    }
+}
+
+/// Ids of calls on the wire. A provider's ids are unique only within its answer, may be of any shape, and the next
+/// provider may not take them; the conversation goes on all the same.
+#[derive(Default)]
+struct Ids {
+    used: HashSet<String>,
+    /// From the latest answer's own ids.
+    latest: HashMap<String, String>,
+    answers: usize,
+}
+
+impl Ids {
+    fn of_calls(&mut self, calls: &[ToolCall]) -> Vec<String> {
+        self.answers += 1;
+        self.latest.clear();
+        let mut ids = Vec::with_capacity(calls.len());
+        for (index, call) in calls.iter().enumerate() {
+            let id = self.unused(&call.id, index);
+            self.used.insert(id.clone());
+            self.latest.entry(call.id.clone()).or_insert_with(|| id.clone());
+            ids.push(id);
+        }
+        ids
+    }
+
+    fn of_result(&self, call_id: &str) -> String {
+        self.latest.get(call_id).cloned().unwrap_or_else(|| call_id.to_owned())
+    }
+
+    fn unused(&self, id: &str, index: usize) -> String {
+        if acceptable(id) && !self.used.contains(id) {
+            return id.to_owned();
+        }
+        let mut made = format!("call_{}_{index}", self.answers);
+        while self.used.contains(&made) {
+            made.push('_');
+        }
+        made
+    }
+}
+
+fn acceptable(id: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    (1..=ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(allowed)
+}

@@ -1,0 +1,198 @@
+//! What answers cost, from a table that is checked in.
+
+use choir_proto::Usd;
+use choir_proto::model::Usage;
+use serde::Deserialize;
+use std::sync::LazyLock;
+
+/// Longest price table.
+pub const TABLE_BYTES_MAX: usize = 1024 * 1024;
+
+/// Highest believable price, in dollars for a million tokens: a slip of the pen must not empty a budget at once.
+const PRICE_MAX: f64 = 10_000.0;
+
+static CHECKED_IN: LazyLock<Result<Table, TableError>> = LazyLock::new(|| Table::parse(include_str!("prices.toml")));
+
+/// What a call cost by the checked-in table; nothing for a model that is not in it.
+pub fn cost(model: &str, usage: &Usage) -> Option<Usd> {
+    CHECKED_IN.as_ref().ok()?.cost(model, usage)
+}
+
+/// Prices by pattern; the first pattern that fits a model's `PROVIDER/MODEL` holds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    prices: Vec<Price>,
+}
+
+/// Why a price table cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TableError {
+    /// Longer than [`TABLE_BYTES_MAX`].
+    #[error("the price table is longer than {TABLE_BYTES_MAX} bytes")]
+    Long,
+    /// Not the TOML that was expected; the message shows the line.
+    #[error("the price table cannot be read: {0}")]
+    Toml(#[from] toml::de::Error),
+    /// A price that cannot be meant.
+    #[error("the price of {model} is wrong: prices are from 0 to {PRICE_MAX} dollars for a million tokens")]
+    Price {
+        /// Its pattern.
+        model: String,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Price {
+    pattern: String,
+    input: Rate,
+    output: Rate,
+    cache_read: Rate,
+    cache_write: Rate,
+}
+
+/// Billionths of a dollar for one token, which is thousandths of a dollar for a million of them: whole numbers, so that
+/// sums do not depend on their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Rate(u64);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SaidTable {
+    price: Vec<SaidPrice>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SaidPrice {
+    model: String,
+    input: f64,
+    output: f64,
+    cache_read: Option<f64>,
+    cache_write: Option<f64>,
+}
+
+impl Table {
+    /// Reads a table in the form of `prices.toml`.
+    pub fn parse(text: &str) -> Result<Self, TableError> {
+        if text.len() > TABLE_BYTES_MAX {
+            return Err(TableError::Long);
+        }
+        let said: SaidTable = toml::from_str(text)?;
+        let prices = said.price.into_iter().map(Price::read).collect::<Result<_, _>>()?;
+        Ok(Self { prices })
+    }
+
+    /// What a call cost, rounded up to the millionth of a dollar; nothing for a model that is not in the table.
+    pub fn cost(&self, model: &str, usage: &Usage) -> Option<Usd> {
+        let price = self.prices.iter().find(|price| fits(&price.pattern, model))?;
+        let parts = [
+            (usage.input_tokens, price.input),
+            (usage.output_tokens, price.output),
+            (usage.cache_read_tokens, price.cache_read),
+            (usage.cache_write_tokens, price.cache_write),
+        ];
+        let billionths: u128 = parts.into_iter().map(|(tokens, rate)| u128::from(tokens) * u128::from(rate.0)).sum();
+        Some(Usd(u64::try_from(billionths.div_ceil(1000)).unwrap_or(u64::MAX)))
+    }
+}
+
+impl Price {
+    fn read(said: SaidPrice) -> Result<Self, TableError> {
+        let rate = |dollars: f64| Rate::read(dollars).ok_or_else(|| TableError::Price { model: said.model.clone() });
+        Ok(Self {
+            input: rate(said.input)?,
+            output: rate(said.output)?,
+            cache_read: rate(said.cache_read.unwrap_or(said.input))?,
+            cache_write: rate(said.cache_write.unwrap_or(said.input))?,
+            pattern: said.model,
+        })
+    }
+}
+
+impl Rate {
+    fn read(dollars: f64) -> Option<Self> {
+        (0.0..=PRICE_MAX).contains(&dollars).then(|| Self((dollars * 1000.0).round() as u64))
+    }
+}
+
+/// `*` stands for any text, also for none.
+fn fits(pattern: &str, model: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = parts.next().and_then(|start| model.strip_prefix(start)) else { return false };
+    let mut parts = parts.peekable();
+    if parts.peek().is_none() {
+        return rest.is_empty();
+    }
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return rest.ends_with(part);
+        }
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usage(input: u64, output: u64, read: u64, write: u64) -> Usage {
+        Usage {
+            input_tokens: input,
+            output_tokens: output,
+            cache_read_tokens: read,
+            cache_write_tokens: write,
+            usd: Usd(0),
+        }
+    }
+
+    #[test]
+    fn the_checked_in_table_is_good_and_holds_the_default_models() {
+        assert!(CHECKED_IN.is_ok(), "{:?}", CHECKED_IN.as_ref().err());
+        let million = usage(1_000_000, 1_000_000, 1_000_000, 1_000_000);
+        assert_eq!(cost("anthropic/claude-sonnet-4-5", &million), Some(Usd(22_050_000)));
+        assert_eq!(cost("anthropic/claude-sonnet-4-5-20250929", &million), Some(Usd(22_050_000)));
+        assert_eq!(cost("scripted/scenario", &million), Some(Usd(0)));
+        assert_eq!(cost("ollama/qwen3:8b", &million), Some(Usd(0)));
+        assert_eq!(cost("mine/unheard-of", &million), None);
+    }
+
+    #[test]
+    fn parts_of_a_millionth_are_rounded_up() {
+        let table = Table::parse("[[price]]\nmodel = 'a/*'\ninput = 0.05\noutput = 1\ncache_read = 0.001").unwrap();
+        assert_eq!(table.cost("a/b", &usage(1, 0, 0, 0)), Some(Usd(1)));
+        assert_eq!(table.cost("a/b", &usage(100, 7, 0, 0)), Some(Usd(12)));
+        assert_eq!(table.cost("a/b", &usage(0, 0, 1000, 0)), Some(Usd(1)));
+        assert_eq!(table.cost("a/b", &usage(0, 0, 0, 20)), Some(Usd(1)), "unpriced cache writes cost like input");
+        assert_eq!(table.cost("a/b", &usage(u64::MAX, u64::MAX, 0, 0)), Some(Usd(u64::MAX)));
+    }
+
+    #[test]
+    fn patterns_fit_whole_names() {
+        for (pattern, model, yes) in [
+            ("a/b", "a/b", true),
+            ("a/b", "a/bc", false),
+            ("a/b*", "a/bc", true),
+            ("*/b", "x/y/b", true),
+            ("*/b*", "x/ab", false),
+            ("a*b*c", "a-b-b-c", true),
+            ("a*a", "a", false),
+            ("*", "", true),
+        ] {
+            assert_eq!(fits(pattern, model), yes, "{pattern} {model}");
+        }
+    }
+
+    #[test]
+    fn a_bad_table_is_refused() {
+        let check = |text: &str, message: &str| {
+            let problem = Table::parse(text).unwrap_err().to_string();
+            assert!(problem.contains(message), "{problem}");
+        };
+        check("[[price]]\nmodel = 'a'\ninput = -1\noutput = 1", "the price of a is wrong");
+        check("[[price]]\nmodel = 'a'\ninput = nan\noutput = 1", "the price of a is wrong");
+        check("[[price]]\nmodel = 'a'\ninput = 1\noutpt = 1", "line 4");
+        check("price = 3", "line 1");
+    }
+}

@@ -1,0 +1,176 @@
+//! Server-sent events, out of bytes that may be cut anywhere.
+
+use crate::classify::fault;
+use choir_proto::model::{ErrorClass, ModelError};
+
+/// Longest event, and longest line. Servers that do not stream arguments send a whole call in one event.
+pub const EVENT_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// How much of a line that belongs to no event is kept, to say what came instead.
+const STRAY_BYTES_MAX: usize = 256;
+
+/// Reads events; remembers the line and the event that are not complete.
+#[derive(Debug, Default)]
+pub(crate) struct Parser {
+    line: Vec<u8>,
+    data: Option<String>,
+    /// The last byte was a carriage return: a line feed right after it belongs to the same line end.
+    after_return: bool,
+    stray: Option<String>,
+}
+
+/// What is left when the bytes have ended.
+pub(crate) enum Tail {
+    /// Everything had been read.
+    Nothing,
+    /// An event without the empty line that should end it.
+    Event(String),
+    /// Bytes that are no text.
+    Broken,
+}
+
+impl Parser {
+    /// Takes bytes from the front until an event is complete, and gives its data.
+    pub(crate) fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<String>, ModelError> {
+        while !bytes.is_empty() {
+            if std::mem::take(&mut self.after_return) && bytes[0] == b'\n' {
+                *bytes = &bytes[1..];
+                continue;
+            }
+            let end = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+            let (piece, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
+            self.extend(piece)?;
+            let Some((line_end, rest)) = rest.split_first() else {
+                *bytes = rest;
+                return Ok(None);
+            };
+            *bytes = rest;
+            self.after_return = *line_end == b'\r';
+            if let Some(event) = self.end_line()? {
+                return Ok(Some(event));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What the bytes so far leave behind if none follow.
+    pub(crate) fn finish(mut self) -> Tail {
+        // The line may have been cut within a character.
+        if !self.line.is_empty() && self.end_line().is_err() {
+            return Tail::Broken;
+        }
+        self.data.map_or(Tail::Nothing, Tail::Event)
+    }
+
+    /// The beginning of the first line that belongs to no event.
+    pub(crate) fn stray(&self) -> Option<&str> {
+        self.stray.as_deref()
+    }
+
+    fn extend(&mut self, piece: &[u8]) -> Result<(), ModelError> {
+        if self.line.len() + piece.len() > EVENT_BYTES_MAX {
+            return Err(too_long());
+        }
+        self.line.extend_from_slice(piece);
+        Ok(())
+    }
+
+    /// An empty line ends the event, if there is one.
+    fn end_line(&mut self) -> Result<Option<String>, ModelError> {
+        let line = std::mem::take(&mut self.line);
+        if line.is_empty() {
+            return Ok(self.data.take());
+        }
+        let line = std::str::from_utf8(&line)
+            .map_err(|_| fault(ErrorClass::Garbage, "the provider's answer is not valid UTF-8"))?;
+        let (field, value) = line.split_once(':').unwrap_or((line, ""));
+        match field {
+            "data" => self.append(value.strip_prefix(' ').unwrap_or(value))?,
+            // A comment: servers keep the connection alive with it.
+            "" | "event" | "id" | "retry" => {}
+            _ => {
+                let start = || crate::arguments::prefix(line, STRAY_BYTES_MAX).to_owned();
+                self.stray.get_or_insert_with(start);
+            }
+        }
+        Ok(None)
+    }
+
+    fn append(&mut self, value: &str) -> Result<(), ModelError> {
+        let Some(data) = &mut self.data else {
+            self.data = Some(value.to_owned());
+            return Ok(());
+        };
+        if data.len() + value.len() > EVENT_BYTES_MAX {
+            return Err(too_long());
+        }
+        data.push('\n');
+        data.push_str(value);
+        Ok(())
+    }
+}
+
+fn too_long() -> ModelError {
+    fault(ErrorClass::Garbage, &format!("the provider sent an event of more than {EVENT_BYTES_MAX} bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All events of the bytes, fed in pieces of a size, and what is left.
+    fn events(bytes: &[u8], piece: usize) -> (Vec<String>, Option<String>) {
+        let mut parser = Parser::default();
+        let mut events = Vec::new();
+        for mut piece in bytes.chunks(piece) {
+            while let Some(event) = parser.next(&mut piece).unwrap() {
+                events.push(event);
+            }
+        }
+        let left = match parser.finish() {
+            Tail::Nothing => None,
+            Tail::Event(event) => Some(event),
+            Tail::Broken => Some("broken".to_owned()),
+        };
+        (events, left)
+    }
+
+    fn check(bytes: &[u8], expected: &[&str], left: Option<&str>) {
+        for piece in 1..=bytes.len() {
+            let (events, rest) = events(bytes, piece);
+            assert_eq!(events, expected, "pieces of {piece}");
+            assert_eq!(rest.as_deref(), left, "pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn every_line_end_and_every_cut_gives_the_same_events() {
+        check(b"data: a\n\ndata:b\n\n", &["a", "b"], None);
+        check(b"data: a\r\n\r\ndata:b\r\n\r\n", &["a", "b"], None);
+        check(b"data: a\r\rdata:b\r\r", &["a", "b"], None);
+        check("event: x\ndata: ä\ndata: b\nid: 1\n\n".as_bytes(), &["ä\nb"], None);
+        check(b": keep-alive\n\n\n\ndata: a\n: note\n\n", &["a"], None);
+        check(b"data\n\ndata:  two\n\n", &["", " two"], None);
+    }
+
+    #[test]
+    fn an_event_without_its_end_is_left() {
+        check(b"data: a\n\ndata: [DONE]", &["a"], Some("[DONE]"));
+        check(b"data: a\n\ndata: b\n", &["a"], Some("b"));
+        check(b"data: a\n\ndata: \xc3", &["a"], Some("broken"));
+    }
+
+    #[test]
+    fn endless_lines_and_events_are_refused() {
+        let mut parser = Parser::default();
+        let piece = vec![b'x'; EVENT_BYTES_MAX];
+        assert!(parser.next(&mut piece.as_slice()).unwrap().is_none());
+        assert_eq!(parser.next(&mut b"y".as_slice()).unwrap_err().class, ErrorClass::Garbage);
+
+        let mut parser = Parser::default();
+        let line = format!("data: {}\n", "x".repeat(EVENT_BYTES_MAX / 2));
+        assert!(parser.next(&mut line.as_bytes()).is_ok());
+        assert!(parser.next(&mut line.as_bytes()).is_ok());
+        assert_eq!(parser.next(&mut line.as_bytes()).unwrap_err().class, ErrorClass::Garbage);
+    }
+}

@@ -1,0 +1,1 @@
+//! Everything that `choir-llm` promises to those who call it.
