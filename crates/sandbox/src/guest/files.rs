@@ -1,0 +1,319 @@
+//! Files beneath one held directory.
+//!
+//! Every path is resolved by the kernel beneath that directory (`openat2` with `RESOLVE_BENEATH`), parents first,
+//! and everything else is done relative to the parent's descriptor. No path is ever checked as a text and then
+//! opened as a text.
+
+use std::collections::BTreeMap;
+use std::ffi::{CString, OsStr};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
+
+use crate::path::RelativePath;
+use crate::protocol::{
+    Entry, Fault, FaultCode, FileKind, LIST_ENTRIES_MAX, Metadata, READ_BYTES_MAX, Removal, WRITE_BYTES_MAX,
+};
+
+/// How often an open is tried again when a concurrent rename made the kernel give up resolving.
+const RESOLVE_ATTEMPTS_MAX: u32 = 64;
+/// Deepest tree that is removed; each level holds a descriptor.
+const REMOVE_DEPTH_MAX: u32 = 512;
+/// Permission bits of a new file.
+const FILE_MODE: u32 = 0o644;
+/// Permission bits that a host may set: no set-user-id, set-group-id or sticky bit.
+const MODE_BITS: u32 = 0o777;
+
+/// The files beneath a directory.
+#[derive(Debug)]
+pub(super) struct Files {
+    root: OwnedFd,
+}
+
+impl Files {
+    pub(super) fn new(root: OwnedFd) -> Self {
+        Self { root }
+    }
+
+    /// A part of a regular file, and the file that it came from.
+    pub(super) fn read(&self, path: &RelativePath, offset: u64, length: u64) -> Result<(Vec<u8>, Metadata), Fault> {
+        // Non-blocking, because opening a pipe would wait for its writer.
+        let file = self.open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY).map_err(on("read the file"))?;
+        let metadata = metadata(&rustix::fs::fstat(&file).map_err(on("read the file"))?);
+        if metadata.kind != FileKind::File {
+            return Err(Fault::new(FaultCode::NotAFile, "the path is not a regular file"));
+        }
+        let wanted = length.min(READ_BYTES_MAX).min(metadata.size.saturating_sub(offset));
+        let mut bytes = vec![0; usize::try_from(wanted).unwrap_or_default()];
+        let mut filled = 0;
+        while filled < bytes.len() {
+            match rustix::io::pread(&file, &mut bytes[filled..], offset + filled as u64) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(fault("read the file", Some(errno.raw_os_error()))),
+            }
+        }
+        bytes.truncate(filled);
+        Ok((bytes, metadata))
+    }
+
+    /// Begins to replace a file.
+    pub(super) fn begin_write(&self, path: &RelativePath, mode: Option<u32>, size: u64) -> Result<Writing, Fault> {
+        if size > WRITE_BYTES_MAX {
+            return Err(Fault::new(FaultCode::Limit, "the file is larger than allowed"));
+        }
+        let (parent, name) = self.parent(path, "write the file")?;
+        let before = rustix::fs::statat(&parent, &name, AtFlags::SYMLINK_NOFOLLOW).ok();
+        let before = before.as_ref().map(metadata);
+        if before.as_ref().is_some_and(|before| before.kind == FileKind::Directory) {
+            return Err(Fault::new(FaultCode::NotAFile, "the path is a directory"));
+        }
+        let kept = before.filter(|before| before.kind == FileKind::File).map(|before| before.mode);
+        let mode = mode.or(kept).unwrap_or(FILE_MODE) & MODE_BITS;
+        Writing::begin(parent, name, Mode::from_raw_mode(mode), size)
+    }
+
+    /// The entries of a directory whose names come after `after`, and whether there are more.
+    pub(super) fn list(
+        &self,
+        path: &RelativePath,
+        after: Option<&RelativePath>,
+        limit: u32,
+    ) -> Result<(Vec<Entry>, bool), Fault> {
+        let limit = limit.clamp(1, LIST_ENTRIES_MAX) as usize;
+        let directory = self.open(path, OFlags::RDONLY | OFlags::DIRECTORY).map_err(on("list the directory"))?;
+        let mut first: BTreeMap<Vec<u8>, Entry> = BTreeMap::new();
+        let mut more = false;
+        for entry in Dir::read_from(&directory).map_err(on("list the directory"))? {
+            let entry = entry.map_err(on("list the directory"))?;
+            let name = entry.file_name().to_bytes();
+            if matches!(name, b"." | b"..") || after.is_some_and(|after| name <= after.as_bytes()) {
+                continue;
+            }
+            if first.len() == limit && first.last_key_value().is_some_and(|(last, _)| name > last.as_slice()) {
+                more = true;
+                continue;
+            }
+            // Removed since its name was read: it is not an entry any more.
+            let Ok(stat) = rustix::fs::statat(&directory, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) else {
+                continue;
+            };
+            let Ok(parsed) = RelativePath::parse(name) else { continue };
+            first.insert(name.to_vec(), Entry { name: parsed, metadata: metadata(&stat) });
+            if first.len() > limit {
+                first.pop_last();
+                more = true;
+            }
+        }
+        Ok((first.into_values().collect(), more))
+    }
+
+    /// A path's description.
+    pub(super) fn stat(&self, path: &RelativePath) -> Result<Metadata, Fault> {
+        let found = self.open(path, OFlags::PATH | OFlags::NOFOLLOW).map_err(on("find the path"))?;
+        Ok(metadata(&rustix::fs::fstat(&found).map_err(on("find the path"))?))
+    }
+
+    /// Removes a path.
+    pub(super) fn remove(&self, path: &RelativePath, removal: Removal) -> Result<(), Fault> {
+        let (parent, name) = self.parent(path, "remove the path")?;
+        match removal {
+            Removal::File => rustix::fs::unlinkat(&parent, &name, AtFlags::empty()).map_err(on("remove the file")),
+            Removal::EmptyDirectory => {
+                rustix::fs::unlinkat(&parent, &name, AtFlags::REMOVEDIR).map_err(on("remove the directory"))
+            }
+            Removal::Tree => remove_tree(&parent, &name, REMOVE_DEPTH_MAX),
+        }
+    }
+
+    /// Renames a path.
+    pub(super) fn rename(&self, from: &RelativePath, to: &RelativePath) -> Result<(), Fault> {
+        let (old_parent, old_name) = self.parent(from, "rename the path")?;
+        let (new_parent, new_name) = self.parent(to, "rename the path")?;
+        rustix::fs::renameat(&old_parent, &old_name, &new_parent, &new_name).map_err(on("rename the path"))
+    }
+
+    /// Makes a directory and those above it.
+    pub(super) fn make_directory(&self, path: &RelativePath) -> Result<(), Fault> {
+        let mut at =
+            self.open(&RelativePath::root(), OFlags::PATH | OFlags::DIRECTORY).map_err(on("find the workspace"))?;
+        let mut so_far = RelativePath::root();
+        for name in path.as_bytes().split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
+            match rustix::fs::mkdirat(&at, name, Mode::from_raw_mode(0o755)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(fault("make the directory", Some(errno.raw_os_error()))),
+            }
+            so_far = so_far.join(name).map_err(|error| Fault::new(FaultCode::BadRequest, error.to_string()))?;
+            at = self.open(&so_far, OFlags::PATH | OFlags::DIRECTORY).map_err(on("make the directory"))?;
+        }
+        Ok(())
+    }
+
+    fn parent(&self, path: &RelativePath, act: &'static str) -> Result<(OwnedFd, CString), Fault> {
+        let Some((directory, name)) = path.split() else {
+            return Err(Fault::new(FaultCode::BadRequest, "the workspace itself cannot be replaced"));
+        };
+        let parent = self.open(&directory, OFlags::RDONLY | OFlags::DIRECTORY).map_err(on(act))?;
+        Ok((parent, c_string(name)?))
+    }
+
+    fn open(&self, path: &RelativePath, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        let mut attempts = 0;
+        loop {
+            let opened =
+                rustix::fs::openat2(&self.root, path.as_path(), flags | OFlags::CLOEXEC, Mode::empty(), resolve);
+            match opened {
+                Err(Errno::AGAIN | Errno::INTR) if attempts < RESOLVE_ATTEMPTS_MAX => attempts += 1,
+                other => return other,
+            }
+        }
+    }
+}
+
+/// A file being replaced: its content grows under another name and takes the place as a whole.
+#[derive(Debug)]
+pub(super) struct Writing {
+    parent: OwnedFd,
+    name: CString,
+    file: OwnedFd,
+    /// The other name, for as long as it exists.
+    temporary: Option<CString>,
+    mode: Mode,
+    missing: u64,
+}
+
+impl Writing {
+    fn begin(parent: OwnedFd, name: CString, mode: Mode, size: u64) -> Result<Self, Fault> {
+        static SERIAL: AtomicU64 = AtomicU64::new(0);
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let temporary = format!(".choir-write-{}-{serial}", rustix::process::getpid().as_raw_pid());
+        let temporary = c_string(OsStr::new(&temporary))?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let create = || rustix::fs::openat(&parent, &temporary, flags, Mode::from_raw_mode(0o600));
+        let file = match create() {
+            Err(Errno::EXIST) => {
+                // Left by a guest that was killed while it wrote.
+                rustix::fs::unlinkat(&parent, &temporary, AtFlags::empty()).map_err(on("write the file"))?;
+                create()
+            }
+            other => other,
+        };
+        let file = file.map_err(on("write the file"))?;
+        Ok(Self { parent, name, file, temporary: Some(temporary), mode, missing: size })
+    }
+
+    /// How many bytes have still to come.
+    pub(super) fn missing(&self) -> u64 {
+        self.missing
+    }
+
+    /// Adds the next bytes.
+    pub(super) fn append(mut self, bytes: &[u8]) -> Result<Self, Fault> {
+        self.missing = self
+            .missing
+            .checked_sub(bytes.len() as u64)
+            .ok_or_else(|| Fault::new(FaultCode::BadRequest, "the content is longer than announced"))?;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            match rustix::io::write(&self.file, rest) {
+                Ok(written) => rest = &rest[written..],
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(fault("write the file", Some(errno.raw_os_error()))),
+            }
+        }
+        Ok(self)
+    }
+
+    /// Puts the file in its place, durably.
+    pub(super) fn finish(mut self) -> Result<(), Fault> {
+        let act = "write the file";
+        rustix::fs::fchmod(&self.file, self.mode).map_err(on(act))?;
+        rustix::fs::fsync(&self.file).map_err(on(act))?;
+        let Some(temporary) = &self.temporary else { return Ok(()) };
+        rustix::fs::renameat(&self.parent, temporary, &self.parent, &self.name).map_err(on(act))?;
+        self.temporary = None;
+        rustix::fs::fsync(&self.parent).map_err(on(act))
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        if let Some(temporary) = &self.temporary {
+            // The write has failed already and has said so.
+            rustix::fs::unlinkat(&self.parent, temporary, AtFlags::empty()).ok();
+        }
+    }
+}
+
+fn remove_tree(parent: &OwnedFd, name: &CString, depth_left: u32) -> Result<(), Fault> {
+    match rustix::fs::unlinkat(parent, name, AtFlags::empty()) {
+        Err(Errno::ISDIR) => {}
+        other => return other.map_err(on("remove the tree")),
+    }
+    if depth_left == 0 {
+        return Err(Fault::new(FaultCode::Limit, "the tree is deeper than can be removed at once"));
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = rustix::fs::openat(parent, name, flags, Mode::empty()).map_err(on("remove the tree"))?;
+    let mut entries = Dir::read_from(&directory).map_err(on("remove the tree"))?;
+    while let Some(entry) = entries.read() {
+        let entry = entry.map_err(on("remove the tree"))?;
+        if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+            remove_tree(&directory, &entry.file_name().to_owned(), depth_left - 1)?;
+        }
+    }
+    rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR).map_err(on("remove the tree"))
+}
+
+/// What `stat` says, in the protocol's words.
+pub(super) fn metadata(stat: &Stat) -> Metadata {
+    let kind = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => FileKind::File,
+        FileType::Directory => FileKind::Directory,
+        FileType::Symlink => FileKind::Link,
+        _ => FileKind::Other,
+    };
+    Metadata {
+        kind,
+        mode: stat.st_mode & 0o7777,
+        size: u64::try_from(stat.st_size).unwrap_or_default(),
+        modified_ns: stat
+            .st_mtime
+            .saturating_mul(1_000_000_000)
+            .saturating_add(i64::try_from(stat.st_mtime_nsec).unwrap_or_default()),
+        inode: stat.st_ino,
+    }
+}
+
+fn c_string(name: &OsStr) -> Result<CString, Fault> {
+    use std::os::unix::ffi::OsStrExt;
+    CString::new(name.as_bytes()).map_err(|_| Fault::new(FaultCode::BadRequest, "the name holds a NUL byte"))
+}
+
+fn on(act: &'static str) -> impl Fn(Errno) -> Fault {
+    move |errno| fault(act, Some(errno.raw_os_error()))
+}
+
+/// A system's error as a fault.
+pub(super) fn fault(act: &'static str, errno: Option<i32>) -> Fault {
+    let error = errno.map(std::io::Error::from_raw_os_error);
+    let code = match errno.map(Errno::from_raw_os_error) {
+        Some(Errno::XDEV | Errno::LOOP) => FaultCode::Escapes,
+        Some(Errno::NOENT) => FaultCode::NotFound,
+        Some(Errno::EXIST) => FaultCode::Exists,
+        Some(Errno::ISDIR) => FaultCode::NotAFile,
+        Some(Errno::NOTDIR) => FaultCode::NotADirectory,
+        Some(Errno::NOTEMPTY) => FaultCode::NotEmpty,
+        Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) => FaultCode::Denied,
+        Some(Errno::NOSPC | Errno::DQUOT) => FaultCode::NoSpace,
+        Some(Errno::NAMETOOLONG | Errno::INVAL) => FaultCode::BadRequest,
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN) => FaultCode::Limit,
+        _ => FaultCode::System,
+    };
+    let reason = error.map_or_else(|| "unknown error".to_owned(), |error| error.to_string());
+    Fault::new(code, format!("could not {act}: {reason}"))
+}

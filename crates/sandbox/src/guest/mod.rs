@@ -1,0 +1,109 @@
+//! The inside of a sandbox: one process that serves one stream.
+//!
+//! An associate runs commands, a keeper does not; both work on files beneath the workspace. The guest is the first
+//! process of its namespace and cannot be read or traced by the commands it runs. It trusts its host, never its
+//! children. When the stream ends, everything in the sandbox ends.
+
+mod exec;
+mod files;
+mod inflow;
+mod process;
+mod session;
+mod signals;
+
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::process::DumpableBehavior;
+
+pub use crate::protocol::GuestRole;
+use crate::protocol::StreamError;
+
+/// Where the workspace is, inside.
+pub const WORK_DIRECTORY: &str = "/work";
+/// Where the guest's own program is, inside.
+pub const GUEST_PROGRAM: &str = "/run/choir/guest";
+
+/// Why a guest ended in another way than by being told to.
+#[derive(Debug, thiserror::Error)]
+pub enum GuestError {
+    /// The number given is no stream to serve.
+    #[error("descriptor {0} is not a stream socket handed over by a runtime")]
+    NoStream(RawFd),
+    /// The system refused what the guest needs before it can serve.
+    #[error("the guest could not prepare: {step}")]
+    Prepare {
+        /// What was refused.
+        step: &'static str,
+        /// By which error.
+        source: std::io::Error,
+    },
+    /// The host broke the protocol or the stream.
+    #[error("the host was lost")]
+    Stream(#[from] StreamError),
+    /// The host sent what the protocol forbids.
+    #[error("the host broke the protocol: {0}")]
+    Protocol(&'static str),
+    /// Processes of the sandbox could not be ended, so the sandbox must.
+    #[error("processes survived being killed")]
+    Unkillable,
+}
+
+/// Takes over the descriptor that the runtime left open for the guest. To be called once, first thing.
+#[allow(unsafe_code)]
+pub fn adopt(descriptor: RawFd) -> Result<OwnedFd, GuestError> {
+    use std::os::fd::FromRawFd;
+    let refused = || GuestError::NoStream(descriptor);
+    if descriptor <= 2 {
+        return Err(refused());
+    }
+    // SAFETY: a number above the standard streams; borrowed only to ask the kernel whether it is open, which for a
+    // closed number is an error and not undefined behaviour.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };
+    rustix::net::sockopt::socket_type(borrowed).map_err(|_| refused())?;
+    // SAFETY: the descriptor is open, was inherited for this purpose, and the process has just started, so nothing
+    // else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+/// Serves the stream until it ends or the host says so, then ends everything that was started.
+///
+/// To be called before the process has started any thread: what is set here is inherited by threads made later.
+pub fn run(stream: OwnedFd, role: GuestRole) -> Result<(), GuestError> {
+    serve(stream, role, Path::new(WORK_DIRECTORY))
+}
+
+fn serve(stream: OwnedFd, role: GuestRole, root: &Path) -> Result<(), GuestError> {
+    seclude(&stream)?;
+    let root = rustix::fs::open(root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|errno| prepare("opening the workspace", errno))?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .max_blocking_threads(BLOCKING_THREADS_MAX)
+        .build()
+        .map_err(|source| GuestError::Prepare { step: "starting the event loop", source })?;
+    let served = runtime.block_on(session::serve(stream, role, root));
+    // An operation that hangs in the kernel must not keep the sandbox alive.
+    runtime.shutdown_background();
+    served
+}
+
+/// Most threads for file operations; more would only queue in the kernel.
+const BLOCKING_THREADS_MAX: usize = 8;
+
+/// Puts the guest out of its children's reach, and makes it the parent of what they abandon.
+fn seclude(stream: &OwnedFd) -> Result<(), GuestError> {
+    rustix::io::fcntl_setfd(stream, rustix::io::FdFlags::CLOEXEC)
+        .map_err(|errno| prepare("closing the stream to commands", errno))?;
+    signals::deafen().map_err(|source| GuestError::Prepare { step: "closing the ears to signals", source })?;
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .map_err(|errno| prepare("forbidding to trace the guest", errno))?;
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+        .map_err(|errno| prepare("adopting abandoned processes", errno))
+}
+
+fn prepare(step: &'static str, errno: rustix::io::Errno) -> GuestError {
+    GuestError::Prepare { step, source: errno.into() }
+}

@@ -1,0 +1,421 @@
+//! The messages of the protocol.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::path::RelativePath;
+
+/// What a guest is for, and so what it may be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GuestRole {
+    /// Runs commands and terminals.
+    Associate,
+    /// Reads, hashes and changes the workspace; runs nothing.
+    Keeper,
+}
+
+/// A control frame from the host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum FromHost {
+    /// The first frame.
+    Hello {
+        /// The host's protocol version.
+        version: u32,
+    },
+    /// Something to do.
+    Request(Request),
+}
+
+/// A control frame from a guest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum FromGuest {
+    /// The first frame.
+    Hello {
+        /// The guest's protocol version.
+        version: u32,
+        /// The role that the guest was started in.
+        role: GuestRole,
+    },
+    /// A part or the whole of an answer.
+    Reply {
+        /// The request answered.
+        id: u64,
+        /// The part.
+        reply: Reply,
+    },
+}
+
+/// One request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// Chosen by the host, unique among requests under way.
+    pub id: u64,
+    /// What is asked.
+    pub ask: Ask,
+}
+
+/// Everything that a guest can be asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Ask {
+    /// Run a command; output arrives as data frames.
+    Exec(Exec),
+    /// End a command and all its descendants.
+    Kill {
+        /// The request that started it.
+        target: u64,
+    },
+    /// No more input for a command.
+    CloseInput {
+        /// The request that started it.
+        target: u64,
+    },
+    /// Read a part of a file; its bytes arrive as data frames.
+    Read {
+        /// The file.
+        path: RelativePath,
+        /// First byte.
+        offset: u64,
+        /// Most bytes wanted, at most [`super::READ_BYTES_MAX`].
+        length: u64,
+    },
+    /// Replace a file as a whole; `size` bytes follow as data frames.
+    Write {
+        /// The file; a link of that name is replaced, not followed.
+        path: RelativePath,
+        /// Permission bits, or those of the file it replaces, or 0644.
+        mode: Option<u32>,
+        /// How many bytes will follow.
+        size: u64,
+    },
+    /// List a directory in the order of its names' bytes.
+    List {
+        /// The directory.
+        path: RelativePath,
+        /// The last name already known.
+        after: Option<RelativePath>,
+        /// Most entries wanted, at most [`super::LIST_ENTRIES_MAX`].
+        limit: u32,
+    },
+    /// Describe a path, without following a final link.
+    Stat {
+        /// The path.
+        path: RelativePath,
+    },
+    /// Remove a path.
+    Remove {
+        /// The path.
+        path: RelativePath,
+        /// What may be removed.
+        removal: Removal,
+    },
+    /// Rename a path, replacing a file of the new name.
+    Rename {
+        /// The old path.
+        from: RelativePath,
+        /// The new path.
+        to: RelativePath,
+    },
+    /// Make a directory and those above it.
+    MakeDirectory {
+        /// The directory.
+        path: RelativePath,
+    },
+    /// Say how the guest is.
+    Health,
+    /// End everything and exit.
+    Shutdown,
+}
+
+impl Ask {
+    /// Whether a guest of this role does this at all.
+    pub fn suits(&self, role: GuestRole) -> bool {
+        match self {
+            Self::Exec(_) | Self::Kill { .. } | Self::CloseInput { .. } => role == GuestRole::Associate,
+            Self::Read { .. }
+            | Self::Write { .. }
+            | Self::List { .. }
+            | Self::Stat { .. }
+            | Self::Remove { .. }
+            | Self::Rename { .. }
+            | Self::MakeDirectory { .. }
+            | Self::Health
+            | Self::Shutdown => true,
+        }
+    }
+}
+
+/// A command to run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Exec {
+    /// The effect that this command is, for the record.
+    pub effect: EffectId,
+    /// What to run.
+    pub command: Command,
+    /// Where, beneath the workspace.
+    pub directory: RelativePath,
+    /// Variables beyond the fixed set.
+    pub environment: BTreeMap<String, String>,
+    /// Most milliseconds that it may run.
+    pub timeout_ms: u64,
+    /// What it reads.
+    pub input: Input,
+}
+
+/// What to run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Command {
+    /// A text for `/bin/sh -c`.
+    Shell(String),
+    /// A program and its arguments, without a shell.
+    Arguments(Vec<String>),
+}
+
+/// What a command reads on its standard input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Input {
+    /// Nothing.
+    Empty,
+    /// Data frames of the request, until `CloseInput`.
+    Stream,
+}
+
+/// Name of one effect, stable over restarts: the key under which it is recorded.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct EffectId(String);
+
+/// The text is not an effect id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("an effect id is 1 to 128 letters, digits, `.`, `_`, `:` or `-`")]
+pub struct EffectIdError;
+
+impl EffectId {
+    /// Longest id in bytes.
+    pub const BYTES_MAX: usize = 128;
+
+    /// Parses an id.
+    pub fn parse(text: impl Into<String>) -> Result<Self, EffectIdError> {
+        let text = text.into();
+        let good = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
+        if text.is_empty() || text.len() > Self::BYTES_MAX || !text.bytes().all(good) {
+            return Err(EffectIdError);
+        }
+        Ok(Self(text))
+    }
+
+    /// The text of the id.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for EffectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<EffectId> for String {
+    fn from(id: EffectId) -> Self {
+        id.0
+    }
+}
+
+impl TryFrom<String> for EffectId {
+    type Error = EffectIdError;
+
+    fn try_from(text: String) -> Result<Self, EffectIdError> {
+        Self::parse(text)
+    }
+}
+
+/// What may be removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Removal {
+    /// Anything but a directory.
+    File,
+    /// An empty directory.
+    EmptyDirectory,
+    /// Whatever it is, with all that is in it.
+    Tree,
+}
+
+/// A part of an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// More will follow.
+    Progress(Progress),
+    /// The last part.
+    Done(Answer),
+    /// The last part: it could not be done.
+    Failed(Fault),
+}
+
+/// What is said before the last part.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Progress {
+    /// The command runs.
+    Started {
+        /// Its process, as the sandbox numbers it.
+        pid: i32,
+    },
+    /// The command took this many bytes of input; as many may be sent again.
+    InputTaken {
+        /// How many.
+        bytes: u64,
+    },
+}
+
+/// How a request ended well.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// It is done and there is nothing to say.
+    Done,
+    /// The command ended.
+    Exited(Exit),
+    /// The bytes were sent; this is the file they came from.
+    Read(Metadata),
+    /// A directory's entries.
+    Entries {
+        /// In the order of their names' bytes.
+        entries: Vec<Entry>,
+        /// There are more after the last of these.
+        more: bool,
+    },
+    /// A path's description.
+    Metadata(Metadata),
+    /// How the guest is.
+    Health(Health),
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exit {
+    /// How.
+    pub ending: Ending,
+    /// After how long.
+    pub duration_ms: u64,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// By itself.
+    Code(i32),
+    /// By a signal.
+    Signal(i32),
+    /// By the guest, because its time was up.
+    TimedOut,
+    /// By the guest, because the host asked for it.
+    Killed,
+}
+
+/// A path's description.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Metadata {
+    /// What it is.
+    pub kind: FileKind,
+    /// Permission bits.
+    pub mode: u32,
+    /// Bytes, of the target's text for a link.
+    pub size: u64,
+    /// Last change of the content, nanoseconds since 1970.
+    pub modified_ns: i64,
+    /// Number of the inode, to notice that one name was another file before.
+    pub inode: u64,
+}
+
+/// What a path is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Link,
+    /// A socket, pipe or device.
+    Other,
+}
+
+/// One entry of a directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Its name.
+    pub name: RelativePath,
+    /// What it is.
+    pub metadata: Metadata,
+}
+
+/// How a guest is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Health {
+    /// The guest's process number inside; 1 when it owns its process namespace.
+    pub pid: i32,
+    /// Requests under way, this one included.
+    pub requests: u32,
+    /// Processes in the sandbox, the guest included.
+    pub processes: u32,
+}
+
+/// Why a request could not be done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct Fault {
+    /// For deciding.
+    pub code: FaultCode,
+    /// For reading.
+    pub message: String,
+}
+
+impl Fault {
+    /// A fault with a sentence.
+    pub fn new(code: FaultCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+}
+
+/// The kinds of faults.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FaultCode {
+    /// This role does not do that.
+    Role,
+    /// The request makes no sense.
+    BadRequest,
+    /// A limit of the guest.
+    Limit,
+    /// The path leads outside the workspace, or through too many links.
+    Escapes,
+    /// There is no such path, program or request.
+    NotFound,
+    /// The path exists already.
+    Exists,
+    /// The path is not a regular file.
+    NotAFile,
+    /// The path is not a directory.
+    NotADirectory,
+    /// The directory is not empty.
+    NotEmpty,
+    /// Permissions forbid it, or the file system is read-only.
+    Denied,
+    /// No space is left.
+    NoSpace,
+    /// Another error of the system.
+    System,
+}

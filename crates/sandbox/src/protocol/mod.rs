@@ -1,0 +1,34 @@
+//! The one protocol between a host and its guests.
+//!
+//! One byte stream carries [`Frame`]s. Each side says `Hello` with its [`VERSION`] first. Then the host sends
+//! [`Request`]s, each with an id of its choice; many may be under way. The guest answers each with any number of
+//! [`Reply::Progress`] and data frames and exactly one [`Reply::Done`] or [`Reply::Failed`]. The guest never asks.
+//!
+//! Bulk bytes towards the guest are bounded by windows and announced sizes rather than by blocking the stream,
+//! because a stream blocked by one request could no longer carry the kill of another.
+
+mod frame;
+mod message;
+mod stream;
+
+pub use frame::{Channel, DATA_BYTES_MAX, FRAME_BYTES_MAX, Frame, FrameError, decode};
+pub use message::{
+    Answer, Ask, Command, EffectId, EffectIdError, Ending, Entry, Exec, Exit, Fault, FaultCode, FileKind, FromGuest,
+    FromHost, GuestRole, Health, Input, Metadata, Progress, Removal, Reply, Request,
+};
+pub use stream::{FrameReader, StreamError, control_frame};
+
+/// Version of the protocol; both sides refuse any other.
+pub const VERSION: u32 = 1;
+/// Most bytes that one `Read` answers with.
+pub const READ_BYTES_MAX: u64 = 1024 * 1024;
+/// Largest file that one `Write` makes.
+pub const WRITE_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+/// Most entries that one `List` answers with; the names of a frame's worth.
+pub const LIST_ENTRIES_MAX: u32 = 300;
+/// Most input bytes under way to a command that has not read them yet.
+pub const INPUT_WINDOW_BYTES: usize = 256 * 1024;
+/// Most requests under way at once.
+pub const REQUESTS_MAX: usize = 256;
+/// Longest that a command may run; nothing runs for ever by omission.
+pub const TIMEOUT_MS_MAX: u64 = 24 * 60 * 60 * 1000;

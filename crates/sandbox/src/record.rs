@@ -1,0 +1,282 @@
+//! What was started and how it ended, kept where no command can reach it.
+//!
+//! One append-only file, one line a fact, synced before the fact is acted upon: `started` before a command is handed
+//! to a guest, `exited` before its end is told to anyone. After a crash the file says of each effect that it never
+//! began, how it ended, or that it began and nothing more is known.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+
+use crate::protocol::{EffectId, Exit};
+
+/// Name of the file in its directory.
+pub const FILE_NAME: &str = "effects.jsonl";
+/// Facts that may wait to be written; more callers wait in turn.
+const QUEUE_MAX: usize = 256;
+/// Version of a line.
+const LINE_VERSION: u32 = 1;
+
+/// What is known of an effect.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It was about to start; whether it did, and how it ended, is unknown.
+    Started,
+    /// It was refused before it ran.
+    Refused,
+    /// It ended.
+    Exited(Exit),
+}
+
+/// Why a record could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The directory or file cannot be used.
+    #[error("the record {path} could not be opened")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The error.
+        source: io::Error,
+    },
+    /// Another process writes it.
+    #[error("the record {0} is in use by another process")]
+    InUse(PathBuf),
+    /// A line that was synced cannot be read.
+    #[error("line {line} of the record {path} is damaged")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+    },
+}
+
+/// Why a fact was not recorded.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    /// The effect was recorded before and must not run again.
+    #[error("the effect was started before")]
+    Known(Outcome),
+    /// The file could not be written or synced. What it holds is uncertain, and nothing more is written to it.
+    #[error("the record cannot be written")]
+    Broken,
+}
+
+/// The record of one directory; a cheap handle.
+#[derive(Debug, Clone)]
+pub struct Record {
+    known: Arc<Mutex<HashMap<EffectId, Outcome>>>,
+    writer: mpsc::SyncSender<Fact>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Line {
+    version: u32,
+    effect: EffectId,
+    outcome: Outcome,
+}
+
+struct Fact {
+    line: Vec<u8>,
+    written: oneshot::Sender<()>,
+}
+
+impl Record {
+    /// Opens or makes the record of a directory. A line torn by a crash is removed: it was never acted upon.
+    pub fn open(directory: &Path) -> Result<Self, OpenError> {
+        let path = directory.join(FILE_NAME);
+        let failed = |source| OpenError::Io { path: path.clone(), source };
+        let mut file = open_file(directory, &path).map_err(failed)?;
+        if let Err(error) = file.try_lock() {
+            return Err(match error {
+                std::fs::TryLockError::WouldBlock => OpenError::InUse(path),
+                std::fs::TryLockError::Error(source) => OpenError::Io { path, source },
+            });
+        }
+        let mut content = Vec::new();
+        file.read_to_end(&mut content).map_err(failed)?;
+        let whole = content.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let known = parse(&content[..whole]).map_err(|line| OpenError::Damaged { path: path.clone(), line })?;
+        cut(&mut file, whole).map_err(failed)?;
+        let (writer, facts) = mpsc::sync_channel(QUEUE_MAX);
+        let thread = std::thread::Builder::new().name("record".into());
+        thread.spawn(move || write_facts(file, &facts)).map_err(failed)?;
+        Ok(Self { known: Arc::new(Mutex::new(known)), writer })
+    }
+
+    /// Records that the effect is about to start. Fails when it ever was before.
+    pub async fn started(&self, effect: &EffectId) -> Result<(), RecordError> {
+        {
+            let mut known = self.lock();
+            if let Some(outcome) = known.get(effect) {
+                return Err(RecordError::Known(outcome.clone()));
+            }
+            // At once, so that of two callers one is refused; too early a "started" errs to the careful side.
+            known.insert(effect.clone(), Outcome::Started);
+        }
+        self.write(effect, Outcome::Started).await
+    }
+
+    /// Records that the effect was refused before it ran.
+    pub async fn refused(&self, effect: &EffectId) -> Result<(), RecordError> {
+        self.end(effect, Outcome::Refused).await
+    }
+
+    /// Records how the effect ended.
+    pub async fn exited(&self, effect: &EffectId, exit: Exit) -> Result<(), RecordError> {
+        self.end(effect, Outcome::Exited(exit)).await
+    }
+
+    /// What is known of the effect; `None` when it never began.
+    pub fn lookup(&self, effect: &EffectId) -> Option<Outcome> {
+        self.lock().get(effect).cloned()
+    }
+
+    async fn end(&self, effect: &EffectId, outcome: Outcome) -> Result<(), RecordError> {
+        self.write(effect, outcome.clone()).await?;
+        self.lock().insert(effect.clone(), outcome);
+        Ok(())
+    }
+
+    async fn write(&self, effect: &EffectId, outcome: Outcome) -> Result<(), RecordError> {
+        let line = Line { version: LINE_VERSION, effect: effect.clone(), outcome };
+        let mut line = serde_json::to_vec(&line).map_err(|_| RecordError::Broken)?;
+        line.push(b'\n');
+        let (written, done) = oneshot::channel();
+        let (writer, fact) = (self.writer.clone(), Fact { line, written });
+        // The queue is short and emptied by group commits; only when it is full is a thread taken to wait for it.
+        if let Err(mpsc::TrySendError::Full(fact)) = writer.try_send(fact) {
+            tokio::task::spawn_blocking(move || writer.send(fact)).await.ok();
+        }
+        done.await.map_err(|_| RecordError::Broken)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<EffectId, Outcome>> {
+        // Each change is one insertion, so the map is whole even after a panic.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Opens the file for reading and writing; a new one is made durable with its name.
+fn open_file(directory: &Path, path: &Path) -> io::Result<File> {
+    std::fs::create_dir_all(directory)?;
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+    File::open(directory)?.sync_all()?;
+    Ok(file)
+}
+
+fn cut(file: &mut File, length: usize) -> io::Result<()> {
+    let length = length as u64;
+    if file.metadata()?.len() > length {
+        file.set_len(length)?;
+        file.sync_all()?;
+    }
+    file.seek(SeekFrom::Start(length)).map(drop)
+}
+
+/// The last outcome of each effect, or the number of a line that cannot be read.
+fn parse(content: &[u8]) -> Result<HashMap<EffectId, Outcome>, usize> {
+    let mut known = HashMap::new();
+    let lines = content.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    for (index, line) in lines.enumerate() {
+        match serde_json::from_slice::<Line>(line) {
+            Ok(line) if line.version == LINE_VERSION => known.insert(line.effect, line.outcome),
+            _ => return Err(index + 1),
+        };
+    }
+    Ok(known)
+}
+
+/// Writes facts until nobody can send any, many with one sync when many wait. Ends at the first error: after a
+/// failed sync nobody knows what the file holds, and a later success would be a lie.
+fn write_facts(mut file: File, facts: &mpsc::Receiver<Fact>) {
+    while let Ok(first) = facts.recv() {
+        let batch: Vec<Fact> = std::iter::once(first).chain(facts.try_iter().take(QUEUE_MAX)).collect();
+        let lines: Vec<u8> = batch.iter().flat_map(|fact| fact.line.iter().copied()).collect();
+        if let Err(error) = file.write_all(&lines).and_then(|()| file.sync_data()) {
+            tracing::error!(%error, "the record of effects could not be written");
+            return;
+        }
+        for fact in batch {
+            // A caller that was given up needs no answer.
+            fact.written.send(()).ok();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Ending;
+
+    fn effect(text: &str) -> EffectId {
+        EffectId::parse(text).expect("a good id")
+    }
+
+    fn exit(code: i32) -> Exit {
+        Exit { ending: Ending::Code(code), duration_ms: 5 }
+    }
+
+    #[tokio::test]
+    async fn outcomes_survive_reopening() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let record = Record::open(directory.path()).expect("opens");
+        for id in ["begun", "ended", "refused"] {
+            record.started(&effect(id)).await.expect("recorded");
+        }
+        record.exited(&effect("ended"), exit(3)).await.expect("recorded");
+        record.refused(&effect("refused")).await.expect("recorded");
+        let lines = std::fs::read(directory.path().join(FILE_NAME)).expect("reads");
+
+        let copy = tempfile::tempdir().expect("a directory");
+        std::fs::write(copy.path().join(FILE_NAME), lines).expect("writes");
+        let record = Record::open(copy.path()).expect("opens");
+        assert_eq!(record.lookup(&effect("begun")), Some(Outcome::Started));
+        assert_eq!(record.lookup(&effect("ended")), Some(Outcome::Exited(exit(3))));
+        assert_eq!(record.lookup(&effect("refused")), Some(Outcome::Refused));
+        assert_eq!(record.lookup(&effect("never")), None);
+    }
+
+    #[tokio::test]
+    async fn an_effect_never_starts_twice() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let record = Record::open(directory.path()).expect("opens");
+        record.started(&effect("once")).await.expect("recorded");
+        assert_eq!(record.started(&effect("once")).await, Err(RecordError::Known(Outcome::Started)));
+    }
+
+    #[tokio::test]
+    async fn a_torn_line_is_forgotten_and_writing_goes_on() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join(FILE_NAME);
+        let whole = r#"{"version":1,"effect":"a","outcome":"started"}"#;
+        std::fs::write(&path, format!("{whole}\n{}", &whole[..20])).expect("writes");
+        let record = Record::open(directory.path()).expect("opens");
+        record.exited(&effect("a"), exit(0)).await.expect("recorded");
+        let lines = std::fs::read_to_string(&path).expect("reads");
+        assert_eq!(lines.lines().count(), 2, "{lines}");
+        assert!(parse(lines.as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn a_damaged_line_is_named() {
+        let directory = tempfile::tempdir().expect("a directory");
+        std::fs::write(directory.path().join(FILE_NAME), "{}\n").expect("writes");
+        assert!(matches!(Record::open(directory.path()), Err(OpenError::Damaged { line: 1, .. })));
+    }
+
+    #[test]
+    fn one_process_writes() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let first = Record::open(directory.path()).expect("opens");
+        assert!(matches!(Record::open(directory.path()), Err(OpenError::InUse(_))));
+        drop(first);
+    }
+}

@@ -1,0 +1,301 @@
+//! A command as its caller sees it.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::AbortHandle;
+
+use super::connection::CallError;
+use super::handle::Guest;
+use crate::protocol::{Ask, Channel, EffectId, Exec, Exit, Fault, INPUT_WINDOW_BYTES, TIMEOUT_MS_MAX};
+use crate::record::{Record, RecordError};
+
+/// Events that wait for a caller. A caller that falls further behind misses output, which is counted and stands in
+/// the complete log; the guest's stream is not held up for it.
+const EVENTS_MAX: usize = 64;
+/// Most bytes of one command's complete log.
+const LOG_BYTES_MAX: u64 = 1 << 30;
+/// How long after a command's time is up its guest may take to say so. A guest that does not is ended.
+const TIMEOUT_GRACE: Duration = Duration::from_secs(5);
+
+/// What a command says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ExecEvent {
+    /// Bytes of its standard output.
+    Stdout(Bytes),
+    /// Bytes of its standard error.
+    Stderr(Bytes),
+    /// It ended. The last event.
+    Exit(Finished),
+}
+
+/// How a command ended, and what became of its output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finished {
+    /// How and when.
+    pub exit: Exit,
+    /// How many bytes it wrote, both streams together.
+    pub output_bytes: u64,
+    /// How many of these did not reach the caller, because it was too slow.
+    pub missed_bytes: u64,
+    /// Where its complete output is, both streams in the order of arrival.
+    pub log: Option<PathBuf>,
+    /// Whether the log holds all of it.
+    pub log_complete: bool,
+}
+
+/// A command's collected output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Output {
+    /// Beginning of its standard output.
+    pub stdout: Vec<u8>,
+    /// Beginning of its standard error.
+    pub stderr: Vec<u8>,
+    /// Something of the two is missing.
+    pub truncated: bool,
+    /// How it ended.
+    pub finished: Finished,
+}
+
+/// Why a command did not run to an end that was seen.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecError {
+    /// It did not start.
+    #[error("the command did not start: {0}")]
+    NotStarted(Fault),
+    /// The guest was lost; whether and how it ended is unknown.
+    #[error("the guest was lost while the command ran")]
+    Lost,
+    /// The effect is on record already, or it cannot be recorded. The command was not started.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// The end of the command was seen but could not be recorded.
+    #[error("the command ended but its end could not be recorded")]
+    Unrecorded,
+    /// The request could not be sent, or the log could not be made.
+    #[error("the command could not be sent")]
+    Send(#[source] CallError),
+    /// The complete log could not be made.
+    #[error("the log could not be made")]
+    Log(#[source] std::io::Error),
+}
+
+type Event = Result<ExecEvent, ExecError>;
+
+/// A command under way. Dropped before its end, it ends the command.
+#[derive(Debug)]
+pub struct ExecHandle {
+    id: u64,
+    events: mpsc::Receiver<Event>,
+    window: Arc<Semaphore>,
+    /// Keeps the sandbox for as long as its output is wanted.
+    guest: Guest,
+    ended: bool,
+}
+
+/// What the connection knows of a command under way.
+#[derive(Debug)]
+pub(super) struct Running {
+    events: mpsc::Sender<Event>,
+    window: Arc<Semaphore>,
+    effect: EffectId,
+    record: Option<Record>,
+    log: Option<Log>,
+    output_bytes: u64,
+    missed_bytes: u64,
+    watchdog: AbortHandle,
+}
+
+#[derive(Debug)]
+struct Log {
+    file: File,
+    path: PathBuf,
+    bytes: u64,
+    complete: bool,
+}
+
+/// What a command is run with on this side.
+pub(super) struct Bookkeeping {
+    pub(super) record: Option<Record>,
+    pub(super) output_directory: Option<PathBuf>,
+}
+
+/// Records a command's start and hands it to the guest.
+pub(super) async fn start(
+    guest: &Guest,
+    books: Bookkeeping,
+    exec: Exec,
+    on_hang: impl FnOnce() + Send + 'static,
+) -> Result<ExecHandle, ExecError> {
+    let Bookkeeping { record, output_directory } = books;
+    let log = output_directory.map(|directory| Log::create(&directory, &exec.effect)).transpose();
+    let log = log.map_err(ExecError::Log)?;
+    if let Some(record) = &record {
+        record.started(&exec.effect).await?;
+    }
+    let (sender, events) = mpsc::channel(EVENTS_MAX);
+    let window = Arc::new(Semaphore::new(INPUT_WINDOW_BYTES));
+    let running = Running {
+        events: sender,
+        window: window.clone(),
+        effect: exec.effect.clone(),
+        record,
+        log,
+        output_bytes: 0,
+        missed_bytes: 0,
+        watchdog: watch(exec.timeout_ms, on_hang),
+    };
+    let id = guest.connection().exec(Ask::Exec(exec), |_| running).await.map_err(ExecError::Send)?;
+    Ok(ExecHandle { id, events, window, guest: guest.clone(), ended: false })
+}
+
+fn watch(timeout_ms: u64, on_hang: impl FnOnce() + Send + 'static) -> AbortHandle {
+    let limit = Duration::from_millis(timeout_ms.min(TIMEOUT_MS_MAX)) + TIMEOUT_GRACE;
+    let watching = tokio::spawn(async move {
+        tokio::time::sleep(limit).await;
+        on_hang();
+    });
+    watching.abort_handle()
+}
+
+impl ExecHandle {
+    /// What the command says next. After [`ExecEvent::Exit`] or an error nothing follows.
+    pub async fn next(&mut self) -> Result<ExecEvent, ExecError> {
+        let event = self.events.recv().await.unwrap_or(Err(ExecError::Lost));
+        self.ended = self.ended || !matches!(event, Ok(ExecEvent::Stdout(_) | ExecEvent::Stderr(_)));
+        event
+    }
+
+    /// Reads to the end and keeps the first `cap_bytes` of each stream.
+    pub async fn collect(mut self, cap_bytes: usize) -> Result<Output, ExecError> {
+        let (mut stdout, mut stderr, mut truncated) = (Vec::new(), Vec::new(), false);
+        loop {
+            let (kept, bytes) = match self.next().await? {
+                ExecEvent::Stdout(bytes) => (&mut stdout, bytes),
+                ExecEvent::Stderr(bytes) => (&mut stderr, bytes),
+                ExecEvent::Exit(finished) => {
+                    truncated |= finished.missed_bytes > 0;
+                    return Ok(Output { stdout, stderr, truncated, finished });
+                }
+            };
+            let room = cap_bytes.saturating_sub(kept.len());
+            truncated |= bytes.len() > room;
+            kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        }
+    }
+
+    /// Sends input to a command that was started with [`crate::protocol::Input::Stream`]; waits while it does not
+    /// read.
+    pub async fn write(&self, bytes: Bytes) -> Result<(), CallError> {
+        self.guest.connection().send_data(self.id, Channel::Input, bytes, &self.window).await
+    }
+
+    /// Ends its input.
+    pub async fn close_input(&self) -> Result<(), CallError> {
+        self.guest.connection().call(Ask::CloseInput { target: self.id }).await.map(drop)
+    }
+
+    /// Ends the command and everything that came from it; its [`ExecEvent::Exit`] still follows.
+    pub async fn kill(&self) -> Result<(), CallError> {
+        self.guest.connection().call(Ask::Kill { target: self.id }).await.map(drop)
+    }
+}
+
+impl Drop for ExecHandle {
+    fn drop(&mut self) {
+        if self.ended || self.guest.connection().tell(Ask::Kill { target: self.id }) {
+            return;
+        }
+        // No room at this moment; whoever cannot wait here has it done by a task.
+        let (connection, target) = (self.guest.connection().clone(), self.id);
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { connection.call(Ask::Kill { target }).await.map(drop) });
+        }
+    }
+}
+
+impl Running {
+    pub(super) fn window(&self) -> &Semaphore {
+        &self.window
+    }
+
+    /// Takes output without ever waiting.
+    pub(super) fn output(&mut self, channel: Channel, bytes: Bytes) {
+        self.output_bytes += bytes.len() as u64;
+        if let Some(log) = &mut self.log {
+            log.append(&bytes);
+        }
+        let length = bytes.len() as u64;
+        let event = match channel {
+            Channel::Error => ExecEvent::Stderr(bytes),
+            Channel::Output | Channel::Input | Channel::Content => ExecEvent::Stdout(bytes),
+        };
+        if self.events.try_send(Ok(event)).is_err() {
+            self.missed_bytes += length;
+        }
+    }
+
+    /// The command ended: recorded first, told afterwards.
+    pub(super) fn exited(self, exit: Exit) {
+        let (record, effect) = (self.record.clone(), self.effect.clone());
+        let finished = Finished {
+            exit: exit.clone(),
+            output_bytes: self.output_bytes,
+            missed_bytes: self.missed_bytes,
+            log: self.log.as_ref().map(|log| log.path.clone()),
+            log_complete: self.log.as_ref().is_some_and(|log| log.complete),
+        };
+        self.end(async move {
+            if let Some(record) = record {
+                record.exited(&effect, exit).await.map_err(|_| ExecError::Unrecorded)?;
+            }
+            Ok(ExecEvent::Exit(finished))
+        });
+    }
+
+    /// The command did not start.
+    pub(super) fn refused(self, fault: Fault) {
+        let (record, effect) = (self.record.clone(), self.effect.clone());
+        self.end(async move {
+            if let Some(record) = record {
+                record.refused(&effect).await?;
+            }
+            Err(ExecError::NotStarted(fault))
+        });
+    }
+
+    /// The guest is gone; the record keeps saying that the command was started and no more.
+    pub(super) fn lost(self) {
+        self.end(async { Err(ExecError::Lost) });
+    }
+
+    fn end(self, last: impl Future<Output = Event> + Send + 'static) {
+        self.watchdog.abort();
+        self.window.close();
+        tokio::spawn(async move {
+            let event = last.await;
+            // The caller may have given up; the record is kept all the same.
+            self.events.send(event).await.ok();
+        });
+    }
+}
+
+impl Log {
+    fn create(directory: &Path, effect: &EffectId) -> std::io::Result<Self> {
+        let path = directory.join(format!("{effect}.log"));
+        Ok(Self { file: File::create(&path)?, path, bytes: 0, complete: true })
+    }
+
+    /// Writes to the page cache, which does not wait for a reader of the log nor, as a rule, for the disk.
+    fn append(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len() as u64;
+        if self.complete && (self.bytes > LOG_BYTES_MAX || self.file.write_all(bytes).is_err()) {
+            self.complete = false;
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! The handle of a guest.
+
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::io::AsyncReadExt;
+use tokio::process::{Child, ChildStderr};
+use tokio::sync::{mpsc, watch};
+
+use super::connection::{CallError, Connection, connect};
+use super::exec::{self, Bookkeeping, ExecError, ExecHandle};
+use super::launch::{Launched, Launcher, StartError};
+use super::spec::Spec;
+use crate::path::RelativePath;
+use crate::protocol::{Answer, Ask, Channel, Entry, Exec, Health, LIST_ENTRIES_MAX, Metadata, READ_BYTES_MAX, Removal};
+use crate::record::Record;
+
+/// How long a guest may take to say hello. Milliseconds on an idle machine; this is for a very busy one.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long a guest may take to end by itself.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
+/// How much of the beginning of a sandbox's complaint is kept.
+const COMPLAINT_BYTES_MAX: usize = 4096;
+
+/// A running guest; a cheap handle. When the last one is dropped, the sandbox is ended.
+#[derive(Debug, Clone)]
+pub struct Guest {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    connection: Arc<Connection>,
+    /// Closed or filled, it ends the sandbox.
+    stop: mpsc::Sender<()>,
+    exited: watch::Receiver<Option<Gone>>,
+    record: Option<Record>,
+    output_directory: Option<PathBuf>,
+    /// Keeps the thread alive whose end would end the sandbox.
+    _launcher: Launcher,
+}
+
+/// The process has ended, with its status if that was seen.
+#[derive(Debug, Clone, Copy)]
+struct Gone(Option<ExitStatus>);
+
+/// Starts a guest and waits until it has said hello.
+pub(super) async fn start(launcher: &Launcher, spec: Spec) -> Result<Guest, StartError> {
+    let Launched { mut child, stream } = launcher.launch(&spec).await?;
+    let complaint = child.stderr.take();
+    let hello = tokio::time::timeout(HELLO_TIMEOUT, connect(stream, spec.role)).await;
+    let connection = match hello {
+        Ok(Ok(connection)) => connection,
+        Ok(Err(StartError::Refused(_))) => return Err(StartError::Refused(read_complaint(complaint).await)),
+        Ok(Err(error)) => return Err(error),
+        Err(_) => return Err(StartError::Silent),
+    };
+    let (stop, on_stop) = mpsc::channel(1);
+    let (exited_sender, exited) = watch::channel(None);
+    tokio::spawn(supervise(child, connection.clone(), on_stop, exited_sender));
+    tokio::spawn(async move {
+        let complaint = read_complaint(complaint).await;
+        if !complaint.is_empty() {
+            tracing::warn!(%complaint, "a guest complained");
+        }
+    });
+    let Spec { record, output_directory, .. } = spec;
+    let inner = Inner { connection, stop, exited, record, output_directory, _launcher: launcher.clone() };
+    Ok(Guest { inner: Arc::new(inner) })
+}
+
+/// Owns the process: ends it when told to, when nobody holds a handle, or when the stream broke.
+async fn supervise(
+    mut child: Child,
+    connection: Arc<Connection>,
+    mut on_stop: mpsc::Receiver<()>,
+    exited: watch::Sender<Option<Gone>>,
+) {
+    let status = tokio::select! {
+        status = child.wait() => status.ok(),
+        _ = on_stop.recv() => end(&mut child).await,
+        () = connection.closed() => end(&mut child).await,
+    };
+    connection.close();
+    exited.send_replace(Some(Gone(status)));
+}
+
+async fn end(child: &mut Child) -> Option<ExitStatus> {
+    // Already gone is what is wanted.
+    child.start_kill().ok();
+    child.wait().await.ok()
+}
+
+/// The beginning of what is complained, read to its end so that nobody waits for a full pipe.
+async fn read_complaint(stderr: Option<ChildStderr>) -> String {
+    let Some(mut stderr) = stderr else { return String::new() };
+    let (mut kept, mut buffer) = (Vec::new(), [0; 1024]);
+    while let Ok(read @ 1..) = stderr.read(&mut buffer).await {
+        let room = COMPLAINT_BYTES_MAX - kept.len();
+        kept.extend_from_slice(&buffer[..read.min(room)]);
+    }
+    String::from_utf8_lossy(&kept).trim().escape_debug().to_string()
+}
+
+impl Guest {
+    pub(super) fn connection(&self) -> &Arc<Connection> {
+        &self.inner.connection
+    }
+
+    /// Runs a command.
+    pub async fn exec(&self, exec: Exec) -> Result<ExecHandle, ExecError> {
+        let books =
+            Bookkeeping { record: self.inner.record.clone(), output_directory: self.inner.output_directory.clone() };
+        // Weak, because a strong one would keep the sandbox after its last handle.
+        let stop = self.inner.stop.downgrade();
+        let on_hang = move || {
+            // A full queue is an end already under way.
+            stop.upgrade().and_then(|stop| stop.try_send(()).ok());
+        };
+        exec::start(self, books, exec, on_hang).await
+    }
+
+    /// Reads a part of a file, at most [`READ_BYTES_MAX`] bytes.
+    pub async fn read_range(
+        &self,
+        path: &RelativePath,
+        offset: u64,
+        length: u64,
+    ) -> Result<(Bytes, Metadata), CallError> {
+        match self.inner.connection.call(Ask::Read { path: path.clone(), offset, length }).await? {
+            (Answer::Read(metadata), bytes) => Ok((bytes, metadata)),
+            _ => Err(CallError::Unexpected),
+        }
+    }
+
+    /// Reads a whole file of at most `limit_bytes`.
+    pub async fn read_file(&self, path: &RelativePath, limit_bytes: u64) -> Result<Bytes, CallError> {
+        let (first, metadata) = self.read_range(path, 0, READ_BYTES_MAX).await?;
+        if metadata.size > limit_bytes {
+            return Err(CallError::TooLong);
+        }
+        if first.len() as u64 == metadata.size {
+            return Ok(first);
+        }
+        let mut content = Vec::from(first);
+        while (content.len() as u64) < metadata.size {
+            let (part, now) = self.read_range(path, content.len() as u64, READ_BYTES_MAX).await?;
+            if now != metadata || part.is_empty() {
+                return Err(CallError::Changed);
+            }
+            content.extend_from_slice(&part);
+        }
+        Ok(content.into())
+    }
+
+    /// Replaces a file as a whole: a reader sees the old content or the new. Without `mode` the old permissions stay.
+    pub async fn write_file(&self, path: &RelativePath, content: Bytes, mode: Option<u32>) -> Result<(), CallError> {
+        let ask = Ask::Write { path: path.clone(), mode, size: content.len() as u64 };
+        let sent = self.inner.connection.send(ask).await?;
+        // A refused write closes the window, and its answer says why.
+        self.inner.connection.send_data(sent.id, Channel::Content, content, &sent.window).await.ok();
+        done(sent.answer().await?)
+    }
+
+    /// The next entries of a directory after the name `after`, and whether there are more.
+    pub async fn list(
+        &self,
+        path: &RelativePath,
+        after: Option<&RelativePath>,
+    ) -> Result<(Vec<Entry>, bool), CallError> {
+        let ask = Ask::List { path: path.clone(), after: after.cloned(), limit: LIST_ENTRIES_MAX };
+        match self.inner.connection.call(ask).await? {
+            (Answer::Entries { entries, more }, _) => Ok((entries, more)),
+            _ => Err(CallError::Unexpected),
+        }
+    }
+
+    /// Describes a path, without following a final link.
+    pub async fn stat(&self, path: &RelativePath) -> Result<Metadata, CallError> {
+        match self.inner.connection.call(Ask::Stat { path: path.clone() }).await? {
+            (Answer::Metadata(metadata), _) => Ok(metadata),
+            _ => Err(CallError::Unexpected),
+        }
+    }
+
+    /// Removes a path.
+    pub async fn remove(&self, path: &RelativePath, removal: Removal) -> Result<(), CallError> {
+        done(self.inner.connection.call(Ask::Remove { path: path.clone(), removal }).await?)
+    }
+
+    /// Renames a path, replacing a file of the new name.
+    pub async fn rename(&self, from: &RelativePath, to: &RelativePath) -> Result<(), CallError> {
+        done(self.inner.connection.call(Ask::Rename { from: from.clone(), to: to.clone() }).await?)
+    }
+
+    /// Makes a directory and those above it.
+    pub async fn make_directory(&self, path: &RelativePath) -> Result<(), CallError> {
+        done(self.inner.connection.call(Ask::MakeDirectory { path: path.clone() }).await?)
+    }
+
+    /// How the guest is.
+    pub async fn health(&self) -> Result<Health, CallError> {
+        match self.inner.connection.call(Ask::Health).await? {
+            (Answer::Health(health), _) => Ok(health),
+            _ => Err(CallError::Unexpected),
+        }
+    }
+
+    /// Asks the guest to end, and ends it when it does not. Everything in the sandbox is gone afterwards.
+    pub async fn shutdown(&self) -> Option<ExitStatus> {
+        self.inner.connection.tell(Ask::Shutdown);
+        match tokio::time::timeout(SHUTDOWN_TIMEOUT, self.closed()).await {
+            Ok(status) => status,
+            Err(_) => self.terminate().await,
+        }
+    }
+
+    /// Ends the sandbox at once.
+    pub async fn terminate(&self) -> Option<ExitStatus> {
+        // A full or closed queue is an end already under way.
+        self.inner.stop.try_send(()).ok();
+        self.closed().await
+    }
+
+    /// Waits until the sandbox is gone; how its process ended, if that was seen.
+    pub async fn closed(&self) -> Option<ExitStatus> {
+        let mut exited = self.inner.exited.clone();
+        let gone = exited.wait_for(Option::is_some).await.ok().and_then(|gone| *gone);
+        gone.and_then(|Gone(status)| status)
+    }
+}
+
+fn done((answer, _): (Answer, Bytes)) -> Result<(), CallError> {
+    match answer {
+        Answer::Done => Ok(()),
+        _ => Err(CallError::Unexpected),
+    }
+}

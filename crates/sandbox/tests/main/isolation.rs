@@ -1,0 +1,176 @@
+//! What a command cannot see or do.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+use choir_sandbox::protocol::GuestRole;
+use choir_sandbox::runtime::{Identity, Runtime, StartError};
+
+use crate::support::{associate, spec, start};
+
+/// A command whose success would be an escape; `control` shows that its tools work at all.
+async fn fails(command: &str, control: &str) {
+    let sandbox = associate().await;
+    sandbox.stdout(control).await;
+    let output = sandbox.run(command).await;
+    assert_ne!(output.finished.exit.ending, choir_sandbox::protocol::Ending::Code(0), "{command}: {output:?}");
+}
+
+#[tokio::test]
+async fn the_hosts_files_are_invisible() {
+    for path in ["/root", "/etc/shadow", "/etc/hostname", "/var/lib", "/sys", "/boot", "/opt", "/srv", "/mnt"] {
+        fails(&format!("ls {path}"), "ls /").await;
+    }
+}
+
+#[tokio::test]
+async fn the_root_has_nothing_else() {
+    let sandbox = associate().await;
+    let listed = sandbox.stdout("ls /").await;
+    assert_eq!(
+        listed.split_whitespace().collect::<Vec<_>>().join(" "),
+        "bin dev etc home lib lib64 proc run sbin tmp usr var work"
+    );
+}
+
+#[tokio::test]
+async fn the_system_cannot_be_written() {
+    for path in
+        ["/x", "/usr/x", "/etc/x", "/dev/x", "/run/x", "/run/choir/guest", "/var/x", "/proc/sys/kernel/hostname"]
+    {
+        fails(
+            &format!("echo x > {path}"),
+            "echo x > /tmp/x && echo x > ~/x && echo x > /work/x && echo x > /dev/shm/x",
+        )
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn there_is_no_network() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("listens");
+    let port = listener.local_addr().expect("bound").port();
+    let connect =
+        |port: u16| format!("perl -MIO::Socket::INET -e 'IO::Socket::INET->new(q(127.0.0.1:{port})) or exit 1'");
+    let reachable = std::process::Command::new("/bin/sh").arg("-c").arg(connect(port)).status().expect("runs");
+    assert!(reachable.success(), "the control on the host reaches the listener");
+    fails(&connect(port), "perl -MIO::Socket::INET -e 'exit 0'").await;
+    let sandbox = associate().await;
+    assert_eq!(sandbox.stdout("tail -n +3 /proc/net/dev | cut -d: -f1").await.trim(), "lo");
+    assert_eq!(sandbox.stdout("tail -n +2 /proc/net/route").await, "");
+}
+
+#[tokio::test]
+async fn the_environment_is_clean() {
+    // The test's own environment holds much more, and its names are the canaries.
+    assert!(std::env::vars().any(|(name, _)| name.starts_with("CARGO")));
+    let sandbox = start(|spec| {
+        spec.environment.insert("GIVEN".into(), "yes".into());
+    })
+    .await;
+    let names = sandbox.stdout("env | cut -d= -f1 | sort | tr '\\n' ' '").await;
+    assert_eq!(names.trim(), "CHOIR_EFFECT GIVEN HOME LANG LOGNAME PATH PWD SHELL TERM TMPDIR USER");
+}
+
+#[tokio::test]
+async fn no_capability_is_left() {
+    let sandbox = associate().await;
+    let sets = sandbox.stdout("grep -E '^Cap(Inh|Prm|Eff|Bnd|Amb)' /proc/self/status | cut -f2 | sort -u").await;
+    assert_eq!(sets, "0000000000000000\n");
+    assert_eq!(sandbox.stdout("grep NoNewPrivs /proc/self/status | cut -f2").await, "1\n");
+    assert_eq!(sandbox.stdout("id -u; hostname").await, "1000\nchoir\n");
+}
+
+#[tokio::test]
+async fn namespaces_cannot_be_nested() {
+    fails("unshare --user true", "unshare --version").await;
+    fails("unshare --user --map-root-user --mount true", "unshare --version").await;
+    fails("mount -t tmpfs none /tmp", "mount --version").await;
+}
+
+#[tokio::test]
+async fn the_guest_is_out_of_reach() {
+    let sandbox = associate().await;
+    assert_eq!(sandbox.guest.health().await.expect("answers").pid, 1);
+    for path in ["/proc/1/environ", "/proc/1/mem", "/proc/1/maps"] {
+        fails(&format!("head -c 1 {path}"), "head -c 1 /proc/self/environ").await;
+    }
+    fails("readlink /proc/1/fd/2", "readlink /proc/self/fd/2").await;
+    // Often, because the guest is most vulnerable in the moment when it starts a process.
+    let every_signal = "for signal in $(seq 1 31) $(seq 34 64); do kill -$signal 1; done; true";
+    let many: Vec<_> = (0..10).map(|_| every_signal).collect();
+    for _ in 0..3 {
+        sandbox.stdout(&many.join(" & ")).await;
+    }
+    sandbox.guest.health().await.expect("answers still");
+}
+
+#[tokio::test]
+async fn no_descriptor_leaks_into_commands() {
+    // A descriptor of the host that its opener forgot to close on exec.
+    let _canary = rustix::io::dup(std::io::stderr()).expect("duplicated");
+    let sandbox = associate().await;
+    assert_eq!(sandbox.stdout("ls -l /proc/self/fd | grep -c socket || true").await, "0\n");
+    // The three streams, and the directory that `ls` itself holds open.
+    assert_eq!(sandbox.stdout("ls /proc/self/fd | wc -l").await, "4\n");
+}
+
+#[tokio::test]
+async fn only_its_own_processes_are_seen() {
+    let sandbox = associate().await;
+    let own = sandbox.stdout("ls /proc | grep -cE '^[0-9]+$'").await;
+    assert!(own.trim().parse::<u32>().expect("a number") < 6, "{own}");
+}
+
+#[tokio::test]
+async fn root_starts_sandboxes_of_other_users_and_nobody_else_does() {
+    let other = Identity::User { uid: 61_234, gid: 61_234 };
+    let workspace = tempfile::tempdir().expect("a directory");
+    let mut spec = spec(GuestRole::Associate, workspace.path());
+    spec.identity = other;
+    // Where the other user may walk, which the build's own directory need not be.
+    let programs = tempfile::tempdir().expect("a directory");
+    std::fs::set_permissions(programs.path(), PermissionsExt::from_mode(0o755)).expect("opened");
+    spec.guest_program = programs.path().join("guest");
+    std::fs::copy(crate::support::guest_program(), &spec.guest_program).expect("copied");
+    let runtime = Runtime::process().expect("a runtime");
+    if !rustix::process::geteuid().is_root() {
+        let refused = runtime.start(spec).await;
+        assert!(matches!(refused, Err(StartError::Spawn(_))), "{refused:?}");
+        return;
+    }
+    std::os::unix::fs::chown(workspace.path(), Some(61_234), Some(61_234)).expect("given");
+    let guest = runtime.start(spec).await.expect("starts");
+    let sandbox = crate::support::Sandbox { guest, workspace };
+    sandbox.stdout("echo mine > /work/file").await;
+    let made = std::fs::metadata(sandbox.host("file")).expect("made");
+    assert_eq!((made.uid(), made.gid()), (61_234, 61_234));
+    assert_eq!(sandbox.guest.health().await.expect("answers").pid, 1);
+}
+
+#[tokio::test]
+async fn memory_directories_are_bounded() {
+    let sandbox = start(|spec| {
+        spec.limits.tmp_bytes = 1 << 20;
+        spec.limits.home_bytes = 1 << 20;
+        spec.limits.shared_memory_bytes = 1 << 20;
+    })
+    .await;
+    for path in ["/tmp/x", "/home/choir/x", "/dev/shm/x"] {
+        sandbox.stdout(&format!("head -c 500000 /dev/zero > {path}")).await;
+        let output = sandbox.run(&format!("head -c 2000000 /dev/zero > {path}")).await;
+        assert_ne!(output.finished.exit.ending, choir_sandbox::protocol::Ending::Code(0), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_spec_that_names_nothing_real_is_refused() {
+    let runtime = Runtime::process().expect("a runtime");
+    let nowhere = std::path::Path::new("/no/such/workspace");
+    let refused = runtime.start(spec(GuestRole::Associate, nowhere)).await;
+    assert!(matches!(refused, Err(StartError::Spec(_))), "{refused:?}");
+    let workspace = tempfile::tempdir().expect("a directory");
+    let mut other = spec(GuestRole::Associate, workspace.path());
+    other.guest_program = "/bin/true".into();
+    let refused = runtime.start(other).await;
+    assert!(matches!(refused, Err(StartError::Refused(_))), "{refused:?}");
+}

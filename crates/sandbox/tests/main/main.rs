@@ -1,0 +1,7 @@
+//! The sandbox as its users see it: every test starts real guests in real namespaces.
+
+mod ending;
+mod exec;
+mod files;
+mod isolation;
+mod support;
