@@ -10,7 +10,8 @@ pub const ARGUMENTS_BYTES_MAX: usize = 1024 * 1024;
 pub const MALFORMED_BYTES_MAX: usize = 16 * 1024;
 
 /// Parses whole arguments, mended where there is only one way to read them; else gives the text back, cut to
-/// [`MALFORMED_BYTES_MAX`]. Not for arguments that were cut off: those are no call.
+/// [`MALFORMED_BYTES_MAX`]. For arguments that may have been
+/// cut off there is [`parse_strict`].
 pub(crate) fn parse(raw: &str) -> Result<Value, String> {
     let text = raw.trim();
     if text.is_empty() {
@@ -24,6 +25,11 @@ pub(crate) fn parse(raw: &str) -> Result<Value, String> {
         Some(value) => Ok(unwrapped(value)),
         None => Err(prefix(raw, MALFORMED_BYTES_MAX).to_owned()),
     }
+}
+
+/// Parses arguments that may have been cut off: JSON as it stands, or nothing.
+pub(crate) fn parse_strict(raw: &str) -> Option<Value> {
+    serde_json::from_str(raw).ok().map(unwrapped)
 }
 
 /// Some models write `null` for no arguments, and some write the JSON of their arguments as one JSON string.

@@ -181,7 +181,7 @@ impl PartialCall {
     }
 
     fn strict(self) -> Option<ToolCall> {
-        let arguments = serde_json::from_str(&self.arguments).ok()?;
+        let arguments = arguments::parse_strict(&self.arguments)?;
         self.announced.then_some(ToolCall { id: self.id, name: self.name, arguments, malformed: None })
     }
 }
