@@ -34,16 +34,16 @@ pub enum TableError {
     #[error("the price table cannot be read: {0}")]
     Toml(#[from] toml::de::Error),
     /// A price that cannot be meant.
-    #[error("the price of {model} is wrong: prices are from 0 to {PRICE_MAX} dollars for a million tokens")]
+    #[error("the price of {models} is wrong: prices are from 0 to {PRICE_MAX} dollars for a million tokens")]
     Price {
-        /// Its pattern.
-        model: String,
+        /// Its patterns.
+        models: String,
     },
 }
 
 #[derive(Debug, Clone, PartialEq)]
 struct Price {
-    pattern: String,
+    patterns: Vec<String>,
     input: Rate,
     output: Rate,
     cache_read: Rate,
@@ -64,7 +64,7 @@ struct SaidTable {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SaidPrice {
-    model: String,
+    models: Vec<String>,
     input: f64,
     output: f64,
     cache_read: Option<f64>,
@@ -84,7 +84,7 @@ impl Table {
 
     /// What a call cost, rounded up to the millionth of a dollar; nothing for a model that is not in the table.
     pub fn cost(&self, model: &str, usage: &Usage) -> Option<Usd> {
-        let price = self.prices.iter().find(|price| fits(&price.pattern, model))?;
+        let price = self.prices.iter().find(|price| price.patterns.iter().any(|pattern| fits(pattern, model)))?;
         let parts = [
             (usage.input_tokens, price.input),
             (usage.output_tokens, price.output),
@@ -98,13 +98,14 @@ impl Table {
 
 impl Price {
     fn read(said: SaidPrice) -> Result<Self, TableError> {
-        let rate = |dollars: f64| Rate::read(dollars).ok_or_else(|| TableError::Price { model: said.model.clone() });
+        let rate =
+            |dollars: f64| Rate::read(dollars).ok_or_else(|| TableError::Price { models: said.models.join(", ") });
         Ok(Self {
             input: rate(said.input)?,
             output: rate(said.output)?,
             cache_read: rate(said.cache_read.unwrap_or(said.input))?,
             cache_write: rate(said.cache_write.unwrap_or(said.input))?,
-            pattern: said.model,
+            patterns: said.models,
         })
     }
 }
@@ -156,11 +157,16 @@ mod tests {
         assert_eq!(cost("scripted/scenario", &million), Some(Usd(0)));
         assert_eq!(cost("ollama/qwen3:8b", &million), Some(Usd(0)));
         assert_eq!(cost("mine/unheard-of", &million), None);
+        assert_eq!(cost("anthropic/claude-opus-4-7", &million), Some(Usd(36_750_000)));
+        assert_eq!(cost("anthropic/claude-opus-4-1-20250805", &million), Some(Usd(110_250_000)));
+        assert_eq!(cost("openrouter/anthropic/claude-haiku-4.5", &million), Some(Usd(7_350_000)));
+        assert_eq!(cost("openai/gpt-5-2025-08-07", &million), cost("openai/gpt-5", &million));
+        assert_eq!(cost("openai/gpt-5.9", &million), None);
     }
 
     #[test]
     fn parts_of_a_millionth_are_rounded_up() {
-        let table = Table::parse("[[price]]\nmodel = 'a/*'\ninput = 0.05\noutput = 1\ncache_read = 0.001").unwrap();
+        let table = Table::parse("[[price]]\nmodels = ['a/*']\ninput = 0.05\noutput = 1\ncache_read = 0.001").unwrap();
         assert_eq!(table.cost("a/b", &usage(1, 0, 0, 0)), Some(Usd(1)));
         assert_eq!(table.cost("a/b", &usage(100, 7, 0, 0)), Some(Usd(12)));
         assert_eq!(table.cost("a/b", &usage(0, 0, 1000, 0)), Some(Usd(1)));
@@ -190,9 +196,9 @@ mod tests {
             let problem = Table::parse(text).unwrap_err().to_string();
             assert!(problem.contains(message), "{problem}");
         };
-        check("[[price]]\nmodel = 'a'\ninput = -1\noutput = 1", "the price of a is wrong");
-        check("[[price]]\nmodel = 'a'\ninput = nan\noutput = 1", "the price of a is wrong");
-        check("[[price]]\nmodel = 'a'\ninput = 1\noutpt = 1", "line 4");
+        check("[[price]]\nmodels = ['a']\ninput = -1\noutput = 1", "the price of a is wrong");
+        check("[[price]]\nmodels = ['a']\ninput = nan\noutput = 1", "the price of a is wrong");
+        check("[[price]]\nmodels = ['a']\ninput = 1\noutpt = 1", "line 4");
         check("price = 3", "line 1");
     }
 }
