@@ -1,0 +1,216 @@
+// What the page needs of the browser, and no more: requests, sockets, keys, dragging, sizes. Every function that starts
+// something returns a function or an object that ends it.
+
+// --- the server -----------------------------------------------------------------------------------------------------
+
+const REQUEST_TIMEOUT_MS = 30_000;
+
+export async function request(method, path, body, type) {
+  const headers = body === undefined ? {} : { 'content-type': type ?? 'application/json' };
+  const signal = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
+  const answer = await fetch(path, { method, body, headers, signal, credentials: 'same-origin' });
+  return { status: answer.status, text: await answer.text() };
+}
+
+// Follows a stream of texts until it ends; `onText` answers whether to go on.
+export function follow(path, onOpen, onText) {
+  const address = new URL(path, location.href);
+  address.protocol = address.protocol === 'https:' ? 'wss:' : 'ws:';
+  return new Promise((ended) => {
+    const socket = new WebSocket(address);
+    socket.onopen = () => onOpen();
+    socket.onmessage = ({ data }) => typeof data === 'string' && !onText(data) && socket.close();
+    socket.onclose = () => ended();
+  });
+}
+
+export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
+export const now = () => Date.now();
+export const visit = (address) => location.assign(address);
+
+// --- the page -------------------------------------------------------------------------------------------------------
+
+export function theme(name) {
+  if (name) document.documentElement.dataset.theme = name;
+  else delete document.documentElement.dataset.theme;
+}
+
+export const setTitle = (text) => (document.title = text);
+
+export function focus(selector) {
+  document.querySelector(selector)?.focus();
+}
+
+export const leave = () => document.activeElement?.blur();
+
+// Focus goes into a window that came to the front, unless it is there already or the person is typing elsewhere.
+export function focusWindow(id) {
+  const window = document.getElementById(id);
+  if (!window || window.contains(document.activeElement)) return;
+  const target = window.querySelector('[data-focus], .cm-content, .xterm-helper-textarea') ?? window;
+  target.focus({ preventScroll: true });
+}
+
+export function remember(key, value) {
+  try {
+    localStorage.setItem(key, value);
+  } catch {
+    // A browser that keeps nothing loses a convenience, not state of record.
+  }
+}
+
+export function recall(key) {
+  try {
+    return localStorage.getItem(key) ?? undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+// Reports the canvas's size now and whenever it changes.
+export function watchSize(element, onSize) {
+  const observer = new ResizeObserver(([entry]) => onSize(entry.contentRect.width, entry.contentRect.height));
+  observer.observe(element);
+  return () => observer.disconnect();
+}
+
+// Reports keys that mean something wherever the focus is; `onKey` says whether it took the key.
+export function watchKeys(onKey) {
+  const listen = (event) => {
+    const typing = event.target.closest?.('input, textarea, select, [contenteditable="true"]') != null;
+    const name = [event.ctrlKey || event.metaKey ? 'Ctrl' : '', event.altKey ? 'Alt' : '', event.shiftKey ? 'Shift' : '', event.key];
+    if (onKey(name.filter(Boolean).join(' '), typing)) {
+      event.preventDefault();
+      event.stopPropagation();
+    }
+  };
+  document.addEventListener('keydown', listen, true);
+  return () => document.removeEventListener('keydown', listen, true);
+}
+
+// A text area as high as its text.
+export function grow(element) {
+  element.style.height = 'auto';
+  element.style.height = `${element.scrollHeight}px`;
+}
+
+export function chooseFiles(onFile) {
+  const input = document.createElement('input');
+  input.type = 'file';
+  input.multiple = true;
+  input.onchange = () => [...input.files].forEach((file) => onFile(file.name, file));
+  input.click();
+}
+
+// --- dragging -------------------------------------------------------------------------------------------------------
+
+const SNAP_PX = 12;
+const WIDTH_MIN = 320;
+const HEIGHT_MIN = 200;
+
+// Lets a window be dragged by its bar and resized by its eight handles. While the pointer is down only this window's own
+// style changes; the outcome is told once, at the end.
+export function dragWindow(element, onRect, onShape) {
+  const start = (event) => {
+    const handle = event.target.closest('[data-edge]');
+    const bar = event.target.closest('[data-bar]');
+    if (event.button !== 0 || !(handle || bar) || event.target.closest('button') || narrow()) return;
+    if (bar && element.dataset.shape !== 'normal' && event.pointerType === 'touch') return;
+    drag(element, event, handle?.dataset.edge ?? '', onRect, onShape);
+  };
+  const toggle = (event) => {
+    if (event.target.closest('[data-bar]') && !event.target.closest('button') && !narrow()) {
+      onShape(element.dataset.shape === 'normal' ? 'maximised' : 'normal');
+    }
+  };
+  element.addEventListener('pointerdown', start);
+  element.addEventListener('dblclick', toggle);
+  return () => {
+    element.removeEventListener('pointerdown', start);
+    element.removeEventListener('dblclick', toggle);
+  };
+}
+
+const narrow = () => matchMedia('(max-width: 700px)').matches;
+
+function drag(element, down, edge, onRect, onShape) {
+  const canvas = element.parentElement.getBoundingClientRect();
+  const from = element.getBoundingClientRect();
+  const before = { x: from.left - canvas.left, y: from.top - canvas.top, width: from.width, height: from.height };
+  const preview = element.parentElement.querySelector('.snap');
+  let after;
+  let shape = '';
+
+  const move = (event) => {
+    const dx = event.clientX - down.clientX;
+    const dy = event.clientY - down.clientY;
+    if (!after && Math.hypot(dx, dy) < 4) return;
+    element.classList.add('dragged');
+    after = edge ? resized(before, edge, dx, dy, canvas) : moved(before, dx, dy, canvas);
+    shape = edge ? '' : snap(event, canvas);
+    preview.dataset.shape = shape;
+    element.style.left = `${after.x}px`;
+    element.style.top = `${after.y}px`;
+    element.style.width = `${after.width}px`;
+    element.style.height = `${after.height}px`;
+  };
+  const end = (event) => {
+    element.removeEventListener('pointermove', move);
+    element.removeEventListener('pointerup', end);
+    element.removeEventListener('pointercancel', end);
+    element.classList.remove('dragged');
+    preview.dataset.shape = '';
+    if (!after) return;
+    if (shape && event.type === 'pointerup') onShape(shape);
+    else onRect(Math.round(after.x), Math.round(after.y), Math.round(after.width), Math.round(after.height));
+  };
+  element.setPointerCapture(down.pointerId);
+  element.addEventListener('pointermove', move);
+  element.addEventListener('pointerup', end);
+  element.addEventListener('pointercancel', end);
+}
+
+function moved(rect, dx, dy, canvas) {
+  const third = rect.width / 3;
+  return {
+    ...rect,
+    x: Math.min(Math.max(rect.x + dx, third - rect.width), canvas.width - third),
+    y: Math.min(Math.max(rect.y + dy, 0), Math.max(canvas.height - rect.height, 0)),
+  };
+}
+
+function resized(rect, edge, dx, dy, canvas) {
+  let { x, y, width, height } = rect;
+  if (edge.includes('e')) width = Math.min(Math.max(width + dx, WIDTH_MIN), canvas.width - x);
+  if (edge.includes('s')) height = Math.min(Math.max(height + dy, HEIGHT_MIN), canvas.height - y);
+  if (edge.includes('w')) {
+    const right = x + width;
+    x = Math.min(Math.max(x + dx, 0), right - WIDTH_MIN);
+    width = right - x;
+  }
+  if (edge.includes('n')) {
+    const bottom = y + height;
+    y = Math.min(Math.max(y + dy, 0), bottom - HEIGHT_MIN);
+    height = bottom - y;
+  }
+  return { x, y, width, height };
+}
+
+function snap(event, canvas) {
+  if (event.clientX <= canvas.left + SNAP_PX) return 'left_half';
+  if (event.clientX >= canvas.right - SNAP_PX) return 'right_half';
+  if (event.clientY <= canvas.top + SNAP_PX / 2) return 'maximised';
+  return '';
+}
+
+// --- apps that are loaded when they are first opened -----------------------------------------------------------------
+
+export async function editor(element, id, onState) {
+  const { openEditor } = await import('./editor.js');
+  return openEditor(element, id, onState);
+}
+
+export async function terminal(element, id, onState) {
+  const { openTerminal } = await import('./terminal.js');
+  return openTerminal(element, id, onState);
+}

@@ -1,0 +1,64 @@
+// The document editor: CodeMirror with Markdown shown in place. Nothing here makes HTML of a document.
+
+import { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
+import { markdown, markdownKeymap } from '@codemirror/lang-markdown';
+import { highlightSelectionMatches, search, searchKeymap } from '@codemirror/search';
+import { EditorState } from '@codemirror/state';
+import { EditorView, drawSelection, keymap, placeholder } from '@codemirror/view';
+import { GFM } from '@lezer/markdown';
+import { StyleModule } from 'style-mod';
+import { preview } from './preview.js';
+import { Sync } from './sync.js';
+
+// The page's policy allows no style elements; sheets that a script constructs are allowed and do the same.
+const mounted = new WeakSet();
+StyleModule.mount = (root, modules) => {
+  for (const module of [modules].flat()) {
+    if (mounted.has(module)) continue;
+    mounted.add(module);
+    const sheet = new CSSStyleSheet();
+    // In a layer, so that the desktop's own stylesheet has the last word although it comes first.
+    sheet.replaceSync(`@layer codemirror { ${module.getRules()} }`);
+    document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
+  }
+};
+
+// Opens the editor of a document in an element; `onState` is told how it stands, as JSON.
+export function openEditor(parent, id, onState) {
+  const view = new EditorView({ parent, state: EditorState.create({ extensions: extensions() }) });
+  const sync = new Sync(view, id, (state) => onState(JSON.stringify({ ...state, words: words(view.state.doc) })));
+  sync.open();
+  return {
+    refresh: (version) => sync.refresh(version),
+    close: () => {
+      sync.close();
+      view.destroy();
+    },
+  };
+}
+
+function extensions() {
+  return [
+    history(),
+    drawSelection(),
+    search({ top: true }),
+    highlightSelectionMatches(),
+    keymap.of([...markdownKeymap, ...defaultKeymap, ...historyKeymap, ...searchKeymap]),
+    markdown({ extensions: GFM, completeHTMLTags: false }),
+    preview,
+    placeholder('Write, or ask for something below'),
+    EditorView.lineWrapping,
+    Sync.listener,
+    EditorView.contentAttributes.of({ 'aria-label': 'Document', spellcheck: 'true', tabindex: '0', autocapitalize: 'sentences' }),
+  ];
+}
+
+// Counted on the text as it is; a long document is estimated rather than counted on every key.
+const COUNT_CHARACTERS_MAX = 400_000;
+
+function words(doc) {
+  if (doc.length > COUNT_CHARACTERS_MAX) return Math.round(doc.length / 6);
+  let count = 0;
+  for (const line of doc.iterLines()) count += line.split(/\s+/).filter((word) => /[\p{L}\p{N}]/u.test(word)).length;
+  return count;
+}

@@ -1,0 +1,122 @@
+// Markdown shown in place: marks step back where the caret is not, and the text looks as it means. Only classes and
+// spans are made; a link opens on Ctrl/⌘ and a click, and only a web address does.
+
+import { syntaxTree } from '@codemirror/language';
+import { Decoration, EditorView, ViewPlugin, WidgetType } from '@codemirror/view';
+
+const INLINE = { StrongEmphasis: 'md-strong', Emphasis: 'md-em', InlineCode: 'md-code', Strikethrough: 'md-strike', Link: 'md-link', URL: 'md-url' };
+const LINES = { FencedCode: 'md-fence', CodeBlock: 'md-fence', Blockquote: 'md-quote', Table: 'md-table' };
+const MARKS = new Set(['HeaderMark', 'EmphasisMark', 'CodeMark', 'LinkMark', 'StrikethroughMark', 'QuoteMark']);
+
+class Bullet extends WidgetType {
+  toDOM() {
+    const bullet = document.createElement('span');
+    bullet.className = 'md-bullet';
+    bullet.textContent = '•';
+    return bullet;
+  }
+
+  eq() {
+    return true;
+  }
+}
+
+class Rule extends WidgetType {
+  toDOM() {
+    const rule = document.createElement('span');
+    rule.className = 'md-rule';
+    return rule;
+  }
+
+  eq() {
+    return true;
+  }
+}
+
+const hidden = Decoration.replace({});
+const bullet = Decoration.replace({ widget: new Bullet() });
+const rule = Decoration.replace({ widget: new Rule() });
+
+function decorations(view) {
+  const found = [];
+  const { doc, selection } = view.state;
+  const active = (from, to) => view.hasFocus && selection.ranges.some((range) => range.from <= to && range.to >= from);
+  const line = (at, name) => found.push(Decoration.line({ class: name }).range(doc.lineAt(at).from));
+  const lines = (node, name) => {
+    const last = doc.lineAt(node.to).number;
+    for (let number = doc.lineAt(node.from).number; number <= last; number++) line(doc.line(number).from, name);
+  };
+  for (const { from, to } of view.visibleRanges) {
+    syntaxTree(view.state).iterate({
+      from,
+      to,
+      enter: (node) => {
+        const heading = /^(?:ATX|Setext)Heading(\d)$/.exec(node.name);
+        if (heading) line(node.from, `md-heading md-h${heading[1]}`);
+        if (LINES[node.name]) lines(node, LINES[node.name]);
+        if (INLINE[node.name] && node.to > node.from) found.push(Decoration.mark({ class: INLINE[node.name] }).range(node.from, node.to));
+        mark(node.node, doc, active, found);
+      },
+    });
+  }
+  return Decoration.set(found, true);
+}
+
+function mark(node, doc, active, found) {
+  const around = node.parent && node.name !== 'HorizontalRule' ? node.parent : node;
+  const { from, to } = doc.lineAt(node.from);
+  if (node.name === 'ListMark' && /[-*+]/.test(doc.sliceString(node.from, node.to)) && !active(node.from, node.to)) {
+    found.push(bullet.range(node.from, node.to));
+  } else if (node.name === 'HorizontalRule' && !active(from, to)) {
+    found.push(rule.range(node.from, node.to));
+  } else if (MARKS.has(node.name) && node.to > node.from) {
+    const fence = around.name === 'FencedCode';
+    const quiet = node.name === 'HeaderMark' || node.name === 'QuoteMark' ? active(from, to) : active(around.from, around.to);
+    if (quiet || fence) found.push(Decoration.mark({ class: 'md-mark' }).range(node.from, node.to));
+    else found.push(hidden.range(node.from, node.name === 'HeaderMark' || node.name === 'QuoteMark' ? space(doc, node.to) : node.to));
+  } else if (node.name === 'URL' && node.parent?.name === 'Link' && !active(around.from, around.to)) {
+    found.push(hidden.range(node.from, node.to));
+  }
+}
+
+// The space after a heading's or a quote's mark belongs to the mark.
+const space = (doc, at) => (doc.sliceString(at, at + 1) === ' ' ? at + 1 : at);
+
+const plugin = ViewPlugin.fromClass(
+  class {
+    constructor(view) {
+      this.decorations = decorations(view);
+    }
+
+    update(update) {
+      const parsed = syntaxTree(update.startState) !== syntaxTree(update.state);
+      if (update.docChanged || update.viewportChanged || update.selectionSet || update.focusChanged || parsed) {
+        this.decorations = decorations(update.view);
+      }
+    }
+  },
+  { decorations: (plugin) => plugin.decorations },
+);
+
+// The address of the link at a position, if it is one that may be opened.
+function address(state, at) {
+  for (let node = syntaxTree(state).resolveInner(at, 1); node; node = node.parent) {
+    const url = node.name === 'URL' ? node : node.name === 'Link' ? node.getChild('URL') : null;
+    const text = url && state.sliceDoc(url.from, url.to);
+    if (text) return /^https?:\/\//i.test(text) ? text : null;
+  }
+  return null;
+}
+
+const links = EditorView.domEventHandlers({
+  mousedown: (event, view) => {
+    if (!(event.ctrlKey || event.metaKey)) return false;
+    const at = view.posAtCoords({ x: event.clientX, y: event.clientY });
+    const target = at === null ? null : address(view.state, at);
+    if (!target) return false;
+    window.open(target, '_blank', 'noopener,noreferrer');
+    return true;
+  },
+});
+
+export const preview = [plugin, links];

@@ -1,0 +1,175 @@
+//! Where windows lie: placing new ones, moving and resizing by keyboard, and keeping all of them in reach.
+
+use choir_proto::desktop::{App, Rect};
+
+/// The free space between windows and the canvas's edge.
+const MARGIN: u32 = 16;
+/// Smaller, a window bar has no room for its buttons.
+const WINDOW_MIN: Size = Size { width: 320, height: 200 };
+/// Narrower, Writer has no room for a measure of 66 characters and its margin.
+const WRITER_WIDTH_MIN: u32 = 860;
+/// A run opens Writer at this share of the width, with room at its right.
+const WRITER_SHARE_PERCENT: u32 = 60;
+/// One press of an arrow key, in pixels.
+pub const STEP: i32 = 32;
+
+/// Width and height in CSS pixels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    /// Width.
+    pub width: u32,
+    /// Height.
+    pub height: u32,
+}
+
+/// An arrow key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the four arrows need no words")]
+pub enum Arrow {
+    Left,
+    Right,
+    Up,
+    Down,
+}
+
+/// A place for a new window that covers as little as possible of those already there.
+pub fn place(app: App, canvas: Size, taken: &[Rect]) -> Rect {
+    let size = wanted(app, canvas);
+    let candidates = anchors(size, canvas);
+    let first = candidates[0];
+    // `min_by_key` keeps the first of equals, so an empty canvas gives the app's favourite place.
+    let ordered = if app == App::Writer { candidates } else { prefer_right(candidates) };
+    ordered
+        .into_iter()
+        .min_by_key(|rect| taken.iter().map(|other| overlap(*rect, *other)).sum::<u64>())
+        .unwrap_or(first)
+}
+
+/// The same window, whole and in reach on this canvas.
+pub fn fit(rect: Rect, canvas: Size) -> Rect {
+    let width = rect.width.clamp(WINDOW_MIN.width.min(canvas.width), canvas.width.max(1));
+    let height = rect.height.clamp(WINDOW_MIN.height.min(canvas.height), canvas.height.max(1));
+    // Left and right may hang over while a third of the bar stays in reach; top and bottom may not.
+    let hang = (width - width / 3) as i32;
+    let x = rect.x.clamp(-hang, (canvas.width as i32 - (width / 3) as i32).max(0));
+    let y = rect.y.clamp(0, canvas.height.saturating_sub(height) as i32);
+    Rect { x, y, width, height }
+}
+
+/// The window one step further.
+pub fn nudge(rect: Rect, arrow: Arrow, canvas: Size) -> Rect {
+    let (dx, dy) = delta(arrow);
+    fit(Rect { x: rect.x.saturating_add(dx), y: rect.y.saturating_add(dy), ..rect }, canvas)
+}
+
+/// The window one step wider, narrower, higher or lower, its upper left corner staying.
+pub fn grow(rect: Rect, arrow: Arrow, canvas: Size) -> Rect {
+    let (dx, dy) = delta(arrow);
+    let width = rect.width.saturating_add_signed(dx).max(WINDOW_MIN.width);
+    let height = rect.height.saturating_add_signed(dy).max(WINDOW_MIN.height);
+    fit(Rect { width, height, ..rect }, canvas)
+}
+
+const fn delta(arrow: Arrow) -> (i32, i32) {
+    match arrow {
+        Arrow::Left => (-STEP, 0),
+        Arrow::Right => (STEP, 0),
+        Arrow::Up => (0, -STEP),
+        Arrow::Down => (0, STEP),
+    }
+}
+
+/// How large an app wants to be.
+fn wanted(app: App, canvas: Size) -> Size {
+    let room = Size {
+        width: canvas.width.saturating_sub(2 * MARGIN).max(1),
+        height: canvas.height.saturating_sub(2 * MARGIN).max(1),
+    };
+    let (width, height) = match app {
+        App::Writer => ((canvas.width * WRITER_SHARE_PERCENT / 100).max(WRITER_WIDTH_MIN), room.height),
+        App::Terminal => (760, 460),
+        App::Files | App::Preview => (860, 560),
+        App::Trace | App::Timeline => (760, 560),
+        App::Inbox | App::Search => (520, 560),
+        App::Settings => (680, 620),
+    };
+    Size { width: width.min(room.width), height: height.min(room.height) }
+}
+
+/// Nine places, the middle of the upper row first.
+fn anchors(size: Size, canvas: Size) -> [Rect; 9] {
+    let edge = MARGIN as i32;
+    let right = canvas.width as i32 - size.width as i32 - edge;
+    let bottom = canvas.height as i32 - size.height as i32 - edge;
+    let (middle, centre) = ((right + edge) / 2, (bottom + edge) / 2);
+    let at = |x, y| Rect { x, y, width: size.width, height: size.height };
+    [
+        at(edge, edge),
+        at(right, edge),
+        at(middle, centre),
+        at(right, centre),
+        at(right, bottom),
+        at(edge, bottom),
+        at(middle, edge),
+        at(middle, bottom),
+        at(edge, centre),
+    ]
+}
+
+/// The middle first, then the right side: Writer keeps the left.
+fn prefer_right(mut candidates: [Rect; 9]) -> [Rect; 9] {
+    candidates.swap(0, 2);
+    candidates
+}
+
+fn overlap(a: Rect, b: Rect) -> u64 {
+    let across = |a: i32, a_size: u32, b: i32, b_size: u32| {
+        let end = (i64::from(a) + i64::from(a_size)).min(i64::from(b) + i64::from(b_size));
+        (end - i64::from(a.max(b))).max(0) as u64
+    };
+    across(a.x, a.width, b.x, b.width) * across(a.y, a.height, b.y, b.height)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CANVAS: Size = Size { width: 1440, height: 836 };
+
+    #[test]
+    fn writer_takes_the_left_sixty_percent_and_leaves_room_at_its_right() {
+        let writer = place(App::Writer, CANVAS, &[]);
+        assert_eq!(writer, Rect { x: 16, y: 16, width: 864, height: 804 });
+        assert!(writer.x as u32 + writer.width + 400 < CANVAS.width);
+    }
+
+    #[test]
+    fn a_second_window_goes_where_it_covers_least() {
+        let writer = place(App::Writer, CANVAS, &[]);
+        let terminal = place(App::Terminal, CANVAS, &[writer]);
+        assert_eq!(terminal.x, 1440 - 760 - 16);
+        let inbox = place(App::Inbox, CANVAS, &[writer]);
+        assert_eq!(overlap(writer, inbox), 0);
+    }
+
+    #[test]
+    fn nothing_is_larger_than_the_canvas_or_out_of_reach() {
+        let phone = Size { width: 390, height: 780 };
+        for app in [App::Writer, App::Terminal, App::Files, App::Settings] {
+            let rect = place(app, phone, &[]);
+            assert!(rect.width <= phone.width && rect.height <= phone.height && rect.x >= 0 && rect.y >= 0, "{rect:?}");
+        }
+        let lost = fit(Rect { x: 9_000, y: -50, width: 5_000, height: 10 }, CANVAS);
+        assert_eq!(lost, Rect { x: 960, y: 0, width: 1440, height: 200 });
+        assert!(fit(Rect { x: i32::MIN, y: i32::MAX, width: u32::MAX, height: 0 }, CANVAS).width == 1440);
+    }
+
+    #[test]
+    fn arrows_move_and_grow_by_one_step_and_stop_at_the_edges() {
+        let rect = Rect { x: 100, y: 10, width: 400, height: 300 };
+        assert_eq!(nudge(rect, Arrow::Right, CANVAS).x, 132);
+        assert_eq!(nudge(rect, Arrow::Up, CANVAS).y, 0);
+        assert_eq!(grow(rect, Arrow::Down, CANVAS).height, 332);
+        assert_eq!(grow(Rect { width: 330, ..rect }, Arrow::Left, CANVAS).width, 320);
+    }
+}

@@ -1,0 +1,14 @@
+//! What the web desktop decides, without a browser: how views follow the log, where windows lie, what Enter will do, and
+//! how things are worded. The page itself, which draws these, is the binary of this crate and exists for wasm only.
+//!
+//! Deliberately absent: state of record. Everything here can be fetched again from the server.
+
+pub mod computer;
+pub mod geometry;
+pub mod icon;
+pub mod markdown;
+pub mod menu;
+pub mod prompt;
+pub mod settings;
+pub mod status;
+pub mod words;

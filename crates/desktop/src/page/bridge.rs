@@ -1,0 +1,142 @@
+//! The doors to the browser, typed. Whatever is started here ends when its [`Held`] is dropped.
+
+use js_sys::Function;
+use std::any::Any;
+use wasm_bindgen::prelude::*;
+use web_sys::Element;
+
+#[wasm_bindgen(module = "choir-desktop-js/bridge.js")]
+extern "C" {
+    /// What a server answered.
+    pub(crate) type Reply;
+    #[wasm_bindgen(method, getter)]
+    pub(crate) fn status(this: &Reply) -> u16;
+    #[wasm_bindgen(method, getter)]
+    pub(crate) fn text(this: &Reply) -> String;
+
+    #[wasm_bindgen(catch)]
+    async fn request(method: &str, path: &str, body: JsValue, kind: Option<String>) -> Result<JsValue, JsValue>;
+    async fn follow(
+        path: &str,
+        on_open: &Closure<dyn FnMut()>,
+        on_text: &Closure<dyn FnMut(String) -> bool>,
+    ) -> JsValue;
+    async fn sleep(ms: f64) -> JsValue;
+    fn now() -> f64;
+    pub(crate) fn visit(address: &str);
+
+    pub(crate) fn theme(name: Option<String>);
+    #[wasm_bindgen(js_name = setTitle)]
+    pub(crate) fn set_title(text: &str);
+    pub(crate) fn focus(selector: &str);
+    #[wasm_bindgen(js_name = focusWindow)]
+    pub(crate) fn focus_window(id: &str);
+    pub(crate) fn leave();
+    pub(crate) fn grow(element: &Element);
+    pub(crate) fn remember(key: &str, value: &str);
+    pub(crate) fn recall(key: &str) -> Option<String>;
+
+    #[wasm_bindgen(js_name = watchSize)]
+    fn watch_size(element: &Element, on_size: &Closure<dyn FnMut(f64, f64)>) -> Function;
+    #[wasm_bindgen(js_name = watchKeys)]
+    fn watch_keys(on_key: &Closure<dyn FnMut(String, bool) -> bool>) -> Function;
+    #[wasm_bindgen(js_name = dragWindow)]
+    fn drag_window(
+        element: &Element,
+        on_rect: &Closure<dyn FnMut(i32, i32, u32, u32)>,
+        on_shape: &Closure<dyn FnMut(String)>,
+    ) -> Function;
+
+    /// A document editor.
+    #[derive(Clone)]
+    pub(crate) type Editor;
+    #[wasm_bindgen(catch)]
+    async fn editor(element: &Element, id: &str, on_state: &Closure<dyn FnMut(String)>) -> Result<JsValue, JsValue>;
+    /// Says that the server has another version.
+    #[wasm_bindgen(method)]
+    pub(crate) fn refresh(this: &Editor, version: u32);
+    #[wasm_bindgen(method, getter)]
+    fn close(this: &Editor) -> Function;
+}
+
+/// Something that the browser does for us until this is dropped.
+pub(crate) struct Held {
+    stop: Function,
+    // Kept, because the browser calls them.
+    _closures: Vec<Box<dyn Any>>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Stopping twice or too late is harmless; there is nobody left to tell.
+        self.stop.call0(&JsValue::NULL).ok();
+    }
+}
+
+/// One request; a network failure is the browser's sentence.
+pub(crate) async fn call(method: &str, path: &str, body: Option<&str>) -> Result<Reply, String> {
+    let body = body.map_or(JsValue::UNDEFINED, JsValue::from_str);
+    request(method, path, body, None).await.map(JsCast::unchecked_into).map_err(|error| sentence(&error))
+}
+
+/// One request whose body is a file that the person chose.
+pub(crate) async fn upload(path: &str, file: JsValue) -> Result<Reply, String> {
+    let kind = Some("application/octet-stream".to_owned());
+    request("PUT", path, file, kind).await.map(JsCast::unchecked_into).map_err(|error| sentence(&error))
+}
+
+fn sentence(error: &JsValue) -> String {
+    let message = js_sys::Reflect::get(error, &"message".into()).ok();
+    message.and_then(|message| message.as_string()).unwrap_or_else(|| "the browser did not say why".to_owned())
+}
+
+/// Follows a stream of texts to its end; `on_text` answers whether to go on.
+pub(crate) async fn stream(path: &str, on_open: impl FnMut() + 'static, on_text: impl FnMut(String) -> bool + 'static) {
+    let (on_open, on_text) = (Closure::new(on_open), Closure::new(on_text));
+    follow(path, &on_open, &on_text).await;
+}
+
+/// Waits.
+pub(crate) async fn pause(ms: u32) {
+    sleep(f64::from(ms)).await;
+}
+
+/// The browser's clock.
+pub(crate) fn time() -> choir_proto::Timestamp {
+    choir_proto::Timestamp((now() * 1_000.0) as i64)
+}
+
+/// Reports an element's size.
+pub(crate) fn sizes(element: &Element, on_size: impl FnMut(f64, f64) + 'static) -> Held {
+    let on_size = Closure::new(on_size);
+    Held { stop: watch_size(element, &on_size), _closures: vec![Box::new(on_size)] }
+}
+
+/// Reports keys such as `Ctrl k` and whether a text field has the focus; the answer says whether the key was taken.
+pub(crate) fn keys(on_key: impl FnMut(String, bool) -> bool + 'static) -> Held {
+    let on_key = Closure::new(on_key);
+    Held { stop: watch_keys(&on_key), _closures: vec![Box::new(on_key)] }
+}
+
+/// Lets a window be dragged and resized.
+pub(crate) fn draggable(
+    element: &Element,
+    on_rect: impl FnMut(i32, i32, u32, u32) + 'static,
+    on_shape: impl FnMut(String) + 'static,
+) -> Held {
+    let (on_rect, on_shape) = (Closure::new(on_rect), Closure::new(on_shape));
+    Held { stop: drag_window(element, &on_rect, &on_shape), _closures: vec![Box::new(on_rect), Box::new(on_shape)] }
+}
+
+/// Opens the editor of a document; what it says of itself arrives as JSON.
+pub(crate) async fn open_editor(
+    element: &Element,
+    id: &str,
+    on_state: impl FnMut(String) + 'static,
+) -> Result<(Editor, Held), String> {
+    let on_state = Closure::new(on_state);
+    let opened = editor(element, id, &on_state).await.map_err(|error| sentence(&error))?;
+    let opened: Editor = opened.unchecked_into();
+    let held = Held { stop: opened.close(), _closures: vec![Box::new(on_state)] };
+    Ok((opened, held))
+}

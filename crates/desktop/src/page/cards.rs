@@ -1,0 +1,119 @@
+//! Runs that need no document: their progress, then a card with the answer that stays until it is dismissed.
+
+use super::desk::{Desk, use_desk};
+use super::home::run_subject;
+use super::rich::{IconButton, Rich, Standing};
+use super::server;
+use choir_desktop::icon::Icon;
+use choir_desktop::status::{Mark, run_words};
+use choir_desktop::words::{elapsed, headline, money, tokens};
+use choir_proto::desktop::{App, Subject};
+use choir_proto::run::{Run, RunStatus};
+use dioxus::prelude::*;
+use wasm_bindgen_futures::spawn_local;
+
+/// Cards shown at once, the newest first.
+const CARDS_MAX: usize = 3;
+/// Older answers are found with their run; a fresh browser does not start with a pile.
+const CARD_AGE_US: i64 = 12 * 3_600 * 1_000_000;
+
+#[component]
+pub(crate) fn Cards() -> Element {
+    let desk = use_desk();
+    let cards = use_memo(move || choose(desk));
+    rsx! {
+        aside { class: "cards", "aria-label": "Answers and progress",
+            for run in cards() { Card { key: "{run.run_id}", run } }
+        }
+    }
+}
+
+/// Answered runs, and those without a document that work or failed.
+fn choose(desk: Desk) -> Vec<Run> {
+    let (runs, documents, dismissed) = (desk.runs.read(), desk.documents.read(), desk.dismissed.read());
+    let oldest = super::bridge::time().0 - CARD_AGE_US;
+    let shown = |run: &&Run| {
+        let documented = run.document_id.is_some_and(|id| documents.get(id).is_some());
+        (run.answer.is_some() || !documented) && run.accepted_at.0 > oldest && !dismissed.contains(&run.run_id)
+    };
+    runs.newest().filter(shown).take(CARDS_MAX).cloned().collect()
+}
+
+#[component]
+fn Card(run: Run) -> Element {
+    let desk = use_desk();
+    let id = run.run_id;
+    let name = if run.answer.is_some() { "Answer" } else { "Run" };
+    let subject = run_subject(desk, &run);
+    rsx! {
+        article { class: "card", "aria-label": name,
+            header {
+                Standing { mark: Mark::from(run.status), label: run_words(run.status) }
+                button {
+                    r#type: "button",
+                    class: "asked",
+                    title: "{run.prompt}",
+                    onclick: move |_| desk.open(App::Writer, Some(subject.clone())),
+                    {headline(&run.prompt, 64)}
+                }
+                if run.status.is_ending() {
+                    IconButton { icon: Icon::Close, label: "Dismiss", onclick: move |_| desk.dismiss_card(id) }
+                } else {
+                    IconButton { icon: Icon::Stop, label: "Cancel", onclick: move |_| control(desk, id, "cancel") }
+                }
+            }
+            CardBody { run: run.clone() }
+            Receipt { run: run.clone() }
+        }
+    }
+}
+
+#[component]
+fn CardBody(run: Run) -> Element {
+    let desk = use_desk();
+    let no_model =
+        run.status == RunStatus::Blocked && desk.settings.read().as_ref().is_some_and(|all| all.model().is_none());
+    rsx! {
+        if let Some(answer) = run.answer.clone() {
+            Rich { text: answer }
+        } else if let Some(reason) = run.reason.clone() {
+            p { class: "reason", "{reason}" }
+        }
+        if no_model {
+            button { r#type: "button", class: "mend", onclick: move |_| desk.open(App::Settings, None),
+                super::rich::Glyph { icon: Icon::Key }
+                "Add a key"
+            }
+        }
+    }
+}
+
+/// Time, tokens and money: small, and always in the same place.
+#[component]
+pub(crate) fn Receipt(run: Run) -> Element {
+    let desk = use_desk();
+    let until = run.ended_at.unwrap_or_else(|| *desk.now.read());
+    let words = run_words(run.status);
+    rsx! {
+        p { class: "receipt",
+            span { "{words}" }
+            span { class: "figure", {elapsed(run.accepted_at, until)} }
+            span { class: "figure", {format!("{} tokens", tokens(run.usage.tokens()))} }
+            span { class: "figure", {money(run.usage.usd)} }
+        }
+    }
+}
+
+/// Cancel, pause or resume.
+pub(crate) fn control(desk: Desk, id: choir_proto::RunId, verb: &'static str) {
+    spawn_local(async move {
+        if let Err(failure) = server::act("POST", &format!("/api/runs/{id}/{verb}")).await {
+            desk.fail("The run goes on as it was.", &failure);
+        }
+    });
+}
+
+/// Opens a run's own page.
+pub(crate) fn open_trace(desk: Desk, id: choir_proto::RunId) {
+    desk.open(App::Trace, Some(Subject::Run(id)));
+}

@@ -1,0 +1,237 @@
+//! The page's state as signals, and what a person can do to it. All of it can be fetched again.
+
+use super::bridge;
+use super::server::{self, Failure};
+use choir_desktop::computer::{Documents, Runs, focused};
+use choir_desktop::geometry::{self, Size};
+use choir_desktop::settings::Settings;
+use choir_proto::api::Health;
+use choir_proto::desktop::{App, Desktop, DesktopCommand, Rect, Shape, Subject, Window};
+use choir_proto::{RunId, Seq, WindowId};
+use dioxus::prelude::*;
+use serde::de::IgnoredAny;
+use std::collections::{BTreeMap, BTreeSet};
+use wasm_bindgen_futures::spawn_local;
+
+/// Notices shown at once; an older one gives way.
+const NOTICES_MAX: usize = 4;
+/// A notice that only tells leaves after this long. Errors stay.
+const NOTICE_MS: u32 = 6_000;
+/// Dismissed cards that a browser remembers.
+const DISMISSED_MAX: usize = 200;
+const DISMISSED_KEY: &str = "choir.dismissed";
+
+/// How the page and the server stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Link {
+    /// The views are on their way.
+    Loading,
+    /// Every event arrives as it happens.
+    Live,
+    /// The server is away; the next try comes in so many seconds.
+    Away {
+        /// Seconds.
+        retry_s: u32,
+    },
+    /// Nobody is signed in.
+    Locked,
+}
+
+/// Something the person should know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Notice {
+    /// Names it within this page.
+    pub(crate) id: u32,
+    /// Whether something went wrong.
+    pub(crate) tone: Tone,
+    /// One or two sentences.
+    pub(crate) text: String,
+}
+
+/// How a notice is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tone {
+    /// Progress; leaves by itself.
+    Tell,
+    /// An error; stays until dismissed.
+    Warn,
+}
+
+/// Everything that components share.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) struct Desk {
+    pub(crate) runs: Signal<Runs>,
+    pub(crate) documents: Signal<Documents>,
+    pub(crate) desktop: Signal<Desktop>,
+    /// The last event folded.
+    pub(crate) seq: Signal<Seq>,
+    pub(crate) link: Signal<Link>,
+    pub(crate) notices: Signal<Vec<Notice>>,
+    /// Where windows were dragged to while the command travels.
+    pub(crate) dragged: Signal<BTreeMap<WindowId, Rect>>,
+    pub(crate) canvas: Signal<Size>,
+    pub(crate) settings: Signal<Option<Settings>>,
+    pub(crate) health: Signal<Option<Health>>,
+    /// Runs sent from this page: their document opens by itself.
+    pub(crate) sent: Signal<BTreeSet<RunId>>,
+    /// Cards that the person put away.
+    pub(crate) dismissed: Signal<BTreeSet<RunId>>,
+    /// The next window that comes to the front takes the keyboard, because the person asked for it here.
+    pub(crate) wants_focus: Signal<bool>,
+    /// A minute hand for "3 min ago" and elapsed times.
+    pub(crate) now: Signal<choir_proto::Timestamp>,
+    /// What the prompt bar holds.
+    pub(crate) prompt: Signal<String>,
+}
+
+impl Desk {
+    /// Makes the state of one page.
+    pub(crate) fn provide() -> Self {
+        let desk = Self {
+            runs: use_signal(Runs::default),
+            documents: use_signal(Documents::default),
+            desktop: use_signal(Desktop::default),
+            seq: use_signal(Seq::default),
+            link: use_signal(|| Link::Loading),
+            notices: use_signal(Vec::new),
+            dragged: use_signal(BTreeMap::new),
+            canvas: use_signal(|| Size { width: 1280, height: 720 }),
+            settings: use_signal(|| None),
+            health: use_signal(|| None),
+            sent: use_signal(BTreeSet::new),
+            dismissed: use_signal(recall_dismissed),
+            wants_focus: use_signal(|| false),
+            now: use_signal(bridge::time),
+            prompt: use_signal(String::new),
+        };
+        use_context_provider(|| desk)
+    }
+
+    /// Posts a command; it shows when its event comes back.
+    pub(crate) fn command(self, command: DesktopCommand) {
+        spawn_local(async move {
+            let answer: Result<IgnoredAny, Failure> = server::send("POST", "/api/desktop", &command).await;
+            if let Err(failure) = answer {
+                self.fail("The window stayed as it was.", &failure);
+            }
+        });
+    }
+
+    /// Opens a window about something, or brings the one that is open to the front.
+    pub(crate) fn open(mut self, app: App, subject: Option<Subject>) {
+        self.wants_focus.set(true);
+        let same = |window: &&Window| window.app == app && window.subject == subject;
+        let found = self.desktop.peek().windows.iter().rev().find(same).cloned();
+        match found {
+            Some(window) if app != App::Terminal => self.raise(&window),
+            _ => {
+                let rect = Some(geometry::place(app, self.canvas_now(), &self.taken()));
+                self.command(DesktopCommand::Open { app, subject, rect });
+            }
+        }
+    }
+
+    /// Shows a window again and gives it the focus.
+    pub(crate) fn raise(mut self, window: &Window) {
+        self.wants_focus.set(true);
+        let window_id = window.window_id;
+        if window.shape == Shape::Minimised {
+            self.command(DesktopCommand::Shape { window_id, shape: Shape::Normal });
+        }
+        if focused(&self.desktop.peek()).map(|top| top.window_id) == Some(window_id) {
+            bridge::focus_window(&format!("window-{window_id}"));
+        } else {
+            self.command(DesktopCommand::Focus { window_id });
+        }
+    }
+
+    /// Moves a window: at once here, then for good by its event.
+    pub(crate) fn move_to(mut self, window_id: WindowId, rect: Rect) {
+        self.dragged.write().insert(window_id, rect);
+        spawn_local(async move {
+            let command = DesktopCommand::Move { window_id, rect };
+            let answer: Result<IgnoredAny, Failure> = server::send("POST", "/api/desktop", &command).await;
+            if let Err(failure) = answer {
+                self.dragged.write().remove(&window_id);
+                self.fail("The window went back to its place.", &failure);
+            }
+        });
+    }
+
+    /// Where the visible windows lie.
+    fn taken(self) -> Vec<Rect> {
+        let desktop = self.desktop.peek();
+        desktop.windows.iter().filter(|window| window.shape == Shape::Normal).filter_map(|window| window.rect).collect()
+    }
+
+    /// The canvas, without subscribing to it.
+    pub(crate) fn canvas_now(self) -> Size {
+        *self.canvas.peek()
+    }
+
+    /// Tells something that goes by itself.
+    pub(crate) fn tell(self, text: impl Into<String>) {
+        let id = self.notice(Tone::Tell, text.into());
+        spawn_local(async move {
+            bridge::pause(NOTICE_MS).await;
+            self.dismiss_notice(id);
+        });
+    }
+
+    /// Says what went wrong after a sentence about what was kept.
+    pub(crate) fn fail(mut self, kept: &str, failure: &Failure) {
+        if matches!(failure, Failure::Locked) {
+            self.link.set(Link::Locked);
+        } else {
+            self.notice(Tone::Warn, format!("{failure} {kept}"));
+        }
+    }
+
+    fn notice(mut self, tone: Tone, text: String) -> u32 {
+        let mut notices = self.notices.write();
+        if let Some(same) = notices.iter().find(|notice| notice.text == text) {
+            return same.id;
+        }
+        let id = notices.last().map_or(1, |last| last.id + 1);
+        notices.push(Notice { id, tone, text });
+        if notices.len() > NOTICES_MAX {
+            notices.remove(0);
+        }
+        id
+    }
+
+    /// Puts a notice away.
+    pub(crate) fn dismiss_notice(mut self, id: u32) {
+        self.notices.write().retain(|notice| notice.id != id);
+    }
+
+    /// Puts a run's card away, in this browser for good.
+    pub(crate) fn dismiss_card(mut self, id: RunId) {
+        self.dismissed.write().insert(id);
+        let dismissed = self.dismissed.peek();
+        let newest: Vec<String> = dismissed.iter().rev().take(DISMISSED_MAX).map(RunId::to_string).collect();
+        bridge::remember(DISMISSED_KEY, &newest.join(" "));
+    }
+
+    /// Asks again how models and sandboxes are.
+    pub(crate) fn refresh_condition(mut self) {
+        spawn_local(async move {
+            if let Ok(health) = server::get("/health").await {
+                self.health.set(Some(health));
+            }
+            if let Ok(settings) = server::get("/api/settings").await {
+                self.settings.set(Some(settings));
+            }
+        });
+    }
+}
+
+fn recall_dismissed() -> BTreeSet<RunId> {
+    let kept = bridge::recall(DISMISSED_KEY).unwrap_or_default();
+    kept.split(' ').filter_map(|id| id.parse().ok()).collect()
+}
+
+/// The shared state of this page.
+pub(crate) fn use_desk() -> Desk {
+    use_context::<Desk>()
+}

@@ -1,0 +1,144 @@
+//! The empty desktop: what could be asked, what was done lately, and whether everything is in order.
+
+use super::bridge;
+use super::desk::{Desk, use_desk};
+use super::keys::PROMPT;
+use super::rich::{Glyph, Standing};
+use choir_desktop::icon::Icon;
+use choir_desktop::settings::{Condition, model_condition, sandbox_condition};
+use choir_desktop::status::{Mark, run_words};
+use choir_desktop::words::{ago, headline};
+use choir_proto::desktop::{App, Subject};
+use choir_proto::document::DocumentSummary;
+use choir_proto::run::Run;
+use dioxus::prelude::*;
+
+/// Each shows another face: a document with sources, work with a check, a short answer.
+const EXAMPLES: [(&str, &str); 3] = [
+    ("A document with sources", "Compare SQLite, PostgreSQL and DuckDB for a small analytics service, with sources."),
+    ("Work that is checked", "Write a command-line tool in Rust that finds duplicate files, with tests, and run them."),
+    ("A short answer", "What day of the week was 29 February 2024, and when is the next such day?"),
+];
+/// How many recent things are listed.
+const RECENT_MAX: usize = 5;
+
+#[component]
+pub(crate) fn Home() -> Element {
+    rsx! {
+        div { class: "home",
+            header {
+                h1 { "What should be done?" }
+                Order {}
+            }
+            div { class: "examples",
+                for (title, prompt) in EXAMPLES { Example { title, prompt } }
+            }
+            Recent {}
+        }
+    }
+}
+
+#[component]
+fn Example(title: &'static str, prompt: &'static str) -> Element {
+    let mut desk = use_desk();
+    rsx! {
+        button {
+            r#type: "button",
+            class: "example",
+            onclick: move |_| {
+                desk.prompt.set(prompt.to_owned());
+                bridge::focus(PROMPT);
+            },
+            strong { "{title}" }
+            span { "{prompt}" }
+        }
+    }
+}
+
+/// One line on model and sandbox, with the button that mends it.
+#[component]
+fn Order() -> Element {
+    let desk = use_desk();
+    let model = desk.settings.read().as_ref().map(model_condition);
+    let sandbox = desk.health.read().as_ref().map(sandbox_condition);
+    let needs_key = model.as_ref().is_some_and(|condition| !condition.good);
+    rsx! {
+        p { class: "order",
+            if let Some(condition) = model { Part { condition } }
+            if let Some(condition) = sandbox { Part { condition } }
+            if needs_key {
+                button { r#type: "button", class: "mend", onclick: move |_| desk.open(App::Settings, None),
+                    Glyph { icon: Icon::Key }
+                    "Add a key"
+                }
+            }
+        }
+    }
+}
+
+#[component]
+fn Part(condition: Condition) -> Element {
+    let mark = if condition.good { Mark::Verified } else { Mark::Blocked };
+    rsx! { span { class: "part", Standing { mark }, "{condition.words}" } }
+}
+
+#[component]
+fn Recent() -> Element {
+    let desk = use_desk();
+    let documents: Vec<_> = desk.documents.read().newest().take(RECENT_MAX).cloned().collect();
+    let runs: Vec<_> = desk.runs.read().newest().take(RECENT_MAX).cloned().collect();
+    if documents.is_empty() && runs.is_empty() {
+        return rsx! {};
+    }
+    rsx! {
+        div { class: "recent",
+            section { "aria-label": "Recent documents",
+                h2 { "Documents" }
+                for document in documents { DocumentRow { key: "{document.document_id}", document } }
+            }
+            section { "aria-label": "Recent runs",
+                h2 { "Runs" }
+                for run in runs { RunRow { key: "{run.run_id}", run } }
+            }
+        }
+    }
+}
+
+/// One document of a list.
+#[component]
+pub(crate) fn DocumentRow(document: DocumentSummary) -> Element {
+    let desk = use_desk();
+    let when = ago(*desk.now.read(), document.changed_at);
+    rsx! {
+        button {
+            r#type: "button",
+            class: "row",
+            onclick: move |_| desk.open(App::Writer, Some(Subject::Document(document.document_id))),
+            Glyph { icon: Icon::FileText }
+            span { class: "name", "{document.title}" }
+            span { class: "figure", "v{document.version} · {when}" }
+        }
+    }
+}
+
+/// One run of a list; it opens its document, or its progress where there is none.
+#[component]
+pub(crate) fn RunRow(run: Run) -> Element {
+    let desk = use_desk();
+    let when = ago(*desk.now.read(), run.accepted_at);
+    let title = headline(&run.prompt, 80);
+    let subject = run_subject(desk, &run);
+    rsx! {
+        button { r#type: "button", class: "row", onclick: move |_| desk.open(App::Writer, Some(subject.clone())),
+            Standing { mark: Mark::from(run.status), label: run_words(run.status) }
+            span { class: "name", "{title}" }
+            span { class: "figure", "{when}" }
+        }
+    }
+}
+
+/// What to open for a run.
+pub(crate) fn run_subject(desk: Desk, run: &Run) -> Subject {
+    let document = run.document_id.filter(|id| desk.documents.peek().get(*id).is_some());
+    document.map_or(Subject::Run(run.run_id), Subject::Document)
+}

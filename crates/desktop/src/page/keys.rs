@@ -1,0 +1,110 @@
+//! Keys that work wherever the focus is, and what the menu's actions do.
+
+use super::bridge::{self, Held};
+use super::desk::Desk;
+use super::server::{self, Failure};
+use choir_desktop::computer::focused;
+use choir_desktop::geometry::{self, Arrow};
+use choir_desktop::menu::Action;
+use choir_proto::desktop::{App, DesktopCommand, Rect, Shape, Subject, Window};
+use choir_proto::document::{Document, NewDocument};
+use dioxus::prelude::*;
+use wasm_bindgen_futures::spawn_local;
+
+/// The element that takes the prompt.
+pub(crate) const PROMPT: &str = "#prompt";
+
+/// Starts to listen.
+pub(crate) fn listen(desk: Desk) -> Held {
+    bridge::keys(move |key, typing| press(desk, &key, typing))
+}
+
+/// Answers whether the key meant something.
+fn press(desk: Desk, key: &str, typing: bool) -> bool {
+    match key {
+        "Ctrl k" | "Ctrl K" => perform(desk, Action::FocusPrompt),
+        "?" | "Shift ?" if !typing => perform(desk, Action::FocusPrompt),
+        "F6" => perform(desk, Action::NextWindow),
+        "Ctrl Alt ArrowLeft" => perform(desk, Action::Shape(Shape::LeftHalf)),
+        "Ctrl Alt ArrowRight" => perform(desk, Action::Shape(Shape::RightHalf)),
+        "Ctrl Alt ArrowUp" => perform(desk, Action::Shape(Shape::Maximised)),
+        "Ctrl Alt ArrowDown" => perform(desk, Action::Shape(Shape::Normal)),
+        "Ctrl Alt m" => perform(desk, Action::Shape(Shape::Minimised)),
+        "Ctrl Alt w" => perform(desk, Action::CloseWindow),
+        _ => return arrow(desk, key),
+    }
+    true
+}
+
+/// Alt and Shift move the focused window with the arrows, Ctrl as well resizes it.
+fn arrow(desk: Desk, key: &str) -> bool {
+    let (change, name): (fn(Rect, Arrow, geometry::Size) -> Rect, _) = match key.strip_prefix("Ctrl Alt Shift ") {
+        Some(name) => (geometry::grow, name),
+        None => match key.strip_prefix("Alt Shift ") {
+            Some(name) => (geometry::nudge, name),
+            None => return false,
+        },
+    };
+    let arrow = match name {
+        "ArrowLeft" => Arrow::Left,
+        "ArrowRight" => Arrow::Right,
+        "ArrowUp" => Arrow::Up,
+        "ArrowDown" => Arrow::Down,
+        _ => return false,
+    };
+    let Some(window) = top(desk) else { return false };
+    desk.move_to(window.window_id, change(place(desk, &window), arrow, desk.canvas_now()));
+    true
+}
+
+/// Where a window lies on this canvas.
+pub(crate) fn place(desk: Desk, window: &Window) -> Rect {
+    let dragged = desk.dragged.peek().get(&window.window_id).copied();
+    let canvas = desk.canvas_now();
+    let rect = dragged.or(window.rect).unwrap_or_else(|| geometry::place(window.app, canvas, &[]));
+    geometry::fit(rect, canvas)
+}
+
+fn top(desk: Desk) -> Option<Window> {
+    focused(&desk.desktop.peek()).cloned()
+}
+
+/// Does what the menu says.
+pub(crate) fn perform(desk: Desk, action: Action) {
+    match action {
+        Action::Open(app) => desk.open(app, None),
+        Action::NewDocument => new_document(desk),
+        Action::FocusPrompt => bridge::focus(PROMPT),
+        Action::Theme(theme) => desk.command(DesktopCommand::Theme { theme }),
+        Action::NextWindow => next_window(desk),
+        Action::Shape(shape) => with_top(desk, |window_id| DesktopCommand::Shape { window_id, shape }),
+        Action::CloseWindow => with_top(desk, |window_id| DesktopCommand::Close { window_id }),
+    }
+}
+
+fn with_top(desk: Desk, command: impl FnOnce(choir_proto::WindowId) -> DesktopCommand) {
+    match top(desk) {
+        Some(window) => desk.command(command(window.window_id)),
+        None => desk.tell("No window is open."),
+    }
+}
+
+/// The lowest visible window comes to the front, so that repeating it visits all of them.
+fn next_window(desk: Desk) {
+    let lowest = desk.desktop.peek().windows.iter().find(|window| window.shape != Shape::Minimised).cloned();
+    match lowest {
+        Some(window) => desk.raise(&window),
+        None => desk.tell("No window is open."),
+    }
+}
+
+fn new_document(desk: Desk) {
+    spawn_local(async move {
+        let body = NewDocument { title: "Untitled".to_owned(), content: String::new() };
+        let answer: Result<Document, Failure> = server::send("POST", "/api/documents", &body).await;
+        match answer {
+            Ok(document) => desk.open(App::Writer, Some(Subject::Document(document.document_id))),
+            Err(failure) => desk.fail("No document was begun.", &failure),
+        }
+    });
+}

@@ -1,0 +1,177 @@
+//! One line that grows to six. The answer is never here: it is a document or a card.
+
+use super::bridge;
+use super::desk::{Desk, use_desk};
+use super::rich::Glyph;
+use super::server::{self, Failure};
+use choir_desktop::computer::focused;
+use choir_desktop::icon::Icon;
+use choir_desktop::prompt::{Intention, Recall, history, intentions};
+use choir_proto::api::{RunAccepted, Steer};
+use choir_proto::run::NewRun;
+use dioxus::prelude::*;
+use serde::de::IgnoredAny;
+use wasm_bindgen_futures::spawn_local;
+use web_sys::Element as Node;
+
+#[component]
+pub(crate) fn PromptBar() -> Element {
+    let desk = use_desk();
+    let choices =
+        use_memo(move || intentions(focused(&desk.desktop.read()), &desk.runs.read(), &desk.documents.read()));
+    let mut chosen = use_signal(|| 0_usize);
+    // Another window in focus is another question.
+    use_effect(move || {
+        choices.read();
+        chosen.set(0);
+    });
+    let send = move || submit(desk, choices.peek()[chosen().min(choices.peek().len() - 1)].clone());
+    rsx! {
+        form {
+            class: "prompt",
+            onsubmit: move |event| { event.prevent_default(); send() },
+            Chip { choices, chosen }
+            Field { choices, chosen, send: move |()| send() }
+            Means {}
+            button {
+                class: "send",
+                "aria-label": "Send",
+                title: "Send (Enter)",
+                disabled: desk.prompt.read().trim().is_empty(),
+                Glyph { icon: Icon::ArrowUp }
+            }
+        }
+    }
+}
+
+/// What Enter will do; a click or Tab chooses the next possibility.
+#[component]
+fn Chip(choices: Memo<Vec<Intention>>, chosen: Signal<usize>) -> Element {
+    let all = choices.read();
+    let intention = &all[chosen().min(all.len() - 1)];
+    let (verb, title) = (intention.verb(), intention.title().unwrap_or_default());
+    let several = all.len() > 1;
+    rsx! {
+        button {
+            r#type: "button",
+            class: "chip",
+            disabled: !several,
+            title: if several { "What Enter will do; Tab switches" } else { "Enter starts something new" },
+            onclick: move |_| switch(choices, chosen),
+            "{verb} "
+            if !title.is_empty() { em { "{title}" } }
+        }
+    }
+}
+
+fn switch(choices: Memo<Vec<Intention>>, mut chosen: Signal<usize>) {
+    let count = choices.peek().len();
+    chosen.set((chosen() + 1) % count);
+}
+
+#[component]
+fn Field(choices: Memo<Vec<Intention>>, chosen: Signal<usize>, send: EventHandler<()>) -> Element {
+    let mut desk = use_desk();
+    let mut recall = use_signal(Recall::default);
+    let mut element = use_signal(|| None::<Node>);
+    use_effect(move || {
+        desk.prompt.read();
+        if let Some(element) = element.read().as_ref() {
+            bridge::grow(element);
+        }
+    });
+    rsx! {
+        textarea {
+            id: "prompt",
+            rows: "1",
+            maxlength: "20000",
+            "aria-label": "Prompt",
+            placeholder: "Ask for anything",
+            enterkeyhint: "send",
+            value: "{desk.prompt}",
+            onmounted: move |event| element.set(event.data().downcast::<Node>().cloned()),
+            oninput: move |event| {
+                desk.prompt.set(event.value());
+                recall.set(Recall::default());
+            },
+            onkeydown: move |event| {
+                let plain = event.modifiers().is_empty();
+                let single = !desk.prompt.peek().contains('\n');
+                match event.key() {
+                    Key::Enter if plain && !event.is_composing() => { event.prevent_default(); send.call(()) }
+                    Key::Tab if plain && choices.peek().len() > 1 => { event.prevent_default(); switch(choices, chosen) }
+                    Key::Escape => bridge::leave(),
+                    Key::ArrowUp if plain && single => {
+                        let history = history(&desk.runs.peek());
+                        let text = desk.prompt.peek().clone();
+                        if let Some(found) = recall.write().older(&history, &text) { event.prevent_default(); desk.prompt.set(found) }
+                    }
+                    Key::ArrowDown if plain && single => {
+                        let history = history(&desk.runs.peek());
+                        if let Some(found) = recall.write().newer(&history) { event.prevent_default(); desk.prompt.set(found) }
+                    }
+                    _ => {}
+                }
+            },
+        }
+    }
+}
+
+/// With which model, and for how much at most.
+#[component]
+fn Means() -> Element {
+    let desk = use_desk();
+    let settings = desk.settings.read();
+    let Some(settings) = settings.as_ref() else { return rsx! {} };
+    let model = settings.model().unwrap_or_else(|| "no model".to_owned());
+    let short = model.rsplit('/').next().unwrap_or_default().to_owned();
+    let budget = settings.budget.usd_per_run;
+    rsx! {
+        span { class: "means", title: "Model and budget per run",
+            span { class: "model", "{short}" }
+            if budget > 0.0 { span { class: "figure", "≤ ${budget:.2}" } }
+        }
+    }
+}
+
+/// The field is emptied at once and filled again if the server did not take it.
+fn submit(mut desk: Desk, intention: Intention) {
+    let text = desk.prompt.peek().trim().to_owned();
+    if text.is_empty() {
+        return;
+    }
+    desk.prompt.set(String::new());
+    spawn_local(async move {
+        if let Err(failure) = send(desk, intention, &text).await {
+            desk.prompt.set(text);
+            desk.fail("Your words are still in the prompt bar.", &failure);
+        }
+    });
+}
+
+async fn send(mut desk: Desk, intention: Intention, text: &str) -> Result<(), Failure> {
+    let document_id = match intention {
+        Intention::Steer { run_id, .. } => {
+            let body = Steer { text: text.to_owned() };
+            let _: IgnoredAny = server::send("POST", &format!("/api/runs/{run_id}/steer"), &body).await?;
+            desk.tell("Told the agents.");
+            return Ok(());
+        }
+        Intention::Continue { document_id, .. } => Some(document_id),
+        Intention::New => None,
+    };
+    let body = NewRun {
+        prompt: text.to_owned(),
+        document_id,
+        context: Vec::new(),
+        plan_first: None,
+        budget: None,
+        model: None,
+        verify: None,
+    };
+    let accepted: RunAccepted = server::send("POST", "/api/runs", &body).await?;
+    desk.sent.write().insert(accepted.run_id);
+    // The event may have come before this answer.
+    super::stream::open_if_ready(desk, accepted.run_id);
+    Ok(())
+}

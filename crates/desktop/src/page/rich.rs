@@ -1,0 +1,109 @@
+//! Small pieces that every part of the page uses: icons, marks, and inert Markdown.
+
+use choir_desktop::icon::Icon;
+use choir_desktop::markdown::{Block, Inline, parse};
+use choir_desktop::status::Mark;
+use dioxus::prelude::*;
+
+/// A picture without a name of its own.
+#[component]
+pub(crate) fn Glyph(icon: Icon) -> Element {
+    let href = format!("#icon-{}", icon.name());
+    rsx! {
+        svg { class: "icon", "aria-hidden": "true", r#use { href } }
+    }
+}
+
+/// A button that is a picture; its name is for everybody who asks.
+#[component]
+pub(crate) fn IconButton(icon: Icon, label: String, onclick: EventHandler<MouseEvent>) -> Element {
+    rsx! {
+        button {
+            r#type: "button",
+            class: "icon-button",
+            "aria-label": "{label}",
+            title: "{label}",
+            onclick: move |event| onclick.call(event),
+            Glyph { icon }
+        }
+    }
+}
+
+/// How something stands, by colour and shape; the words stand beside it or in `label`.
+#[component]
+pub(crate) fn Standing(mark: Mark, label: Option<String>) -> Element {
+    let class = format!("mark {}", mark.class());
+    match label {
+        Some(label) => rsx! { span { class, role: "img", "aria-label": "{label}", title: "{label}", Shape { mark } } },
+        None => rsx! { span { class, "aria-hidden": "true", Shape { mark } } },
+    }
+}
+
+#[component]
+fn Shape(mark: Mark) -> Element {
+    rsx! {
+        svg { view_box: "0 0 16 16",
+            match mark {
+                Mark::Working => rsx! { circle { class: "fill", cx: "8", cy: "8", r: "4" } },
+                Mark::Paused => rsx! { path { d: "M6 4.5v7M10 4.5v7" } },
+                Mark::Blocked => rsx! { path { d: "M3.5 8h9" } },
+                Mark::Verified => rsx! {
+                    circle { class: "fill", cx: "8", cy: "8", r: "6.5" }
+                    path { class: "over", d: "M5.2 8.2l2 2 3.6-4" }
+                },
+                Mark::Unverified => rsx! {
+                    circle { cx: "8", cy: "8", r: "6" }
+                    path { d: "M5.4 8.2l1.9 1.9 3.3-3.7" }
+                },
+                Mark::Failed => rsx! { path { d: "M4.5 4.5l7 7M11.5 4.5l-7 7" } },
+                Mark::Unknown => rsx! {
+                    path { d: "M5.8 6.1a2.2 2.2 0 1 1 3.3 1.9c-.7.4-1.1.8-1.1 1.6" }
+                    circle { class: "fill", cx: "8", cy: "12", r: "0.9" }
+                },
+            }
+        }
+    }
+}
+
+/// Markdown as known blocks; see `choir_desktop::markdown` for why nothing else can come of it.
+#[component]
+pub(crate) fn Rich(text: String) -> Element {
+    rsx! {
+        div { class: "rich",
+            for block in parse(&text) { Piece { block } }
+        }
+    }
+}
+
+#[component]
+fn Piece(block: Block) -> Element {
+    match block {
+        Block::Heading(1 | 2, parts) => rsx! { h3 { Parts { parts } } },
+        Block::Heading(_, parts) => rsx! { h4 { Parts { parts } } },
+        Block::Paragraph(parts) => rsx! { p { Parts { parts } } },
+        Block::Point(number, parts) => {
+            let bullet = number.map_or_else(|| "•".to_owned(), |number| format!("{number}."));
+            rsx! { p { class: "point", span { class: "bullet", "{bullet}" }, span { Parts { parts } } } }
+        }
+        Block::Quote(parts) => rsx! { blockquote { Parts { parts } } },
+        Block::Code(code) => rsx! { pre { tabindex: "0", "{code}" } },
+        Block::Rule => rsx! { hr {} },
+    }
+}
+
+#[component]
+fn Parts(parts: Vec<Inline>) -> Element {
+    rsx! {
+        for part in parts {
+            match part {
+                Inline::Text(text) => rsx! { "{text}" },
+                Inline::Strong(text) => rsx! { strong { "{text}" } },
+                Inline::Emphasis(text) => rsx! { em { "{text}" } },
+                Inline::Code(text) => rsx! { code { "{text}" } },
+                Inline::Link(text, address) => rsx! {
+                    a { href: "{address}", target: "_blank", rel: "noopener noreferrer", title: "{address}", "{text}" }
+                },
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The reserved strip: windows at left, the prompt bar in the middle, the state of things at right.
+
+use super::desk::{Link, use_desk};
+use super::menu_button::MenuButton;
+use super::prompt_bar::PromptBar;
+use super::rich::{Glyph, Standing};
+use choir_desktop::computer::{focused, title};
+use choir_desktop::icon::Icon;
+use choir_desktop::status::Mark;
+use choir_desktop::words::count;
+use choir_proto::desktop::{App, DesktopCommand, Window};
+use dioxus::prelude::*;
+
+#[component]
+pub(crate) fn Strip() -> Element {
+    rsx! {
+        footer { class: "strip",
+            div { class: "left",
+                MenuButton {}
+                Taskbar {}
+            }
+            PromptBar {}
+            State {}
+        }
+    }
+}
+
+#[component]
+fn Taskbar() -> Element {
+    let desk = use_desk();
+    // By age, so that a button stays where it was.
+    let windows = use_memo(move || {
+        let mut windows = desk.desktop.read().windows.clone();
+        windows.sort_by_key(|window| window.window_id);
+        windows
+    });
+    rsx! {
+        nav { class: "taskbar", "aria-label": "Taskbar",
+            for window in windows() { TaskButton { key: "{window.window_id}", window } }
+        }
+    }
+}
+
+#[component]
+fn TaskButton(window: Window) -> Element {
+    let desk = use_desk();
+    let name = title(&window, &desk.runs.read(), &desk.documents.read());
+    let id = window.window_id;
+    let front = use_memo(move || focused(&desk.desktop.read()).map(|window| window.window_id) == Some(id));
+    rsx! {
+        button {
+            r#type: "button",
+            class: "task",
+            "aria-pressed": "{front}",
+            "aria-label": "{name}",
+            title: "{name}",
+            onclick: move |_| match front() {
+                true => desk.command(DesktopCommand::Shape { window_id: id, shape: choir_proto::desktop::Shape::Minimised }),
+                false => desk.raise(&window),
+            },
+            Glyph { icon: Icon::of(window.app) }
+        }
+    }
+}
+
+/// Connection and work under way.
+#[component]
+fn State() -> Element {
+    let desk = use_desk();
+    let open = use_memo(move || desk.runs.read().open().count());
+    rsx! {
+        div { class: "state",
+            if open() > 0 {
+                button {
+                    r#type: "button",
+                    class: "quiet",
+                    title: "Show every run",
+                    onclick: move |_| desk.open(App::Writer, None),
+                    Standing { mark: Mark::Working }
+                    {count(open(), "run", "runs")}
+                }
+            }
+            Connection {}
+        }
+    }
+}
+
+#[component]
+fn Connection() -> Element {
+    let desk = use_desk();
+    let link = desk.link.read().clone();
+    rsx! {
+        span { class: "connection", role: "status", "aria-label": "Connection",
+            match link {
+                Link::Live => rsx! { span { class: "dot live" } span { class: "words", "Live" } },
+                Link::Loading => rsx! { span { class: "dot" } span { class: "words", "Connecting" } },
+                Link::Away { retry_s } => rsx! {
+                    Glyph { icon: Icon::WifiOff }
+                    span { class: "words", "Away, next try in {retry_s} s" }
+                },
+                Link::Locked => rsx! { span { class: "words", "Locked" } },
+            }
+        }
+    }
+}

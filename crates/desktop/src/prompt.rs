@@ -1,0 +1,128 @@
+//! The prompt bar: what Enter will do, and what ↑ brings back.
+
+use crate::computer::{Documents, Runs};
+use crate::words;
+use choir_proto::desktop::{App, Subject, Window};
+use choir_proto::{DocumentId, RunId};
+
+/// How many earlier prompts ↑ can reach.
+const HISTORY_MAX: usize = 100;
+/// Longer titles are cut on the chip.
+const TITLE_CHARACTERS_MAX: usize = 32;
+
+/// What Enter will do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Intention {
+    /// Start a run of its own.
+    New,
+    /// Continue a document.
+    Continue {
+        /// Which.
+        document_id: DocumentId,
+        /// For the chip.
+        title: String,
+    },
+    /// Say something to the agents at work.
+    Steer {
+        /// Which run.
+        run_id: RunId,
+        /// For the chip.
+        title: String,
+    },
+}
+
+impl Intention {
+    /// The verb on the chip.
+    pub const fn verb(&self) -> &'static str {
+        match self {
+            Self::New => "New",
+            Self::Continue { .. } => "Continue",
+            Self::Steer { .. } => "Steer",
+        }
+    }
+
+    /// The title on the chip.
+    pub fn title(&self) -> Option<&str> {
+        match self {
+            Self::New => None,
+            Self::Continue { title, .. } | Self::Steer { title, .. } => Some(title),
+        }
+    }
+}
+
+/// Everything Enter could do with this window in focus; the first is what it does unless Tab chose another.
+pub fn intentions(focused: Option<&Window>, runs: &Runs, documents: &Documents) -> Vec<Intention> {
+    let subject = focused.filter(|window| window.app == App::Writer).and_then(|window| window.subject.as_ref());
+    let mut all = Vec::new();
+    match subject {
+        Some(Subject::Document(id)) => {
+            let run = runs.of_document(*id).filter(|run| !run.status.is_ending());
+            let title = documents.get(*id).map(|document| document.title.as_str()).unwrap_or_default();
+            let title = words::headline(title, TITLE_CHARACTERS_MAX);
+            all.extend(run.map(|run| Intention::Steer { run_id: run.run_id, title: title.clone() }));
+            all.push(Intention::Continue { document_id: *id, title });
+        }
+        Some(Subject::Run(id)) => {
+            let run = runs.get(*id).filter(|run| !run.status.is_ending());
+            let title = run.map(|run| words::headline(&run.prompt, TITLE_CHARACTERS_MAX)).unwrap_or_default();
+            all.extend(run.map(|run| Intention::Steer { run_id: run.run_id, title }));
+        }
+        _ => {}
+    }
+    all.push(Intention::New);
+    all
+}
+
+/// Earlier prompts, the newest first, each once. They come from the log, so every browser recalls the same.
+pub fn history(runs: &Runs) -> Vec<String> {
+    let mut seen = std::collections::BTreeSet::new();
+    let fresh = runs.newest().filter(|run| seen.insert(run.prompt.clone()));
+    fresh.take(HISTORY_MAX).map(|run| run.prompt.clone()).collect()
+}
+
+/// Walking through the history; the draft that was being written waits at its near end.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recall {
+    /// Steps back; zero is the draft.
+    steps: usize,
+    draft: String,
+}
+
+impl Recall {
+    /// One prompt further back, if there is one.
+    pub fn older(&mut self, history: &[String], text: &str) -> Option<String> {
+        let found = history.get(self.steps)?.clone();
+        if self.steps == 0 {
+            text.clone_into(&mut self.draft);
+        }
+        self.steps += 1;
+        Some(found)
+    }
+
+    /// One prompt nearer, the draft at last.
+    pub fn newer(&mut self, history: &[String]) -> Option<String> {
+        self.steps = self.steps.checked_sub(1)?;
+        match self.steps.checked_sub(1) {
+            None => Some(std::mem::take(&mut self.draft)),
+            Some(index) => history.get(index).cloned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recall_walks_back_and_returns_to_the_draft() {
+        let history = ["second".to_owned(), "first".to_owned()];
+        let mut recall = Recall::default();
+        assert_eq!(recall.newer(&history), None);
+        assert_eq!(recall.older(&history, "dra"), Some("second".to_owned()));
+        assert_eq!(recall.older(&history, "second"), Some("first".to_owned()));
+        assert_eq!(recall.older(&history, "first"), None);
+        assert_eq!(recall.newer(&history), Some("second".to_owned()));
+        assert_eq!(recall.newer(&history), Some("dra".to_owned()));
+        assert_eq!(recall.newer(&history), None);
+    }
+}

@@ -1,0 +1,100 @@
+//! Numbers and times as people read them: short, and always in the same form.
+
+use choir_proto::{Timestamp, Usd};
+
+/// How long ago, in the largest unit that is not zero.
+pub fn ago(now: Timestamp, then: Timestamp) -> String {
+    match (now.0 - then.0).max(0) / 1_000_000 {
+        0..60 => "now".to_owned(),
+        seconds @ 60..3_600 => format!("{} min", seconds / 60),
+        seconds @ 3_600..86_400 => format!("{} h", seconds / 3_600),
+        seconds => format!("{} d", seconds / 86_400),
+    }
+}
+
+/// How long something took or takes: `4 s`, `2 min 05 s`, `1 h 12 min`.
+pub fn elapsed(from: Timestamp, to: Timestamp) -> String {
+    match (to.0 - from.0).max(0) / 1_000_000 {
+        seconds @ 0..60 => format!("{seconds} s"),
+        seconds @ 60..3_600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
+        seconds => format!("{} h {:02} min", seconds / 3_600, seconds / 60 % 60),
+    }
+}
+
+/// Milliseconds as `340 ms` or `2.1 s`.
+pub fn milliseconds(ms: u64) -> String {
+    if ms < 1_000 { format!("{ms} ms") } else { format!("{:.1} s", ms as f64 / 1_000.0) }
+}
+
+/// Money; small amounts keep two figures that mean something.
+pub fn money(usd: Usd) -> String {
+    match usd.0 {
+        0 => "$0.00".to_owned(),
+        micros @ 1..10_000 => format!("${:.4}", micros as f64 / 1e6),
+        micros => format!("${:.2}", micros as f64 / 1e6),
+    }
+}
+
+/// Tokens: `812`, `12.3k`, `1.4M`.
+pub fn tokens(count: u64) -> String {
+    match count {
+        0..1_000 => count.to_string(),
+        1_000..1_000_000 => format!("{:.1}k", count as f64 / 1e3),
+        _ => format!("{:.1}M", count as f64 / 1e6),
+    }
+}
+
+/// Bytes: `812 B`, `12 KB`, `1.4 MB`.
+pub fn bytes(count: u64) -> String {
+    match count {
+        0..1_000 => format!("{count} B"),
+        1_000..1_000_000 => format!("{} KB", count / 1_000),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", count as f64 / 1e6),
+        _ => format!("{:.1} GB", count as f64 / 1e9),
+    }
+}
+
+/// The time of day, UTC, from an RFC 3339 label: `14:03:22`.
+pub fn clock(at: Timestamp) -> String {
+    let seconds = at.0.div_euclid(1_000_000).rem_euclid(86_400);
+    format!("{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60)
+}
+
+/// The first line, cut at a word's end.
+pub fn headline(text: &str, characters_max: usize) -> String {
+    let line = text.trim().lines().next().unwrap_or_default().trim();
+    if line.chars().count() <= characters_max {
+        return line.to_owned();
+    }
+    let cut: String = line.chars().take(characters_max).collect();
+    let end = cut.rfind(' ').filter(|at| *at > cut.len() / 2).unwrap_or(cut.len());
+    format!("{}…", cut[..end].trim_end_matches([' ', ',', '.', ';', ':']))
+}
+
+/// `1 run`, `2 runs`.
+pub fn count(number: usize, one: &str, many: &str) -> String {
+    if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_short() {
+        let at = |seconds: i64| Timestamp(seconds * 1_000_000);
+        assert_eq!([ago(at(30), at(0)), ago(at(200), at(0)), ago(at(0), at(99))], ["now", "3 min", "now"]);
+        assert_eq!([elapsed(at(0), at(65)), elapsed(at(0), at(3_725))], ["1 min 05 s", "1 h 02 min"]);
+        assert_eq!([money(Usd(0)), money(Usd(1_234)), money(Usd(1_239_000))], ["$0.00", "$0.0012", "$1.24"]);
+        assert_eq!([tokens(999), tokens(12_345), bytes(1_500_000)], ["999", "12.3k", "1.5 MB"]);
+        assert_eq!(clock(Timestamp(1_767_225_600_000_123 + 3_661_000_000)), "01:01:01");
+    }
+
+    #[test]
+    fn a_headline_ends_at_a_word() {
+        assert_eq!(headline("Compare three\nways", 40), "Compare three");
+        assert_eq!(headline("Compare three ways of storing trees", 20), "Compare three ways…");
+        assert_eq!(headline("Ünïcödé wörds everywhere", 9), "Ünïcödé…");
+        assert_eq!(headline("", 9), "");
+    }
+}
