@@ -1,5 +1,6 @@
 //! Commands: started, their streams carried, ended with all that came from them.
 
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -19,8 +20,9 @@ use super::files::fault;
 use super::inflow::InflowReader;
 use super::process::{EFFECT_VARIABLE, Processes, Started};
 use super::session::{Outgoing, Stopped};
+use crate::path::RelativePath;
 use crate::protocol::{
-    Answer, Channel, Command as What, Ending, Exec, Exit, Fault, FaultCode, Input, Progress, TIMEOUT_MS_MAX,
+    Answer, Channel, Command as What, EffectId, Ending, Exec, Exit, Fault, FaultCode, Input, Progress, TIMEOUT_MS_MAX,
 };
 
 /// Bytes read from a command at once; a few frames of this size wait for the host at most.
@@ -69,7 +71,23 @@ pub(super) async fn exec(context: Context, exec: Exec) -> Result<Answer, Fault> 
 }
 
 fn command(exec: &Exec) -> Result<Command, Fault> {
-    let mut command = match &exec.command {
+    let mut command = prepare(&exec.command, &exec.directory, &exec.environment, &exec.effect)?;
+    command.stdin(match exec.input {
+        Input::Empty => Stdio::null(),
+        Input::Stream => Stdio::piped(),
+    });
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    Ok(command)
+}
+
+/// A command that knows all but its streams.
+pub(super) fn prepare(
+    what: &What,
+    directory: &RelativePath,
+    environment: &BTreeMap<String, String>,
+    effect: &EffectId,
+) -> Result<Command, Fault> {
+    let mut command = match what {
         What::Shell(text) => {
             let mut shell = Command::new("/bin/sh");
             shell.arg("-c").arg(text);
@@ -82,19 +100,14 @@ fn command(exec: &Exec) -> Result<Command, Fault> {
             plain
         }
     };
-    for (name, value) in &exec.environment {
+    for (name, value) in environment {
         if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
             return Err(bad_request("a variable's name or value is malformed"));
         }
         command.env(name, value);
     }
-    command.env(EFFECT_VARIABLE, exec.effect.as_str());
-    command.current_dir(Path::new(WORK_DIRECTORY).join(exec.directory.as_path()));
-    command.stdin(match exec.input {
-        Input::Empty => Stdio::null(),
-        Input::Stream => Stdio::piped(),
-    });
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    command.env(EFFECT_VARIABLE, effect.as_str());
+    command.current_dir(Path::new(WORK_DIRECTORY).join(directory.as_path()));
     Ok(command)
 }
 
@@ -108,19 +121,12 @@ async fn wait(processes: &Processes, started: Started, exec: &Exec, stopped: Sto
         () = stopped.wait() => Ending::Killed,
         () = tokio::time::sleep(timeout) => Ending::TimedOut,
     };
-    let (killer, effect) = (processes.clone(), exec.effect.clone());
-    let killed = tokio::task::spawn_blocking(move || killer.kill_tree(pid, &effect)).await;
-    if !matches!(killed, Ok(Ok(()))) {
-        // As the first process of its namespace the guest takes every other along. Nothing gentler is left.
-        std::process::exit(UNKILLABLE_EXIT_CODE);
-    }
+    processes.end_tree(pid, &exec.effect).await;
     exit.await.map(|_| forced).map_err(|_| lost())
 }
 
-/// What the guest exits with when a command could not be ended.
-const UNKILLABLE_EXIT_CODE: i32 = 70;
-
-fn ending(status: WaitStatus) -> Ending {
+/// How a process ended, in the protocol's words.
+pub(super) fn ending(status: WaitStatus) -> Ending {
     match status.terminating_signal() {
         Some(signal) => Ending::Signal(signal),
         None => Ending::Code(status.exit_status().unwrap_or_default()),
@@ -187,17 +193,17 @@ async fn feed(stdin: ChildStdin, mut input: InflowReader) {
     }
 }
 
-fn start_fault(error: &std::io::Error) -> Fault {
+pub(super) fn start_fault(error: &std::io::Error) -> Fault {
     match error.kind() {
         std::io::ErrorKind::InvalidInput => bad_request("the command holds a NUL byte"),
         _ => fault("start the command", error.raw_os_error()),
     }
 }
 
-fn bad_request(message: &str) -> Fault {
+pub(super) fn bad_request(message: &str) -> Fault {
     Fault::new(FaultCode::BadRequest, message)
 }
 
-fn lost() -> Fault {
+pub(super) fn lost() -> Fault {
     Fault::new(FaultCode::System, "the command's end was not seen")
 }

@@ -8,8 +8,10 @@ mod exec;
 mod files;
 mod inflow;
 mod process;
+mod screen;
 mod session;
 mod signals;
+mod terminal;
 
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;

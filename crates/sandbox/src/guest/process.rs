@@ -23,6 +23,8 @@ pub(super) const EFFECT_VARIABLE: &str = "CHOIR_EFFECT";
 /// How often the process table is read while ending a tree. A tree that outruns this many rounds is a fork bomb
 /// which only the end of the whole sandbox stops.
 const KILL_ROUNDS_MAX: u32 = 100;
+/// What the guest exits with when a command could not be ended.
+const UNKILLABLE_EXIT_CODE: i32 = 70;
 /// How long one round waits for killed processes to be gone.
 const KILL_WAIT: Duration = Duration::from_millis(100);
 
@@ -79,8 +81,17 @@ impl Processes {
         Ok(Started { child, pid, exit })
     }
 
-    /// Ends a command and everything that came from it. Blocks; for a thread of its own.
-    pub(super) fn kill_tree(&self, root: Pid, effect: &EffectId) -> Result<(), GuestError> {
+    /// Ends a command and everything that came from it. When that is impossible the guest ends itself: as the first
+    /// process of its namespace it takes every other along, and nothing gentler is left.
+    pub(super) async fn end_tree(&self, root: Pid, effect: &EffectId) {
+        let (this, effect) = (self.clone(), effect.clone());
+        let killed = tokio::task::spawn_blocking(move || this.kill_tree(root, &effect)).await;
+        if !matches!(killed, Ok(Ok(()))) {
+            std::process::exit(UNKILLABLE_EXIT_CODE);
+        }
+    }
+
+    fn kill_tree(&self, root: Pid, effect: &EffectId) -> Result<(), GuestError> {
         let root = root.as_raw_pid();
         self.kill_all(|snapshot, process| snapshot.belongs(process, root, effect))
     }

@@ -16,6 +16,7 @@ use super::exec::{self, Context};
 use super::files::Files;
 use super::inflow::{Inflow, InflowReader, inflow};
 use super::process::Processes;
+use super::terminal::{self, Order, TerminalControl};
 use crate::protocol::{
     Answer, Ask, Channel, DATA_BYTES_MAX, Fault, FaultCode, Frame, FrameReader, FromGuest, FromHost, GuestRole, Health,
     Progress, REQUESTS_MAX, Reply, Request, VERSION, control_frame,
@@ -109,6 +110,7 @@ impl Stopped {
 struct Underway {
     inflow: Option<Inflow>,
     stopped: Stopped,
+    terminal: Option<TerminalControl>,
 }
 
 #[derive(Debug)]
@@ -148,6 +150,12 @@ impl Session {
         }
         match parse(frame)? {
             FromHost::Hello { .. } => Err(GuestError::Protocol("the host said hello twice")),
+            FromHost::OutputTaken { id, bytes } => {
+                if let Some(terminal) = self.lock().get(&id).and_then(|underway| underway.terminal.as_ref()) {
+                    terminal.taken(bytes).map_err(GuestError::Protocol)?;
+                }
+                Ok(Next::Continue)
+            }
             FromHost::Request(Request { ask: Ask::Shutdown, .. }) => Ok(Next::Shutdown),
             FromHost::Request(request) => self.begin(request).map(|()| Next::Continue),
         }
@@ -180,7 +188,7 @@ impl Session {
         }
         let (inflow, input) = inflow(id, self.out.clone());
         let stopped = Stopped::default();
-        underway.insert(id, Underway { inflow: Some(inflow), stopped: stopped.clone() });
+        underway.insert(id, Underway { inflow: Some(inflow), stopped: stopped.clone(), terminal: None });
         drop(underway);
         tokio::spawn(self.work().run(id, ask, input, stopped));
         Ok(())
@@ -234,6 +242,15 @@ impl Work {
                 let context = Context { id, out: self.out.clone(), processes: self.processes.clone(), input, stopped };
                 exec::exec(context, what).await
             }
+            Ask::OpenTerminal(what) => {
+                let (control, commands) = terminal::control();
+                self.with(id, |underway| underway.terminal = Some(control))?;
+                let context = Context { id, out: self.out.clone(), processes: self.processes.clone(), input, stopped };
+                terminal::terminal(context, what, commands).await
+            }
+            Ask::ResizeTerminal { target, size } => self.tell(target, Order::Resize(size)),
+            Ask::AttachTerminal { target } => self.tell(target, Order::Attach),
+            Ask::DetachTerminal { target } => self.tell(target, Order::Detach),
             Ask::Kill { target } => self.with(target, |underway| underway.stopped.0.notify_one()),
             Ask::CloseInput { target } => self.with(target, |underway| underway.inflow = None),
             Ask::Write { path, mode, size } => self.write((path, mode, size), input).await,
@@ -264,6 +281,16 @@ impl Work {
             }
             None => Err(Fault::new(FaultCode::NotFound, "that request is not under way")),
         }
+    }
+
+    fn tell(&self, target: u64, order: Order) -> Result<Answer, Fault> {
+        let mut told = Err(Fault::new(FaultCode::NotFound, "that request is not a terminal"));
+        self.with(target, |underway| {
+            if let Some(terminal) = &underway.terminal {
+                told = terminal.tell(order);
+            }
+        })?;
+        told.map(|()| Answer::Done)
     }
 
     async fn write(

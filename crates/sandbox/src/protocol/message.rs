@@ -28,6 +28,13 @@ pub enum FromHost {
     },
     /// Something to do.
     Request(Request),
+    /// The host used this many bytes of a terminal's output; as many may be sent again.
+    OutputTaken {
+        /// The request that opened the terminal.
+        id: u64,
+        /// How many.
+        bytes: u64,
+    },
 }
 
 /// A control frame from a guest.
@@ -73,6 +80,25 @@ pub enum Ask {
     /// No more input for a command.
     CloseInput {
         /// The request that started it.
+        target: u64,
+    },
+    /// Open a terminal; its output arrives as data frames, at most a window ahead of the host.
+    OpenTerminal(OpenTerminal),
+    /// Give a terminal another size.
+    ResizeTerminal {
+        /// The request that opened it.
+        target: u64,
+        /// The new size.
+        size: TerminalSize,
+    },
+    /// Send a terminal's screen as it is, then its output.
+    AttachTerminal {
+        /// The request that opened it.
+        target: u64,
+    },
+    /// Send a terminal's output no longer; it goes on without a viewer.
+    DetachTerminal {
+        /// The request that opened it.
         target: u64,
     },
     /// Read a part of a file; its bytes arrive as data frames.
@@ -136,7 +162,13 @@ impl Ask {
     /// Whether a guest of this role does this at all.
     pub fn suits(&self, role: GuestRole) -> bool {
         match self {
-            Self::Exec(_) | Self::Kill { .. } | Self::CloseInput { .. } => role == GuestRole::Associate,
+            Self::Exec(_)
+            | Self::Kill { .. }
+            | Self::CloseInput { .. }
+            | Self::OpenTerminal(_)
+            | Self::ResizeTerminal { .. }
+            | Self::AttachTerminal { .. }
+            | Self::DetachTerminal { .. } => role == GuestRole::Associate,
             Self::Read { .. }
             | Self::Write { .. }
             | Self::List { .. }
@@ -166,6 +198,32 @@ pub struct Exec {
     pub timeout_ms: u64,
     /// What it reads.
     pub input: Input,
+}
+
+/// A terminal to open.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OpenTerminal {
+    /// The name by which its processes are known.
+    pub effect: EffectId,
+    /// What runs in it.
+    pub command: Command,
+    /// Where, beneath the workspace.
+    pub directory: RelativePath,
+    /// Variables beyond the fixed set.
+    pub environment: BTreeMap<String, String>,
+    /// Its first size.
+    pub size: TerminalSize,
+}
+
+/// Size of a terminal in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TerminalSize {
+    /// How wide.
+    pub columns: u16,
+    /// How high.
+    pub rows: u16,
 }
 
 /// What to run.
@@ -273,6 +331,11 @@ pub enum Progress {
     },
     /// The command took this many bytes of input; as many may be sent again.
     InputTaken {
+        /// How many.
+        bytes: u64,
+    },
+    /// The terminal's screen follows as this many bytes of content, and what it shows later follows that.
+    Screen {
         /// How many.
         bytes: u64,
     },

@@ -14,7 +14,7 @@ mod stream;
 pub use frame::{Channel, DATA_BYTES_MAX, FRAME_BYTES_MAX, Frame, FrameError, decode};
 pub use message::{
     Answer, Ask, Command, EffectId, EffectIdError, Ending, Entry, Exec, Exit, Fault, FaultCode, FileKind, FromGuest,
-    FromHost, GuestRole, Health, Input, Metadata, Progress, Removal, Reply, Request,
+    FromHost, GuestRole, Health, Input, Metadata, OpenTerminal, Progress, Removal, Reply, Request, TerminalSize,
 };
 pub use stream::{FrameReader, StreamError, control_frame};
 
@@ -28,6 +28,12 @@ pub const WRITE_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 pub const LIST_ENTRIES_MAX: u32 = 300;
 /// Most input bytes under way to a command that has not read them yet.
 pub const INPUT_WINDOW_BYTES: usize = 256 * 1024;
+/// Most output bytes under way from a terminal whose viewer has not taken them yet.
+pub const TERMINAL_WINDOW_BYTES: usize = 256 * 1024;
+/// Largest terminal in either direction; the screen of this size is some ten megabytes.
+pub const TERMINAL_SIZE_MAX: u16 = 500;
+/// Most bytes of a terminal's screen as it is sent to a new viewer.
+pub const SCREEN_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Most requests under way at once.
 pub const REQUESTS_MAX: usize = 256;
 /// Longest that a command may run; nothing runs for ever by omission.

@@ -16,6 +16,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::exec::Running;
 use super::launch::StartError;
+use super::terminal::{NotAsked, Viewed};
 use crate::protocol::{
     Answer, Ask, Channel, DATA_BYTES_MAX, Fault, Frame, FrameReader, FromGuest, FromHost, GuestRole,
     INPUT_WINDOW_BYTES, Progress, READ_BYTES_MAX, Reply, Request, StreamError, VERSION, control_frame,
@@ -64,6 +65,7 @@ struct Pending {
 enum Waiting {
     Call(Call),
     Exec(Running),
+    Terminal(Viewed),
 }
 
 #[derive(Debug)]
@@ -94,6 +96,8 @@ enum Hostile {
     TooMuch,
     #[error("it answered what was not asked")]
     Unasked,
+    #[error(transparent)]
+    Terminal(#[from] NotAsked),
 }
 
 /// Says hello on a new stream, hears it, and begins to serve the connection.
@@ -176,8 +180,19 @@ impl Connection {
     }
 
     /// Sends a command; what it says goes to `running`.
-    pub(super) async fn exec(&self, ask: Ask, running: impl FnOnce(u64) -> Running) -> Result<u64, CallError> {
-        self.begin(ask, |id| Waiting::Exec(running(id))).await
+    pub(super) async fn exec(&self, ask: Ask, running: Running) -> Result<u64, CallError> {
+        self.begin(ask, |_| Waiting::Exec(running)).await
+    }
+
+    /// Opens a terminal; what it shows goes to `viewed`.
+    pub(super) async fn open_terminal(&self, ask: Ask, viewed: Viewed) -> Result<u64, CallError> {
+        self.begin(ask, |_| Waiting::Terminal(viewed)).await
+    }
+
+    /// Gives a terminal's window back.
+    pub(super) async fn output_taken(&self, id: u64, bytes: u64) -> Result<(), CallError> {
+        let frame = control_frame(&FromHost::OutputTaken { id, bytes }).map_err(|_| CallError::TooLong)?;
+        self.push(frame).await
     }
 
     /// Sends bulk bytes of a request, as fast as the guest takes them.
@@ -222,6 +237,7 @@ impl Connection {
                 // Its answer is dropped with it, which says that the guest is lost.
                 Waiting::Call(call) => call.window.close(),
                 Waiting::Exec(running) => running.lost(),
+                Waiting::Terminal(viewed) => viewed.lost(),
             }
         }
         self.closed.send_replace(true);
@@ -269,6 +285,7 @@ impl Connection {
                 call.content.extend_from_slice(&bytes);
             }
             Some(Waiting::Exec(running)) => running.output(channel, bytes),
+            Some(Waiting::Terminal(viewed)) => viewed.output(channel, bytes)?,
             // Nobody waits any more.
             None => {}
         }
@@ -276,21 +293,13 @@ impl Connection {
     }
 
     fn take_progress(&self, id: u64, progress: &Progress) -> Result<(), Hostile> {
-        let pending = self.lock();
-        let window = match pending.requests.get(&id) {
-            Some(Waiting::Call(call)) => &call.window,
-            Some(Waiting::Exec(running)) => running.window(),
-            None => return Ok(()),
-        };
-        if let Progress::InputTaken { bytes } = progress {
-            let room = INPUT_WINDOW_BYTES.saturating_sub(window.available_permits());
-            let bytes = usize::try_from(*bytes).map_err(|_| Hostile::TooMuch)?;
-            if bytes > room {
-                return Err(Hostile::TooMuch);
-            }
-            window.add_permits(bytes);
+        let mut pending = self.lock();
+        match (pending.requests.get_mut(&id), progress) {
+            (Some(waiting), Progress::InputTaken { bytes }) => give_back(waiting.window(), *bytes),
+            (Some(Waiting::Terminal(viewed)), Progress::Screen { bytes }) => Ok(viewed.begin_screen(*bytes)?),
+            (Some(_), Progress::Screen { .. }) => Err(Hostile::Unasked),
+            (Some(_), Progress::Started { .. }) | (None, _) => Ok(()),
         }
-        Ok(())
     }
 
     fn take_end(&self, id: u64, result: Result<Answer, Fault>) -> Result<(), Hostile> {
@@ -301,6 +310,11 @@ impl Connection {
                 // The caller may have given up.
                 call.answer.send(result.map(|answer| (answer, call.content.freeze()))).ok();
             }
+            Waiting::Terminal(viewed) => match result {
+                Ok(Answer::Exited(exit)) => viewed.exited(exit),
+                Err(fault) => viewed.refused(fault),
+                Ok(_) => return Err(Hostile::Unasked),
+            },
             Waiting::Exec(running) => match result {
                 Ok(Answer::Exited(exit)) => running.exited(exit),
                 Err(fault) => running.refused(fault),
@@ -316,6 +330,27 @@ impl Connection {
     fn lock(&self) -> MutexGuard<'_, Pending> {
         // Each change is one insertion or removal, so the table is whole even after a panic.
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiting {
+    fn window(&self) -> &Semaphore {
+        match self {
+            Self::Call(call) => &call.window,
+            Self::Exec(running) => running.window(),
+            Self::Terminal(viewed) => viewed.window(),
+        }
+    }
+}
+
+fn give_back(window: &Semaphore, bytes: u64) -> Result<(), Hostile> {
+    let room = INPUT_WINDOW_BYTES.saturating_sub(window.available_permits());
+    match usize::try_from(bytes) {
+        Ok(bytes) if bytes <= room => {
+            window.add_permits(bytes);
+            Ok(())
+        }
+        _ => Err(Hostile::TooMuch),
     }
 }
 

@@ -150,7 +150,7 @@ pub(super) async fn start(
         missed_bytes: 0,
         watchdog: watch(exec.timeout_ms, on_hang),
     };
-    let id = guest.connection().exec(Ask::Exec(exec), |_| running).await.map_err(ExecError::Send)?;
+    let id = guest.connection().exec(Ask::Exec(exec), running).await.map_err(ExecError::Send)?;
     Ok(ExecHandle { id, events, window, guest: guest.clone(), ended: false })
 }
 

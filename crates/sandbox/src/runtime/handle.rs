@@ -14,8 +14,11 @@ use super::connection::{CallError, Connection, connect};
 use super::exec::{self, Bookkeeping, ExecError, ExecHandle};
 use super::launch::{Launched, Launcher, StartError};
 use super::spec::Spec;
+use super::terminal::{self, Terminal, TerminalOutput};
 use crate::path::RelativePath;
-use crate::protocol::{Answer, Ask, Channel, Entry, Exec, Health, LIST_ENTRIES_MAX, Metadata, READ_BYTES_MAX, Removal};
+use crate::protocol::{
+    Answer, Ask, Channel, Entry, Exec, Health, LIST_ENTRIES_MAX, Metadata, OpenTerminal, READ_BYTES_MAX, Removal,
+};
 use crate::record::Record;
 
 /// How long a guest may take to say hello. Milliseconds on an idle machine; this is for a very busy one.
@@ -121,6 +124,11 @@ impl Guest {
             stop.upgrade().and_then(|stop| stop.try_send(()).ok());
         };
         exec::start(self, books, exec, on_hang).await
+    }
+
+    /// Opens a terminal.
+    pub async fn open_terminal(&self, what: OpenTerminal) -> Result<(Terminal, TerminalOutput), CallError> {
+        terminal::open(self, what).await
     }
 
     /// Reads a part of a file, at most [`READ_BYTES_MAX`] bytes.

@@ -10,12 +10,14 @@ mod exec;
 mod handle;
 mod launch;
 mod spec;
+mod terminal;
 
 pub use connection::CallError;
 pub use exec::{ExecError, ExecEvent, ExecHandle, Finished, Output};
 pub use handle::Guest;
 pub use launch::StartError;
 pub use spec::{Access, Identity, Limits, Mount, Spec};
+pub use terminal::{Terminal, TerminalError, TerminalEvent, TerminalOutput};
 
 use launch::Launcher;
 

@@ -5,3 +5,4 @@ mod exec;
 mod files;
 mod isolation;
 mod support;
+mod terminal;
