@@ -1,1 +1,10 @@
-//! (crate root)
+//! What ChoirOS decides, as pure functions: folds `apply(row, event)` and steps `state → what to do next`.
+//!
+//! Deliberately absent: async, clocks, randomness and I/O. They arrive as data, so that the same code runs on the
+//! server, in the browser, in the simulation and in a replay.
+
+pub mod agent;
+pub mod effect;
+pub mod fold;
+pub mod supervise;
+pub mod tool;

@@ -128,6 +128,8 @@ events! {
     DocumentCreated = "document.created", 1;
     /// A point in a document's life.
     DocumentVersioned = "document.versioned", 1;
+    /// A document was put away.
+    DocumentTrashed = "document.trashed", 1;
     /// A window was opened.
     WindowOpened = "window.opened", 1;
     /// A window came to the front.
@@ -160,6 +162,19 @@ events! {
     ActorEscalated = "actor.escalated", 1;
     /// A payload or blob was replaced by a tombstone.
     PayloadErased = "payload.erased", 1;
+}
+
+impl Event {
+    /// Content that must be stored for this fact to mean anything.
+    pub fn blobs(&self) -> Vec<crate::Hash> {
+        match self {
+            Self::DocumentVersioned(version) => vec![version.content_hash],
+            Self::ArtifactImported(artifact) => vec![artifact.content_hash],
+            Self::ToolFinished(tool) => tool.output.into_iter().collect(),
+            Self::TaskFinished(task) => task.result.commands.iter().filter_map(|command| command.log).collect(),
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// A fact of a kind that this build does not know.
@@ -196,7 +211,9 @@ mod tests {
     fn kinds_are_dotted_unique_words() {
         let mut seen = std::collections::BTreeSet::new();
         for (kind, version) in Event::KINDS {
-            assert!(kind.split('.').count() == 2 && kind.bytes().all(|b| b.is_ascii_lowercase() || b == b'.' || b == b'_'));
+            assert!(
+                kind.split('.').count() == 2 && kind.bytes().all(|b| b.is_ascii_lowercase() || b == b'.' || b == b'_')
+            );
             assert!(*version > 0 && seen.insert(kind));
         }
     }

@@ -1,1 +1,25 @@
-//! (crate root)
+//! What a computer remembers: an append-only log, blobs named by their content, and views derived from the log.
+//!
+//! The only crate with SQL in it. Deliberately absent: agents, decisions, clocks and randomness. Ids and times come
+//! with the events; what a view means is said by the folds that are handed in.
+
+pub mod blob;
+pub mod log;
+pub mod verify;
+pub mod view;
+
+mod sqlite;
+
+pub use blob::Blobs;
+pub use log::{AppendError, Appended, Expect, Log, Query, Subscription};
+pub use sqlite::{OpenError, StoreError};
+pub use verify::{Report, verify};
+pub use view::{LiveViews, Projection, Views};
+
+use choir_proto::Hash;
+use sha2::{Digest, Sha256};
+
+/// The name of content.
+pub fn sha256(bytes: &[u8]) -> Hash {
+    Hash(Sha256::digest(bytes).into())
+}

@@ -215,6 +215,15 @@ payload! {
     }
 }
 payload! {
+    /// A document was put away; its versions stay in the log.
+    DocumentTrashed {
+        /// Which document.
+        document_id: DocumentId,
+        /// Why.
+        reason: String,
+    }
+}
+payload! {
     /// A window was opened.
     WindowOpened {
         /// Its name.

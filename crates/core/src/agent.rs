@@ -1,0 +1,292 @@
+//! The one loop of every agent, as a fold and a decision.
+//!
+//! An agent's state is folded from its task's events, and nothing else: after a crash the same events give the same
+//! state, and [`Agent::next`] says where to go on. The shell does what is asked, appends what came of it, and folds that.
+
+mod limit;
+mod policy;
+mod prompt;
+
+pub use limit::{Limits, Spent};
+pub use policy::{ATTEMPTS_MAX, Reaction, react};
+
+use crate::effect;
+use crate::tool::{Finish, FinishStatus, Tool, specs};
+use choir_proto::event::{Header, ToolOutcome};
+use choir_proto::model::{ErrorClass, Message, ModelRequest, StopReason, ToolCall, ToolResult, Usage};
+use choir_proto::task::{TaskRequest, TaskStatus};
+use choir_proto::{Event, Role, RunId, TaskId};
+
+/// The longest answer that is asked for.
+const ANSWER_TOKENS_MAX: u32 = 8192;
+
+/// Which agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    /// The run it belongs to.
+    pub run: RunId,
+    /// Its task.
+    pub task: TaskId,
+    /// What it is for.
+    pub role: Role,
+}
+
+/// An agent at a moment.
+#[derive(Debug, Clone)]
+pub struct Agent {
+    identity: Identity,
+    model: Option<String>,
+    limits: Limits,
+    conversation: Vec<Message>,
+    turn: u32,
+    /// Failed attempts at the present turn.
+    failures: u32,
+    last_failure: Option<(ErrorClass, String)>,
+    calls: Vec<Call>,
+    /// Words that arrived while tools were running; they follow their results.
+    steered: Vec<String>,
+    usage: Usage,
+    ending: Option<Ending>,
+}
+
+#[derive(Debug, Clone)]
+struct Call {
+    call: ToolCall,
+    effect_id: String,
+    state: CallState,
+}
+
+#[derive(Debug, Clone)]
+enum CallState {
+    New,
+    Started,
+    Finished(ToolResult),
+}
+
+/// How an agent ended, in its own words or by a wall.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ending {
+    /// How.
+    pub status: TaskStatus,
+    /// In a sentence.
+    pub summary: String,
+}
+
+/// What an agent needs next.
+#[derive(Debug, Clone)]
+pub enum Next {
+    /// Ask the model, and append `model.called` or `model.failed`.
+    Model(Box<ModelRequest>),
+    /// Begin these calls: append `tool.started` for each, then act, then append `tool.finished`.
+    Begin(Vec<Begin>),
+    /// These were begun and nobody has appended what came of them: they are running, or a crash came between.
+    Outstanding(Vec<Begin>),
+    /// It is over.
+    End(Ending),
+}
+
+/// A call to begin or to pick up.
+#[derive(Debug, Clone)]
+pub struct Begin {
+    /// Its stable name.
+    pub effect_id: String,
+    /// The turn that asked for it.
+    pub turn: u32,
+    /// Position among the answer's calls.
+    pub index: u32,
+    /// As the model said it.
+    pub call: ToolCall,
+    /// What it means, or what to tell the model instead.
+    pub tool: Result<Tool, String>,
+}
+
+impl Agent {
+    /// An agent that has only been asked.
+    pub fn new(identity: Identity, request: &TaskRequest, model: Option<String>) -> Self {
+        Self {
+            identity,
+            model,
+            limits: Limits::of(request.budget.as_ref()),
+            conversation: vec![Message::user(prompt::brief(request))],
+            turn: 0,
+            failures: 0,
+            last_failure: None,
+            calls: Vec::new(),
+            steered: Vec::new(),
+            usage: Usage::default(),
+            ending: None,
+        }
+    }
+
+    /// Which agent.
+    pub fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// Tokens and money so far.
+    pub fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// The number of the model's next turn.
+    pub fn next_turn(&self) -> u32 {
+        self.turn + 1
+    }
+
+    /// Failed attempts at the present turn.
+    pub fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// Walls.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Folds an event of this agent's task, or words from the person.
+    pub fn apply(&mut self, _: &Header, event: &Event) {
+        match event {
+            Event::ModelCalled(called) => self.answered(called),
+            Event::ModelFailed(failed) => {
+                self.failures += 1;
+                self.last_failure = Some((failed.class, failed.message.clone()));
+            }
+            Event::ToolStarted(started) => self.set(&started.effect_id, CallState::Started),
+            Event::ToolFinished(finished) => self.finished(finished),
+            Event::RunSteered(steered) => self.steer(&steered.text),
+            // A person or a model came: what failed before counts no more.
+            Event::RunStarted(_) => self.failures = 0,
+            Event::TaskFinished(finished) => {
+                let result = &finished.result;
+                self.ending = Some(Ending { status: result.status, summary: result.summary.clone() });
+            }
+            _ => {}
+        }
+    }
+
+    /// What the agent needs now.
+    pub fn next(&self, spent: Spent) -> Next {
+        if let Some(ending) = &self.ending {
+            return Next::End(ending.clone());
+        }
+        let fresh = self.calls_that(|state| matches!(state, CallState::New));
+        if !fresh.is_empty() {
+            return Next::Begin(fresh);
+        }
+        let outstanding = self.calls_that(|state| matches!(state, CallState::Started));
+        if !outstanding.is_empty() {
+            return Next::Outstanding(outstanding);
+        }
+        if let Some(ending) = self.limits.reached(self.turn, &self.usage, spent) {
+            return Next::End(ending);
+        }
+        if let (ATTEMPTS_MAX.., Some((class, message))) = (self.failures, &self.last_failure) {
+            return Next::End(Ending { status: TaskStatus::Failed, summary: policy::given_up(*class, message) });
+        }
+        Next::Model(Box::new(self.request()))
+    }
+
+    fn request(&self) -> ModelRequest {
+        ModelRequest {
+            model: self.model.clone(),
+            role: self.identity.role,
+            system: prompt::system(self.identity.role).to_owned(),
+            messages: self.conversation.clone(),
+            tools: specs(self.identity.role),
+            tokens_max: ANSWER_TOKENS_MAX,
+        }
+    }
+
+    fn answered(&mut self, called: &choir_proto::event::ModelCalled) {
+        self.turn = called.turn;
+        self.failures = 0;
+        self.usage += called.usage;
+        self.conversation.push(Message::Assistant(called.message.clone()));
+        let identity = self.identity;
+        let name = |index: usize, call: &ToolCall| {
+            effect::id(identity.run, identity.task, called.turn, index as u32, &call.name, &call.arguments)
+        };
+        let calls = called.message.tool_calls.iter().enumerate();
+        self.calls = calls
+            .map(|(index, call)| Call { call: call.clone(), effect_id: name(index, call), state: CallState::New })
+            .collect();
+        if self.calls.is_empty() {
+            self.ending = Some(spoken_ending(called.stop, &called.message.text));
+        }
+    }
+
+    fn finished(&mut self, finished: &choir_proto::event::ToolFinished) {
+        let is_error = finished.outcome != ToolOutcome::Ok;
+        let result = ToolResult { call_id: finished.call_id.clone(), content: finished.content.clone(), is_error };
+        self.set(&finished.effect_id, CallState::Finished(result));
+        let done: Option<Vec<ToolResult>> = self.calls.iter().map(Call::result).collect();
+        if let Some(results) = done {
+            self.ending = self.calls.iter().find_map(|call| call.finish(self.identity.role));
+            self.calls.clear();
+            self.conversation.push(Message::Tools { results });
+            for text in std::mem::take(&mut self.steered) {
+                self.conversation.push(Message::user(prompt::steer(&text)));
+            }
+        }
+    }
+
+    fn steer(&mut self, text: &str) {
+        if self.calls.is_empty() {
+            self.conversation.push(Message::user(prompt::steer(text)));
+        } else {
+            self.steered.push(text.to_owned());
+        }
+    }
+
+    fn set(&mut self, effect_id: &str, state: CallState) {
+        if let Some(call) = self.calls.iter_mut().find(|call| call.effect_id == effect_id) {
+            call.state = state;
+        }
+    }
+
+    fn calls_that(&self, wanted: impl Fn(&CallState) -> bool) -> Vec<Begin> {
+        let calls = self.calls.iter().enumerate().filter(|(_, call)| wanted(&call.state));
+        calls
+            .map(|(index, call)| Begin {
+                effect_id: call.effect_id.clone(),
+                turn: self.turn,
+                index: index as u32,
+                call: call.call.clone(),
+                tool: Tool::parse(self.identity.role, &call.call),
+            })
+            .collect()
+    }
+}
+
+impl Call {
+    fn result(&self) -> Option<ToolResult> {
+        match &self.state {
+            CallState::Finished(result) => Some(result.clone()),
+            CallState::New | CallState::Started => None,
+        }
+    }
+
+    /// The ending, if this was a `finish` that was understood.
+    fn finish(&self, role: Role) -> Option<Ending> {
+        match Tool::parse(role, &self.call) {
+            Ok(Tool::Finish(Finish { summary, status })) => {
+                Some(Ending { status: status.unwrap_or(FinishStatus::Ok).into(), summary })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A model that stops without calling a tool has said its last words.
+fn spoken_ending(stop: StopReason, text: &str) -> Ending {
+    let (status, summary) = match stop {
+        StopReason::Refused => (TaskStatus::Failed, "The model refused to answer."),
+        StopReason::Length => (TaskStatus::Failed, "The model's answer was cut off at its longest."),
+        _ if text.trim().is_empty() => (TaskStatus::Failed, "The model answered with nothing."),
+        _ => (TaskStatus::Ok, text),
+    };
+    Ending { status, summary: summary.to_owned() }
+}
+
+#[cfg(test)]
+mod tests;

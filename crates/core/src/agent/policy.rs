@@ -1,0 +1,63 @@
+//! What to do when a model does not answer, by the kind of failure.
+
+use choir_proto::event::BlockedOn;
+use choir_proto::model::{ErrorClass, ModelError};
+use choir_proto::task::TaskStatus;
+
+/// Attempts at one turn.
+pub const ATTEMPTS_MAX: u32 = 6;
+
+/// First wait between attempts; each further one doubles it.
+const WAIT_MS: u64 = 500;
+
+/// No provider may make us wait longer than this.
+const WAIT_MS_MAX: u64 = 60_000;
+
+/// What to do about a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reaction {
+    /// Ask again.
+    Retry {
+        /// After this wait.
+        after_ms: u64,
+    },
+    /// Wait for a person or a model, keeping everything.
+    Park(BlockedOn),
+    /// End: asking again would not help.
+    Stop(TaskStatus),
+}
+
+/// Decides by class. `attempt` counts from 1; `jitter` is a number from 0 to 1 that the shell drew.
+pub fn react(error: &ModelError, attempt: u32, jitter: f64) -> Reaction {
+    match error.class {
+        ErrorClass::NoModel => Reaction::Park(BlockedOn::Model),
+        ErrorClass::Budget => Reaction::Stop(TaskStatus::OutOfBudget),
+        ErrorClass::Refused | ErrorClass::BadRequest | ErrorClass::Auth => Reaction::Stop(TaskStatus::Failed),
+        ErrorClass::RateLimit
+        | ErrorClass::Overloaded
+        | ErrorClass::Timeout
+        | ErrorClass::Truncated
+        | ErrorClass::Garbage
+            if attempt >= ATTEMPTS_MAX =>
+        {
+            Reaction::Stop(TaskStatus::Failed)
+        }
+        ErrorClass::RateLimit
+        | ErrorClass::Overloaded
+        | ErrorClass::Timeout
+        | ErrorClass::Truncated
+        | ErrorClass::Garbage => {
+            let doubled = WAIT_MS << (attempt - 1).min(8);
+            let jittered = (doubled as f64 * (0.5 + jitter.clamp(0.0, 1.0) / 2.0)) as u64;
+            Reaction::Retry { after_ms: error.retry_after_ms.unwrap_or(jittered).min(WAIT_MS_MAX) }
+        }
+    }
+}
+
+/// What is said when every attempt failed.
+pub(super) fn given_up(class: ErrorClass, message: &str) -> String {
+    match class {
+        ErrorClass::Auth => format!("The provider did not accept the key: {message}"),
+        _ => format!("The model did not answer: {message}"),
+    }
+}

@@ -1,0 +1,166 @@
+use super::*;
+use choir_proto::event::{ModelCalled, ToolFinished, ToolStarted};
+use choir_proto::model::AssistantMessage;
+use choir_proto::task::Budget;
+use choir_proto::{EventId, Hash, Seq, Timestamp};
+use uuid::Uuid;
+
+fn header() -> Header {
+    Header {
+        seq: Seq(1),
+        id: EventId::new(Uuid::nil()),
+        epoch: 1,
+        at: Timestamp(0),
+        actor: choir_proto::event::Actor::Computer,
+        run: None,
+        task: None,
+        cause: None,
+        kind: String::new(),
+        version: 1,
+        payload_hash: Hash::ZERO,
+        prev: Hash::ZERO,
+        hash: Hash::ZERO,
+    }
+}
+
+fn request(budget: Option<Budget>) -> TaskRequest {
+    serde_json::from_value(serde_json::json!({"kind": "run", "instruction": "count", "budget": budget})).unwrap()
+}
+
+fn agent() -> Agent {
+    let identity =
+        Identity { run: RunId::new(Uuid::from_u128(1)), task: TaskId::new(Uuid::from_u128(2)), role: Role::Terminal };
+    Agent::new(identity, &request(None), None)
+}
+
+fn answer(turn: u32, calls: &[(&str, serde_json::Value)]) -> Event {
+    let tool_calls = calls.iter().enumerate().map(|(index, (name, arguments))| ToolCall {
+        id: format!("c{index}"),
+        name: (*name).to_owned(),
+        arguments: arguments.clone(),
+        malformed: None,
+    });
+    ModelCalled {
+        turn,
+        model: "scripted/one".into(),
+        message: AssistantMessage { tool_calls: tool_calls.collect(), ..Default::default() },
+        stop: StopReason::ToolUse,
+        usage: Usage { input_tokens: 10, ..Default::default() },
+        duration_ms: 1,
+    }
+    .into()
+}
+
+fn started(begin: &Begin) -> Event {
+    ToolStarted {
+        effect_id: begin.effect_id.clone(),
+        turn: begin.turn,
+        index: begin.index,
+        call_id: begin.call.id.clone(),
+        name: begin.call.name.clone(),
+        arguments: begin.call.arguments.clone(),
+    }
+    .into()
+}
+
+fn finished(begin: &Begin, content: &str) -> Event {
+    ToolFinished {
+        effect_id: begin.effect_id.clone(),
+        call_id: begin.call.id.clone(),
+        outcome: ToolOutcome::Ok,
+        content: content.into(),
+        output: None,
+        duration_ms: 1,
+    }
+    .into()
+}
+
+fn begun(agent: &Agent) -> Vec<Begin> {
+    match agent.next(Spent::default()) {
+        Next::Begin(begin) => begin,
+        other => panic!("expected calls to begin, got {other:?}"),
+    }
+}
+
+fn bash(command: &str) -> (&'static str, serde_json::Value) {
+    ("bash", serde_json::json!({"command": command}))
+}
+
+#[test]
+fn independent_calls_begin_together_and_the_model_is_asked_when_all_have_ended() {
+    let mut agent = agent();
+    assert!(matches!(agent.next(Spent::default()), Next::Model(_)));
+    agent.apply(&header(), &answer(1, &[bash("a"), bash("b")]));
+    let calls = begun(&agent);
+    assert_eq!(calls.len(), 2);
+    for call in &calls {
+        agent.apply(&header(), &started(call));
+    }
+    // The second ends first; order of results is the order of calls all the same.
+    agent.apply(&header(), &finished(&calls[1], "B"));
+    assert!(matches!(agent.next(Spent::default()), Next::Outstanding(left) if left.len() == 1));
+    agent.apply(&header(), &finished(&calls[0], "A"));
+    let Next::Model(request) = agent.next(Spent::default()) else { panic!("the model is next") };
+    let Some(Message::Tools { results }) = request.messages.last() else { panic!("results are last") };
+    assert_eq!(results.iter().map(|result| result.content.as_str()).collect::<Vec<_>>(), ["A", "B"]);
+}
+
+#[test]
+fn the_same_events_give_the_same_effect_ids_and_a_crash_shows_what_is_outstanding() {
+    let events = [answer(1, &[bash("a")])];
+    let (mut one, mut two) = (agent(), agent());
+    for event in &events {
+        one.apply(&header(), event);
+        two.apply(&header(), event);
+    }
+    assert_eq!(begun(&one)[0].effect_id, begun(&two)[0].effect_id);
+    let call = begun(&one)[0].clone();
+    two.apply(&header(), &started(&call));
+    assert!(matches!(two.next(Spent::default()), Next::Outstanding(left) if left[0].effect_id == call.effect_id));
+}
+
+#[test]
+fn other_arguments_are_another_effect() {
+    let (mut one, mut two) = (agent(), agent());
+    one.apply(&header(), &answer(1, &[bash("a")]));
+    two.apply(&header(), &answer(1, &[bash("b")]));
+    assert_ne!(begun(&one)[0].effect_id, begun(&two)[0].effect_id);
+}
+
+#[test]
+fn words_said_while_tools_run_follow_their_results() {
+    let mut agent = agent();
+    agent.apply(&header(), &answer(1, &[bash("a")]));
+    let call = begun(&agent).remove(0);
+    agent.apply(&header(), &started(&call));
+    agent.apply(&header(), &choir_proto::event::RunSteered { text: "be brief".into() }.into());
+    agent.apply(&header(), &finished(&call, "A"));
+    let Next::Model(request) = agent.next(Spent::default()) else { panic!("the model is next") };
+    assert_eq!(request.messages.last(), Some(&Message::user("The person says: be brief")));
+}
+
+#[test]
+fn finish_ends_and_so_does_each_wall() {
+    let mut agent = agent();
+    agent.apply(&header(), &answer(1, &[("finish", serde_json::json!({"summary": "two files", "status": "failed"}))]));
+    let call = begun(&agent).remove(0);
+    agent.apply(&header(), &started(&call));
+    agent.apply(&header(), &finished(&call, "ok"));
+    let Next::End(ending) = agent.next(Spent::default()) else { panic!("it is over") };
+    assert_eq!(ending, Ending { status: TaskStatus::Failed, summary: "two files".into() });
+
+    let wall = |budget: Budget, spent: Spent| {
+        let mut agent = Agent::new(agent.identity(), &request(Some(budget)), None);
+        agent.apply(&header(), &answer(1, &[bash("a")]));
+        let call = begun(&agent).remove(0);
+        agent.apply(&header(), &finished(&call, "A"));
+        match agent.next(spent) {
+            Next::End(ending) => ending.status,
+            other => panic!("no wall: {other:?}"),
+        }
+    };
+    let budget = Budget::default();
+    assert_eq!(wall(Budget { steps: Some(1), ..budget }, Spent::default()), TaskStatus::OutOfSteps);
+    assert_eq!(wall(Budget { tokens: Some(10), ..budget }, Spent::default()), TaskStatus::OutOfBudget);
+    assert_eq!(wall(Budget { time_s: Some(1.0), ..budget }, Spent { time_ms: 1000 }), TaskStatus::OutOfTime);
+}

@@ -1,0 +1,26 @@
+//! Views of the log. Each fold says which row an event concerns and how the row changes.
+
+pub mod desktop;
+pub mod document;
+pub mod run;
+pub mod task;
+
+use choir_proto::Event;
+use choir_proto::event::Header;
+use serde::{Serialize, de::DeserializeOwned};
+
+/// One view: a set of rows, each folded from the events that concern it.
+pub trait Fold {
+    /// A row as it is kept and shown.
+    type Row: Clone + Serialize + DeserializeOwned + Send + 'static;
+    /// The view's name.
+    const NAME: &'static str;
+    /// Raised when the same events give other rows.
+    const VERSION: u32;
+
+    /// The row that an event concerns.
+    fn key(header: &Header, event: &Event) -> Option<String>;
+
+    /// Folds one event into its row; `None` is a row that is not there.
+    fn apply(row: &mut Option<Self::Row>, header: &Header, event: &Event);
+}

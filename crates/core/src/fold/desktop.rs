@@ -1,0 +1,179 @@
+//! The desktop: what a person did to windows, and what the desktop makes of it.
+
+use super::Fold;
+use choir_proto::desktop::{Desktop, DesktopCommand, Shape, Window};
+use choir_proto::event::{
+    Header, ThemeChosen, WindowClosed, WindowFocused, WindowMoved, WindowOpened, WindowShaped, WindowShown,
+};
+use choir_proto::{Event, WindowId};
+
+/// Windows open at once. More would be a mistake or an attack.
+pub const WINDOWS_MAX: usize = 64;
+
+/// The one desktop of a computer.
+pub struct Desktops;
+
+impl Desktops {
+    /// The key of the only row.
+    pub const KEY: &'static str = "desktop";
+}
+
+impl Fold for Desktops {
+    type Row = Desktop;
+    const NAME: &'static str = "desktop";
+    const VERSION: u32 = 1;
+
+    fn key(_: &Header, event: &Event) -> Option<String> {
+        let concerned = matches!(
+            event,
+            Event::WindowOpened(_)
+                | Event::WindowFocused(_)
+                | Event::WindowMoved(_)
+                | Event::WindowShaped(_)
+                | Event::WindowShown(_)
+                | Event::WindowClosed(_)
+                | Event::ThemeChosen(_)
+        );
+        concerned.then(|| Self::KEY.to_owned())
+    }
+
+    fn apply(row: &mut Option<Desktop>, _: &Header, event: &Event) {
+        apply(row.get_or_insert_default(), event);
+    }
+}
+
+/// Folds one event into a desktop.
+pub fn apply(desktop: &mut Desktop, event: &Event) {
+    match event {
+        Event::WindowOpened(opened) => desktop.windows.push(Window {
+            window_id: opened.window_id,
+            app: opened.app,
+            subject: opened.subject.clone(),
+            rect: opened.rect,
+            shape: Shape::Normal,
+        }),
+        Event::WindowFocused(focused) => raise(desktop, focused.window_id),
+        Event::WindowMoved(moved) => {
+            if let Some(window) = find(desktop, moved.window_id) {
+                window.rect = Some(moved.rect);
+                window.shape = Shape::Normal;
+            }
+        }
+        Event::WindowShaped(shaped) => {
+            if let Some(window) = find(desktop, shaped.window_id) {
+                window.shape = shaped.shape;
+            }
+        }
+        Event::WindowShown(shown) => {
+            if let Some(window) = find(desktop, shown.window_id) {
+                window.subject = Some(shown.subject.clone());
+            }
+        }
+        Event::WindowClosed(closed) => desktop.windows.retain(|window| window.window_id != closed.window_id),
+        Event::ThemeChosen(chosen) => desktop.theme = chosen.theme,
+        _ => {}
+    }
+}
+
+/// Why a command on the desktop was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// There is no such window.
+    NoWindow(WindowId),
+    /// There are too many windows.
+    TooMany,
+}
+
+/// What a command makes happen. `fresh` names a window, should one be opened.
+pub fn step(desktop: &Desktop, command: DesktopCommand, fresh: WindowId) -> Result<Vec<Event>, Refused> {
+    match command {
+        DesktopCommand::Open { app, subject, rect } => {
+            let same = |window: &&Window| window.app == app && window.subject == subject && subject.is_some();
+            if let Some(window) = desktop.windows.iter().find(same) {
+                return Ok(bring_forward(window));
+            }
+            if desktop.windows.len() >= WINDOWS_MAX {
+                return Err(Refused::TooMany);
+            }
+            Ok(vec![WindowOpened { window_id: fresh, app, subject, rect }.into()])
+        }
+        DesktopCommand::Focus { window_id } => Ok(bring_forward(known(desktop, window_id)?)),
+        DesktopCommand::Move { window_id, rect } => {
+            known(desktop, window_id).map(|_| vec![WindowMoved { window_id, rect }.into()])
+        }
+        DesktopCommand::Shape { window_id, shape } => {
+            known(desktop, window_id).map(|_| vec![WindowShaped { window_id, shape }.into()])
+        }
+        DesktopCommand::Show { window_id, subject } => {
+            known(desktop, window_id).map(|_| vec![WindowShown { window_id, subject }.into()])
+        }
+        DesktopCommand::Close { window_id } => {
+            known(desktop, window_id).map(|_| vec![WindowClosed { window_id }.into()])
+        }
+        DesktopCommand::Theme { theme } => Ok(vec![ThemeChosen { theme }.into()]),
+    }
+}
+
+fn bring_forward(window: &Window) -> Vec<Event> {
+    let window_id = window.window_id;
+    let mut events: Vec<Event> = vec![WindowFocused { window_id }.into()];
+    if window.shape == Shape::Minimised {
+        events.push(WindowShaped { window_id, shape: Shape::Normal }.into());
+    }
+    events
+}
+
+fn known(desktop: &Desktop, window_id: WindowId) -> Result<&Window, Refused> {
+    desktop.windows.iter().find(|window| window.window_id == window_id).ok_or(Refused::NoWindow(window_id))
+}
+
+fn find(desktop: &mut Desktop, window_id: WindowId) -> Option<&mut Window> {
+    desktop.windows.iter_mut().find(|window| window.window_id == window_id)
+}
+
+fn raise(desktop: &mut Desktop, window_id: WindowId) {
+    if let Some(at) = desktop.windows.iter().position(|window| window.window_id == window_id) {
+        let window = desktop.windows.remove(at);
+        desktop.windows.push(window);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use choir_proto::desktop::App;
+    use uuid::Uuid;
+
+    fn window(number: u128) -> WindowId {
+        WindowId::new(Uuid::from_u128(number))
+    }
+
+    fn after(commands: impl IntoIterator<Item = DesktopCommand>) -> Desktop {
+        let mut desktop = Desktop::default();
+        for (number, command) in commands.into_iter().enumerate() {
+            for event in step(&desktop, command, window(number as u128)).unwrap() {
+                apply(&mut desktop, &event);
+            }
+        }
+        desktop
+    }
+
+    #[test]
+    fn opening_the_same_subject_twice_brings_its_window_to_the_front() {
+        let open = |path: &str| DesktopCommand::Open {
+            app: App::Files,
+            subject: Some(choir_proto::desktop::Subject::Path(path.into())),
+            rect: None,
+        };
+        let minimise = DesktopCommand::Shape { window_id: window(0), shape: Shape::Minimised };
+        let desktop = after([open("a"), open("b"), minimise, open("a")]);
+        let order: Vec<_> = desktop.windows.iter().map(|window| (window.window_id, window.shape)).collect();
+        assert_eq!(order, [(window(1), Shape::Normal), (window(0), Shape::Normal)]);
+    }
+
+    #[test]
+    fn a_window_that_is_not_there_cannot_be_moved() {
+        let command = DesktopCommand::Close { window_id: window(7) };
+        assert_eq!(step(&Desktop::default(), command, window(1)).unwrap_err(), Refused::NoWindow(window(7)));
+    }
+}

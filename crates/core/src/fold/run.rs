@@ -1,0 +1,111 @@
+//! Runs as people see them, and which of them still have something to do.
+
+use super::Fold;
+use choir_proto::Event;
+use choir_proto::event::{BlockedOn, Header};
+use choir_proto::run::{Run, RunStatus, TaskSummary};
+use choir_proto::task::TaskStatus;
+
+/// Every run, by id.
+pub struct Runs;
+
+impl Fold for Runs {
+    type Row = Run;
+    const NAME: &'static str = "runs";
+    const VERSION: u32 = 1;
+
+    fn key(header: &Header, _: &Event) -> Option<String> {
+        header.run.map(|run| run.to_string())
+    }
+
+    fn apply(row: &mut Option<Run>, header: &Header, event: &Event) {
+        match (row.as_mut(), event) {
+            (None, Event::RunAccepted(accepted)) => *row = accepted_run(header, accepted),
+            (Some(run), event) => change(run, header, event),
+            (None, _) => {}
+        }
+    }
+}
+
+/// Runs that have not ended, by id: what a start has to pick up again.
+pub struct ActiveRuns;
+
+impl Fold for ActiveRuns {
+    type Row = Active;
+    const NAME: &'static str = "active_runs";
+    const VERSION: u32 = 1;
+
+    fn key(header: &Header, event: &Event) -> Option<String> {
+        let concerned =
+            matches!(event, Event::RunAccepted(_) | Event::RunEnded(_) | Event::RunBlocked(_) | Event::RunStarted(_));
+        header.run.filter(|_| concerned).map(|run| run.to_string())
+    }
+
+    fn apply(row: &mut Option<Active>, _: &Header, event: &Event) {
+        match event {
+            Event::RunAccepted(_) | Event::RunStarted(_) => *row = Some(Active { blocked_on: None }),
+            Event::RunBlocked(blocked) => *row = Some(Active { blocked_on: Some(blocked.on) }),
+            Event::RunEnded(_) => *row = None,
+            _ => {}
+        }
+    }
+}
+
+/// A run that has not ended.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Active {
+    /// What it waits for.
+    pub blocked_on: Option<BlockedOn>,
+}
+
+fn accepted_run(header: &Header, accepted: &choir_proto::event::RunAccepted) -> Option<Run> {
+    Some(Run {
+        run_id: header.run?,
+        status: RunStatus::Accepted,
+        prompt: accepted.request.prompt.clone(),
+        document_id: accepted.document_id,
+        answer: None,
+        reason: None,
+        tasks: Vec::new(),
+        usage: Default::default(),
+        accepted_at: header.at,
+        ended_at: None,
+        seq: header.seq,
+    })
+}
+
+fn change(run: &mut Run, header: &Header, event: &Event) {
+    match event {
+        Event::RunStarted(_) | Event::RunResumed(_) => wait(run, RunStatus::Running, None),
+        Event::RunPaused(_) => wait(run, RunStatus::Paused, None),
+        Event::RunBlocked(blocked) => wait(run, RunStatus::Blocked, Some(blocked.message.clone())),
+        Event::RunAnswered(answered) => run.answer = Some(answered.text.clone()),
+        Event::RunEnded(ended) => {
+            wait(run, ended.status, Some(ended.summary.clone()));
+            run.ended_at = Some(header.at);
+        }
+        Event::DocumentTrashed(trashed) if run.document_id == Some(trashed.document_id) => run.document_id = None,
+        Event::ModelCalled(called) => run.usage += called.usage,
+        Event::TaskRequested(requested) => run.tasks.extend(header.task.map(|task_id| TaskSummary {
+            task_id,
+            parent: requested.parent,
+            role: requested.role,
+            objective: requested.request.instruction.clone(),
+            status: TaskStatus::Running,
+            summary: None,
+        })),
+        Event::TaskFinished(finished) => {
+            let result = &finished.result;
+            if let Some(task) = run.tasks.iter_mut().find(|task| task.task_id == result.task_id) {
+                task.status = result.status;
+                task.summary = Some(result.summary.clone());
+            }
+        }
+        _ => {}
+    }
+}
+
+fn wait(run: &mut Run, status: RunStatus, reason: Option<String>) {
+    run.status = status;
+    run.reason = reason;
+}

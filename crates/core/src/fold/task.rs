@@ -1,0 +1,52 @@
+//! Tasks and what came of them.
+
+use super::Fold;
+use choir_proto::Event;
+use choir_proto::event::Header;
+use choir_proto::task::{TaskResult, TaskStatus};
+
+/// Every task, by id.
+pub struct Tasks;
+
+impl Fold for Tasks {
+    type Row = TaskResult;
+    const NAME: &'static str = "tasks";
+    const VERSION: u32 = 1;
+
+    fn key(header: &Header, event: &Event) -> Option<String> {
+        let concerned = matches!(event, Event::TaskRequested(_) | Event::TaskStarted(_) | Event::TaskFinished(_));
+        header.task.filter(|_| concerned).map(|task| task.to_string())
+    }
+
+    fn apply(row: &mut Option<TaskResult>, header: &Header, event: &Event) {
+        match event {
+            Event::TaskRequested(_) => *row = header.task.map(running),
+            Event::TaskStarted(started) => {
+                if let Some(task) = row {
+                    task.base_tree = started.base_tree;
+                }
+            }
+            Event::TaskFinished(finished) => *row = Some(finished.result.clone()),
+            _ => {}
+        }
+    }
+}
+
+/// A task of which nothing is known yet.
+pub fn running(task_id: choir_proto::TaskId) -> TaskResult {
+    TaskResult {
+        task_id,
+        status: TaskStatus::Running,
+        summary: String::new(),
+        base_tree: None,
+        result_tree: None,
+        diff: None,
+        files_changed: Vec::new(),
+        commands: Vec::new(),
+        verify: None,
+        conflicts: Vec::new(),
+        questions: Vec::new(),
+        suggested_next: None,
+        usage: Default::default(),
+    }
+}

@@ -1,0 +1,252 @@
+//! The tools of each role: how a model sees them, and what its words mean once parsed.
+
+mod spec;
+
+pub use spec::specs;
+
+use choir_proto::Role;
+use choir_proto::model::ToolCall;
+use choir_proto::task::{Delegation, TaskStatus};
+use serde::Deserialize;
+
+/// A tool call whose arguments are understood.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Tool {
+    /// Give work to another agent.
+    Delegate(Box<Delegation>),
+    /// The run's short answer.
+    Answer(Answer),
+    /// The agent has nothing more to do.
+    Finish(Finish),
+    /// Read the run's document.
+    ReadDocument,
+    /// Write the run's document as a whole.
+    WriteDocument(WriteDocument),
+    /// Change one place of the run's document.
+    EditDocument(Replace),
+    /// Run a command.
+    Bash(Bash),
+    /// Read a file.
+    ReadFile(PathOnly),
+    /// Write a file as a whole.
+    WriteFile(WriteFile),
+    /// Change one place of a file.
+    EditFile(ReplaceInFile),
+    /// List a folder.
+    ListFiles(PathOnly),
+}
+
+/// Arguments of `answer`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Answer {
+    /// The words.
+    pub text: String,
+}
+
+/// Arguments of `finish`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Finish {
+    /// What was done.
+    pub summary: String,
+    /// How it went; nothing means well.
+    #[serde(default)]
+    pub status: Option<FinishStatus>,
+}
+
+/// What an agent may say of its own work. Whether it is true is somebody else's to check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FinishStatus {
+    /// Done as asked.
+    #[serde(alias = "completed", alias = "success", alias = "done")]
+    Ok,
+    /// Not done.
+    #[serde(alias = "error")]
+    Failed,
+    /// Cannot go on without an answer.
+    #[serde(alias = "blocked")]
+    NeedsInput,
+}
+
+impl From<FinishStatus> for TaskStatus {
+    fn from(status: FinishStatus) -> Self {
+        match status {
+            FinishStatus::Ok => Self::Ok,
+            FinishStatus::Failed => Self::Failed,
+            FinishStatus::NeedsInput => Self::NeedsInput,
+        }
+    }
+}
+
+/// Arguments of `write_document`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WriteDocument {
+    /// For people.
+    pub title: String,
+    /// Markdown.
+    pub content: String,
+}
+
+/// Arguments of `edit_document`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Replace {
+    /// Nothing means the run's own.
+    #[serde(default)]
+    pub document_id: Option<choir_proto::DocumentId>,
+    /// What is there, exactly once.
+    pub old: String,
+    /// What shall be there.
+    pub new: String,
+}
+
+/// Arguments of `edit_file`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReplaceInFile {
+    /// Relative to the workspace.
+    pub path: String,
+    /// What is there, exactly once.
+    pub old: String,
+    /// What shall be there.
+    pub new: String,
+}
+
+/// Arguments of `bash`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bash {
+    /// For `sh -c`.
+    pub command: String,
+    /// Wall.
+    #[serde(default)]
+    pub timeout_s: Option<f64>,
+}
+
+/// Arguments of tools that need a path only.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PathOnly {
+    /// Relative to the workspace.
+    #[serde(default = "here")]
+    pub path: String,
+}
+
+/// Arguments of `write_file`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WriteFile {
+    /// Relative to the workspace.
+    pub path: String,
+    /// The whole text.
+    pub content: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {
+    #[serde(default, rename = "document_id")]
+    _document_id: Option<String>,
+}
+
+fn here() -> String {
+    ".".into()
+}
+
+/// What happens when a call is cut short by a crash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Nature {
+    /// Changes nothing, or only what is appended together with its result: just do it again.
+    Repeatable,
+    /// Leaves a mark outside of the log: look it up, and if nobody knows, say so.
+    Effect,
+}
+
+impl Tool {
+    /// What happens when this call is cut short by a crash.
+    pub fn nature(&self) -> Nature {
+        match self {
+            Self::Bash(_) => Nature::Effect,
+            // Writing the same bytes to the same file again gives the same file; the edit of a place looks for the old text.
+            Self::WriteFile(_) | Self::EditFile(_) => Nature::Repeatable,
+            Self::Delegate(_) | Self::Answer(_) | Self::Finish(_) | Self::ReadDocument => Nature::Repeatable,
+            Self::WriteDocument(_) | Self::EditDocument(_) | Self::ReadFile(_) | Self::ListFiles(_) => {
+                Nature::Repeatable
+            }
+        }
+    }
+
+    /// Understands a call, or says to the model what is wrong with it.
+    pub fn parse(role: Role, call: &ToolCall) -> Result<Self, String> {
+        if !specs(role).iter().any(|spec| spec.name == call.name) {
+            let names: Vec<_> = specs(role).into_iter().map(|spec| spec.name).collect();
+            return Err(format!("There is no tool `{}` here. The tools are: {}.", call.name, names.join(", ")));
+        }
+        if let Some(raw) = &call.malformed {
+            return Err(format!("The arguments of `{}` are not JSON: {raw}", call.name));
+        }
+        Self::parse_arguments(&call.name, call.arguments.clone())
+            .map_err(|error| format!("The arguments of `{}` do not fit its schema: {error}.", call.name))
+    }
+
+    fn parse_arguments(name: &str, arguments: serde_json::Value) -> Result<Self, serde_json::Error> {
+        use serde_json::from_value;
+        Ok(match name {
+            "delegate" => Self::Delegate(Box::new(from_value(arguments)?)),
+            "answer" => Self::Answer(from_value(arguments)?),
+            "finish" => Self::Finish(from_value(arguments)?),
+            "read_document" => from_value::<Nothing>(arguments).map(|_| Self::ReadDocument)?,
+            "write_document" => Self::WriteDocument(from_value(arguments)?),
+            "edit_document" => Self::EditDocument(from_value(arguments)?),
+            "bash" => Self::Bash(from_value(arguments)?),
+            "read_file" => Self::ReadFile(from_value(arguments)?),
+            "write_file" => Self::WriteFile(from_value(arguments)?),
+            "edit_file" => Self::EditFile(from_value(arguments)?),
+            "list_files" => Self::ListFiles(from_value(arguments)?),
+            other => return Err(serde::de::Error::custom(format_args!("no tool is called {other}"))),
+        })
+    }
+}
+
+/// Replaces the only occurrence of a text.
+pub fn replace_once(text: &str, old: &str, new: &str) -> Result<String, String> {
+    match text.matches(old).count() {
+        _ if old.is_empty() => Err("`old` is empty.".into()),
+        0 => Err("`old` does not occur in the text. Read it again; somebody may have changed it.".into()),
+        1 => Ok(text.replacen(old, new, 1)),
+        count => Err(format!("`old` occurs {count} times. Give more of its surroundings.")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(name: &str, arguments: serde_json::Value) -> ToolCall {
+        ToolCall { id: "1".into(), name: name.into(), arguments, malformed: None }
+    }
+
+    #[test]
+    fn every_tool_that_a_model_sees_is_understood_and_no_other() {
+        for role in Role::ALL {
+            for spec in specs(role) {
+                let parsed = Tool::parse(role, &call(&spec.name, serde_json::json!({"nonsense": 1})));
+                assert!(parsed.is_err_and(|why| why.contains("do not fit")), "{}", spec.name);
+            }
+        }
+        let command = serde_json::json!({"command": "true"});
+        assert!(Tool::parse(Role::Terminal, &call("bash", command.clone())).is_ok());
+        let refused = Tool::parse(Role::Conductor, &call("bash", command)).unwrap_err();
+        assert!(refused.contains("There is no tool `bash` here"), "{refused}");
+    }
+
+    #[test]
+    fn an_edit_needs_exactly_one_place() {
+        assert_eq!(replace_once("a b a", "b", "c"), Ok("a c a".into()));
+        assert!(replace_once("a b a", "a", "c").is_err() && replace_once("a", "x", "c").is_err());
+        assert!(replace_once("a", "", "c").is_err());
+    }
+}

@@ -1,0 +1,115 @@
+//! What a model is told of its tools.
+
+use choir_proto::Role;
+use choir_proto::model::ToolSpec;
+use serde_json::{Value, json};
+
+/// The tools of a role. A role has no other way to act.
+pub fn specs(role: Role) -> Vec<ToolSpec> {
+    match role {
+        Role::Conductor => vec![delegate(), answer(), finish()],
+        Role::Writer => vec![delegate(), read_document(), edit_document(), write_document(), finish()],
+        Role::Terminal => vec![bash(), read_file(), write_file(), edit_file(), list_files(), finish()],
+        Role::Researcher => vec![read_file(), finish()],
+    }
+}
+
+fn tool(name: &str, description: &str, properties: Value, required: &[&str]) -> ToolSpec {
+    ToolSpec {
+        name: name.into(),
+        description: description.into(),
+        input_schema: json!({
+            "type": "object", "properties": properties, "required": required, "additionalProperties": false,
+        }),
+    }
+}
+
+fn delegate() -> ToolSpec {
+    let roles = json!({"type": "string", "enum": ["writer", "terminal", "researcher"]});
+    let verify = json!({"type": "object", "properties": {
+        "mode": {"type": "string", "enum": ["none", "smoke", "commands"]},
+        "commands": {"type": "array", "items": {"type": "string"}},
+    }, "required": ["mode"], "additionalProperties": false});
+    let egress = json!({"type": "object", "properties": {
+        "allow": {"type": "array", "items": {"type": "string"}},
+    }, "additionalProperties": false});
+    let budget = json!({"type": "object", "properties": {
+        "time_s": {"type": "number"}, "steps": {"type": "integer"}, "tokens": {"type": "integer"}, "usd": {"type": "number"},
+    }, "additionalProperties": false});
+    tool(
+        "delegate",
+        "Give a piece of work to another agent. Several calls in one answer run at the same time. The result comes back \
+         when the agent has ended.",
+        json!({
+            "role": roles,
+            "objective": {"type": "string", "description": "What is wanted, complete in itself: the agent knows nothing else."},
+            "acceptance_criteria": {"type": "array", "items": {"type": "string"}},
+            "verify": verify, "egress": egress, "budget": budget,
+        }),
+        &["role", "objective"],
+    )
+}
+
+fn answer() -> ToolSpec {
+    let text = json!({"text": {"type": "string"}});
+    tool("answer", "Give the person a short answer, where a document would be too much.", text, &["text"])
+}
+
+fn finish() -> ToolSpec {
+    tool(
+        "finish",
+        "End your work. Say truthfully what was done and what was not.",
+        json!({
+            "summary": {"type": "string"},
+            "status": {"type": "string", "enum": ["ok", "failed", "needs_input"]},
+        }),
+        &["summary"],
+    )
+}
+
+fn read_document() -> ToolSpec {
+    tool("read_document", "Read the run's document.", json!({}), &[])
+}
+
+fn write_document() -> ToolSpec {
+    tool(
+        "write_document",
+        "Write the run's document as a whole, in Markdown. The words are for the person: no word about agents or tools.",
+        json!({"title": {"type": "string"}, "content": {"type": "string"}}),
+        &["title", "content"],
+    )
+}
+
+fn edit_document() -> ToolSpec {
+    let old = json!({"type": "string", "description": "Text that occurs exactly once."});
+    let properties = json!({"document_id": {"type": "string"}, "old": old, "new": {"type": "string"}});
+    tool("edit_document", "Change one place of a document.", properties, &["old", "new"])
+}
+
+fn bash() -> ToolSpec {
+    tool(
+        "bash",
+        "Run a shell command in the workspace, inside a sandbox. Answers with output and exit code.",
+        json!({"command": {"type": "string"}, "timeout_s": {"type": "number"}}),
+        &["command"],
+    )
+}
+
+fn read_file() -> ToolSpec {
+    tool("read_file", "Read a text file of the workspace.", json!({"path": {"type": "string"}}), &["path"])
+}
+
+fn list_files() -> ToolSpec {
+    tool("list_files", "List a folder of the workspace.", json!({"path": {"type": "string"}}), &[])
+}
+
+fn write_file() -> ToolSpec {
+    let properties = json!({"path": {"type": "string"}, "content": {"type": "string"}});
+    tool("write_file", "Write a file of the workspace as a whole.", properties, &["path", "content"])
+}
+
+fn edit_file() -> ToolSpec {
+    let old = json!({"type": "string", "description": "Text that occurs exactly once."});
+    let properties = json!({"path": {"type": "string"}, "old": old, "new": {"type": "string"}});
+    tool("edit_file", "Change one place of a file.", properties, &["path", "old", "new"])
+}

@@ -1,0 +1,96 @@
+//! Content named by its SHA-256, one file each. A blob is on disk before anything names it, and verified when read.
+
+use crate::{StoreError, sha256};
+use choir_proto::Hash;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The blobs of one computer.
+#[derive(Debug)]
+pub struct Blobs {
+    directory: PathBuf,
+    /// Names temporary files; unique because one process holds the computer.
+    counter: AtomicU64,
+}
+
+impl Blobs {
+    /// Opens the directory, and removes what an interrupted write left behind.
+    pub fn open(directory: &Path) -> Result<Self, StoreError> {
+        let temporary = directory.join("tmp");
+        fs::create_dir_all(&temporary)?;
+        for leftover in fs::read_dir(&temporary)? {
+            fs::remove_file(leftover?.path())?;
+        }
+        sync_directory(directory)?;
+        Ok(Self { directory: directory.to_owned(), counter: AtomicU64::new(0) })
+    }
+
+    /// For reading only: nothing is created or removed.
+    pub(crate) fn open_existing(directory: &Path) -> Self {
+        Self { directory: directory.to_owned(), counter: AtomicU64::new(0) }
+    }
+
+    /// Keeps bytes. When this returns they survive a power cut.
+    pub fn put(&self, bytes: &[u8]) -> Result<Hash, StoreError> {
+        let hash = sha256(bytes);
+        let path = self.path(&hash);
+        let shard = self.ensure_shard(&path)?;
+        let present = matches!(fs::read(&path), Ok(found) if found == bytes);
+        if !present {
+            self.write(bytes, &path)?;
+        }
+        // Also when it was present: another call may have renamed it and not yet synced the directory.
+        sync_directory(&shard)?;
+        Ok(hash)
+    }
+
+    /// Reads bytes back and checks them.
+    pub fn get(&self, hash: &Hash) -> Result<Vec<u8>, StoreError> {
+        match fs::read(self.path(hash)) {
+            Ok(bytes) if sha256(&bytes) == *hash => Ok(bytes),
+            Ok(_) => Err(StoreError::Damaged(*hash)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(StoreError::Missing(*hash)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Forgets bytes for good. Forgetting what is not there is no error: erasure must be repeatable after a crash.
+    pub fn erase(&self, hash: &Hash) -> Result<(), StoreError> {
+        let path = self.path(hash);
+        match fs::remove_file(&path) {
+            Ok(()) => sync_directory(path.parent().unwrap_or(&self.directory)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn write(&self, bytes: &[u8], path: &Path) -> Result<(), StoreError> {
+        let temporary = self.directory.join("tmp").join(self.counter.fetch_add(1, Ordering::Relaxed).to_string());
+        let mut file = File::create(&temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        Ok(fs::rename(&temporary, path)?)
+    }
+
+    fn ensure_shard(&self, path: &Path) -> Result<PathBuf, StoreError> {
+        let shard = path.parent().unwrap_or(&self.directory).to_owned();
+        match fs::create_dir(&shard) {
+            Ok(()) => sync_directory(&self.directory)?,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(shard)
+    }
+
+    fn path(&self, hash: &Hash) -> PathBuf {
+        let name = hash.to_string();
+        self.directory.join(&name[..2]).join(&name[2..])
+    }
+}
+
+/// Makes names in a directory durable.
+pub(crate) fn sync_directory(directory: &Path) -> Result<(), StoreError> {
+    Ok(File::open(directory)?.sync_all()?)
+}

@@ -1,0 +1,293 @@
+//! The log of one computer: one writer thread, group commit, sync before acknowledge, push on commit.
+
+pub(crate) mod reader;
+mod recent;
+pub(crate) mod row;
+mod subscription;
+mod writer;
+
+pub use reader::Query;
+pub use subscription::Subscription;
+
+use crate::blob::{Blobs, sync_directory};
+use crate::sqlite::{self, OpenError, StoreError};
+use choir_proto::event::NewEvent;
+use choir_proto::{Envelope, EventId, Hash, Seq};
+use reader::Readers;
+use recent::Recent;
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// The newest format of the log's file that is understood.
+const FORMAT: i32 = 1;
+
+/// Payloads above this size are kept as blobs, so that the log stays quick to scan.
+pub const PAYLOAD_INLINE_BYTES_MAX: usize = 64 * 1024;
+
+/// Appends waiting for the writer. More callers wait for a place, which slows them down instead of filling memory.
+const APPENDS_QUEUED_MAX: usize = 1024;
+
+// `kind` is a number into `kinds`: two bytes instead of a dozen in the table and again in its index.
+// `place`: 0 = payload in the row, 1 = payload is the blob named by `payload_hash`, 2 = erased.
+// `events_run` and `events_kind` answer the two filters of `GET /api/events`; `id` recognises a repeated append.
+const SCHEMA: &str = "
+    CREATE TABLE kinds (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
+    CREATE TABLE events (
+        seq INTEGER PRIMARY KEY,
+        id BLOB NOT NULL UNIQUE,
+        epoch INTEGER NOT NULL,
+        at INTEGER NOT NULL,
+        actor TEXT NOT NULL,
+        run BLOB,
+        task BLOB,
+        cause BLOB,
+        kind INTEGER NOT NULL REFERENCES kinds (id),
+        version INTEGER NOT NULL,
+        place INTEGER NOT NULL,
+        payload BLOB,
+        payload_hash BLOB NOT NULL,
+        hash BLOB NOT NULL
+    ) STRICT;
+    CREATE INDEX events_run ON events (run) WHERE run IS NOT NULL;
+    CREATE INDEX events_kind ON events (kind);
+";
+
+/// Where the log is expected to end when an append takes effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expect {
+    /// Anywhere.
+    Any,
+    /// Exactly here: somebody decided by reading up to this position.
+    Head(Seq),
+}
+
+/// Where an append ended up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Appended {
+    /// The first event's place.
+    pub first: Seq,
+    /// The last event's place.
+    pub last: Seq,
+    /// Whether it had been appended before; nothing changed.
+    pub repeated: bool,
+}
+
+/// Why nothing was appended.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum AppendError {
+    /// Somebody else appended first.
+    #[error("the log is at {found}, not at {expected}")]
+    Moved {
+        /// Where it was expected to be.
+        expected: Seq,
+        /// Where it is.
+        found: Seq,
+    },
+    /// The id is in the log with other content, or only some of the ids are.
+    #[error("event id {0} is already used by another event")]
+    IdReused(EventId),
+    /// The disk is full. Reading works, and so does appending once there is space.
+    #[error("the disk is full")]
+    Full,
+    /// The disk failed or is read-only. What was not acknowledged is not promised.
+    #[error("the log could not be written: {0}")]
+    Failed(Arc<StoreError>),
+    /// The log is closing.
+    #[error("the log is closed")]
+    Closed,
+}
+
+/// A handle to an open log. Cheap to clone; the last one closes it.
+#[derive(Debug, Clone)]
+pub struct Log {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    commands: mpsc::Sender<writer::Command>,
+    readers: Readers,
+    /// Changed only by the writer, after a commit is on disk.
+    head: watch::Receiver<Head>,
+    recent: Recent,
+    blobs: Arc<Blobs>,
+    epoch: u32,
+    writer: Mutex<Option<std::thread::JoinHandle<()>>>,
+}
+
+/// The newest event of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head {
+    /// Its place; zero for an empty log.
+    pub seq: Seq,
+    /// Its hash; zero for an empty log.
+    pub hash: Hash,
+}
+
+/// Where the parts of a computer lie.
+pub(crate) fn log_path(directory: &Path) -> PathBuf {
+    directory.join("log.sqlite")
+}
+
+/// Where blobs lie.
+pub(crate) fn blobs_path(directory: &Path) -> PathBuf {
+    directory.join("blobs")
+}
+
+impl Log {
+    /// Opens the log in a directory, creating both. One process may hold it.
+    pub fn open(directory: &Path) -> Result<Self, OpenError> {
+        let failed = |source| OpenError::File { path: directory.to_owned(), source };
+        fs::create_dir_all(directory).map_err(failed)?;
+        let lock = lock(directory)?;
+        let path = log_path(directory);
+        let connection = writer::open(&path)?;
+        let blobs = Arc::new(Blobs::open(&blobs_path(directory)).map_err(|error| damaged(&path, error))?);
+        // The database file itself must have a durable name before anything in it is acknowledged.
+        sync_directory(directory).map_err(|error| damaged(&path, error))?;
+        let last = writer::last(&path, &connection, &blobs).map_err(|error| damaged(&path, error))?;
+        let (head_sender, head) = watch::channel(Head { seq: last.seq, hash: last.hash });
+        let (commands, receiver) = mpsc::channel(APPENDS_QUEUED_MAX);
+        let recent = Recent::default();
+        let epoch = last.epoch + 1;
+        let writer =
+            writer::Writer::new(path.clone(), connection, epoch, head_sender, recent.clone(), Arc::clone(&blobs));
+        let thread = std::thread::Builder::new()
+            .name("log-writer".into())
+            .spawn(move || {
+                writer.run(receiver);
+                drop(lock);
+            })
+            .map_err(failed)?;
+        let readers = Readers::new(path);
+        Ok(Self {
+            shared: Arc::new(Shared {
+                commands,
+                readers,
+                head,
+                recent,
+                blobs,
+                epoch,
+                writer: Mutex::new(Some(thread)),
+            }),
+        })
+    }
+
+    /// Appends events as one unit. When this returns `Ok` they survive a power cut; on `Err` none of them is in the log
+    /// as far as anybody was told.
+    pub async fn append(&self, events: Vec<NewEvent>, expect: Expect) -> Result<Appended, AppendError> {
+        if events.is_empty() {
+            let head = self.head().seq;
+            return Ok(Appended { first: head, last: head, repeated: false });
+        }
+        let events = self.prepare(events).await?;
+        let (reply, answer) = oneshot::channel();
+        let command = writer::Command::Append { events, expect, reply };
+        self.shared.commands.send(command).await.map_err(|_| AppendError::Closed)?;
+        answer.await.map_err(|_| AppendError::Closed)?
+    }
+
+    /// Replaces the payload of an event by a tombstone, together with the blobs that only it names, and appends `tombstone`.
+    pub async fn erase(&self, target: EventId, tombstone: NewEvent, blobs: Vec<Hash>) -> Result<Appended, AppendError> {
+        let tombstone = self.prepare(vec![tombstone]).await?.pop().ok_or(AppendError::Closed)?;
+        let (reply, answer) = oneshot::channel();
+        let command = writer::Command::Erase { target, tombstone, blobs, reply };
+        self.shared.commands.send(command).await.map_err(|_| AppendError::Closed)?;
+        answer.await.map_err(|_| AppendError::Closed)?
+    }
+
+    /// Reads events from disk, in order.
+    pub async fn read(&self, query: Query) -> Result<Vec<Envelope>, StoreError> {
+        let shared = Arc::clone(&self.shared);
+        // What is not acknowledged is not there yet, even if SQLite would already show it.
+        let head = self.head().seq;
+        let upto = query.upto.map_or(head, |upto| upto.min(head));
+        let query = Query { upto: Some(upto), ..query };
+        let read = move || shared.readers.read(&query, &shared.blobs);
+        tokio::task::spawn_blocking(read).await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// Reads one event by its id.
+    pub async fn find(&self, id: EventId) -> Result<Option<Envelope>, StoreError> {
+        let shared = Arc::clone(&self.shared);
+        let read = move || shared.readers.find(id, &shared.blobs);
+        tokio::task::spawn_blocking(read).await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// Follows the log from a position: every event after it once, in order, without end.
+    pub fn subscribe(&self, after: Seq) -> Subscription {
+        Subscription::new(self.clone(), after)
+    }
+
+    /// The newest acknowledged event.
+    pub fn head(&self) -> Head {
+        *self.shared.head.borrow()
+    }
+
+    /// Tells when the head moves.
+    pub fn watch(&self) -> watch::Receiver<Head> {
+        self.shared.head.clone()
+    }
+
+    /// Content named by events of this log.
+    pub fn blobs(&self) -> &Arc<Blobs> {
+        &self.shared.blobs
+    }
+
+    /// Which holder of the log this is.
+    pub fn epoch(&self) -> u32 {
+        self.shared.epoch
+    }
+
+    /// Finishes what was accepted, folds the write-ahead log into the file and gives up the lock.
+    pub async fn close(self) {
+        // A failed send means that the writer is gone already.
+        self.shared.commands.send(writer::Command::Close).await.ok();
+        let thread = self.shared.writer.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        if let Some(thread) = thread {
+            let join = tokio::task::spawn_blocking(move || thread.join());
+            if join.await.is_err() {
+                tracing::error!("the log writer panicked while closing");
+            }
+        }
+    }
+
+    async fn prepare(&self, events: Vec<NewEvent>) -> Result<Vec<writer::Prepared>, AppendError> {
+        let blobs = Arc::clone(&self.shared.blobs);
+        let work = move || events.into_iter().map(|event| writer::Prepared::new(event, &blobs)).collect();
+        let prepared: Result<_, StoreError> = work();
+        prepared.map_err(|error| AppendError::Failed(Arc::new(error)))
+    }
+
+    fn recent(&self) -> &Recent {
+        &self.shared.recent
+    }
+}
+
+fn lock(directory: &Path) -> Result<File, OpenError> {
+    let path = directory.join("lock");
+    let failed = |source| OpenError::File { path: path.clone(), source };
+    let file = File::create(&path).map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(OpenError::InUse(directory.to_owned())),
+        Err(TryLockError::Error(source)) => Err(failed(source)),
+    }
+}
+
+fn damaged(path: &Path, error: StoreError) -> OpenError {
+    match error {
+        StoreError::File(source) => OpenError::File { path: path.to_owned(), source },
+        StoreError::Sqlite(source) => OpenError::Sqlite(source),
+        other => OpenError::Damaged { path: path.to_owned(), what: other.to_string() },
+    }
+}
+
+/// Whether SQLite said that there is no space.
+fn is_full(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull)
+}
+
+use sqlite::set_number;

@@ -1,0 +1,93 @@
+//! Events as rows: the one place that knows the columns.
+
+use crate::blob::Blobs;
+use crate::{StoreError, sha256};
+use choir_proto::event::{Actor, Header};
+use choir_proto::{Envelope, Hash, Seq, Timestamp};
+use rusqlite::Row;
+use serde_json::value::RawValue;
+
+/// Columns in the order that [`read`] expects.
+pub(crate) const COLUMNS: &str = "seq, id, epoch, at, actor, run, task, cause, (SELECT name FROM kinds WHERE kinds.id = events.kind), version, place, \
+     payload, payload_hash, hash, (SELECT hash FROM events AS before WHERE before.seq = events.seq - 1)";
+
+/// Where a payload is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In the row.
+    Inline = 0,
+    /// In the blob named by the payload's hash.
+    Blob = 1,
+    /// Nowhere any more.
+    Erased = 2,
+}
+
+impl Place {
+    fn from_column(value: i64) -> Option<Self> {
+        [Self::Inline, Self::Blob, Self::Erased].into_iter().find(|place| *place as i64 == value)
+    }
+}
+
+/// A row before its payload is fetched.
+pub(crate) struct Stored {
+    pub(crate) header: Header,
+    pub(crate) place: Place,
+    pub(crate) payload: Option<Vec<u8>>,
+}
+
+/// Understands a row; damage is named, never passed on.
+pub(crate) fn read(row: &Row<'_>) -> Result<Stored, StoreError> {
+    let seq: i64 = row.get(0)?;
+    let bad = |what: &str| StoreError::Row { seq: seq as u64, what: what.to_owned() };
+    let prev: Option<[u8; 32]> = row.get(14)?;
+    let header = Header {
+        seq: Seq(seq as u64),
+        id: row.get::<_, [u8; 16]>(1)?.into(),
+        epoch: row.get(2)?,
+        at: Timestamp(row.get(3)?),
+        actor: Actor::from(row.get_ref(4)?.as_str().map_err(|_| bad("actor"))?),
+        run: row.get::<_, Option<[u8; 16]>>(5)?.map(Into::into),
+        task: row.get::<_, Option<[u8; 16]>>(6)?.map(Into::into),
+        cause: row.get::<_, Option<[u8; 16]>>(7)?.map(Into::into),
+        kind: row.get(8)?,
+        version: row.get(9)?,
+        payload_hash: Hash(row.get(12)?),
+        prev: prev.map_or(Hash::ZERO, Hash),
+        hash: Hash(row.get(13)?),
+    };
+    let place = Place::from_column(row.get(10)?).ok_or_else(|| bad("place"))?;
+    Ok(Stored { header, place, payload: row.get(11)? })
+}
+
+impl Stored {
+    /// Fetches the payload from wherever it is.
+    pub(crate) fn envelope(self, blobs: &Blobs) -> Result<Envelope, StoreError> {
+        let seq = self.header.seq.0;
+        let bytes = match self.place {
+            Place::Inline => self.payload.ok_or_else(|| StoreError::Row { seq, what: "payload".into() })?,
+            Place::Blob => blobs.get(&self.header.payload_hash)?,
+            Place::Erased => b"null".to_vec(),
+        };
+        let text = String::from_utf8(bytes).map_err(|_| StoreError::Row { seq, what: "payload is not text".into() })?;
+        let payload = RawValue::from_string(text);
+        let payload = payload.map_err(|_| StoreError::Row { seq, what: "payload is not JSON".into() })?;
+        Ok(Envelope { header: self.header, payload })
+    }
+
+    /// Whether the payload is the one that was first written; an erased one cannot be checked and need not be.
+    pub(crate) fn payload_matches(&self, blobs: &Blobs) -> Result<bool, StoreError> {
+        match (self.place, &self.payload) {
+            (Place::Inline, Some(bytes)) => Ok(sha256(bytes) == self.header.payload_hash),
+            (Place::Inline, None) => Ok(false),
+            (Place::Blob, _) => blobs.get(&self.header.payload_hash).map(|_| true),
+            (Place::Erased, _) => Ok(self.payload.is_none()),
+        }
+    }
+}
+
+/// The hash of an event, given everything else about it.
+pub(crate) fn hash(header: &Header, scratch: &mut Vec<u8>) -> Hash {
+    scratch.clear();
+    header.encode(scratch);
+    sha256(scratch)
+}

@@ -1,0 +1,476 @@
+//! The one thread that writes: it gathers what callers ask for, commits it with one sync, and only then answers.
+
+use super::row::{self, Place};
+use super::{AppendError, Appended, Expect, FORMAT, Head, PAYLOAD_INLINE_BYTES_MAX, SCHEMA, is_full, set_number};
+use crate::blob::Blobs;
+use crate::log::recent::Recent;
+use crate::sqlite::{self, OpenError, StoreError};
+use crate::{log::reader::Query, log::reader::Readers, sha256};
+use choir_proto::event::{Header, NewEvent};
+use choir_proto::{Envelope, EventId, Hash, Seq};
+use rusqlite::{Connection, OptionalExtension, params};
+use serde_json::value::RawValue;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// Events in one commit. More would make the first caller wait for the last one's bytes.
+const BATCH_EVENTS_MAX: usize = 256;
+
+/// Bytes written between two checkpoints of the write-ahead log.
+const CHECKPOINT_EVERY_BYTES: usize = 4 * 1024 * 1024;
+
+/// Events whose chain is checked when a log is opened; the whole of it is `choir verify`'s business.
+const TAIL_CHECKED: usize = 64;
+
+/// `synchronous=FULL`: every commit is synced.
+const SYNCHRONOUS_FULL: i64 = 2;
+
+type Reply = oneshot::Sender<Result<Appended, AppendError>>;
+
+/// What callers ask of the writer.
+pub(crate) enum Command {
+    /// Add events as one unit.
+    Append { events: Vec<Prepared>, expect: Expect, reply: Reply },
+    /// Replace a payload by a tombstone.
+    Erase { target: EventId, tombstone: Prepared, blobs: Vec<Hash>, reply: Reply },
+    /// Finish and end the thread.
+    Close,
+}
+
+/// An event made ready on the caller's thread, so that the writer only inserts.
+pub(crate) struct Prepared {
+    new: NewEvent,
+    payload: Box<RawValue>,
+    payload_hash: Hash,
+    place: Place,
+}
+
+impl Prepared {
+    /// Serialises and hashes the payload; a large one is kept as a blob, synced before the event can name it.
+    pub(crate) fn new(new: NewEvent, blobs: &Blobs) -> Result<Self, StoreError> {
+        let payload = new.event.payload();
+        let bytes = payload.get().as_bytes();
+        if bytes.len() <= PAYLOAD_INLINE_BYTES_MAX {
+            return Ok(Self { payload_hash: sha256(bytes), place: Place::Inline, new, payload });
+        }
+        Ok(Self { payload_hash: blobs.put(bytes)?, place: Place::Blob, new, payload })
+    }
+}
+
+/// Opens the file and sets what durability rests on.
+pub(crate) fn open(path: &Path) -> Result<Connection, OpenError> {
+    let connection = sqlite::open_writer(path)?;
+    sqlite::ensure_schema(&connection, path, FORMAT, SCHEMA)?;
+    set_number(&connection, "synchronous", SYNCHRONOUS_FULL)?;
+    // Checkpoints run on another thread: inside a commit they would be everybody's worst case.
+    set_number(&connection, "wal_autocheckpoint", 0)?;
+    // Erased payloads are overwritten, not only unlinked.
+    set_number(&connection, "secure_delete", 1)?;
+    Ok(connection)
+}
+
+/// The end of the log as the file has it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Last {
+    pub(crate) seq: Seq,
+    pub(crate) hash: Hash,
+    pub(crate) epoch: u32,
+}
+
+/// Reads the end of the log and checks the chain just before it.
+pub(crate) fn last(path: &Path, connection: &Connection, blobs: &Blobs) -> Result<Last, StoreError> {
+    let newest: Option<u64> = connection.query_row("SELECT max(seq) FROM events", [], |row| row.get(0))?;
+    let Some(newest) = newest else { return Ok(Last { seq: Seq::ZERO, hash: Hash::ZERO, epoch: 0 }) };
+    let after = Seq(newest.saturating_sub(TAIL_CHECKED as u64));
+    let query = Query { after, upto: Some(Seq(newest)), limit: TAIL_CHECKED, ..Query::default() };
+    let tail = Readers::new(path.to_owned()).stored(&query)?;
+    let mut scratch = Vec::new();
+    for stored in &tail {
+        let seq = stored.header.seq.0;
+        if row::hash(&stored.header, &mut scratch) != stored.header.hash || !stored.payload_matches(blobs)? {
+            return Err(StoreError::Row { seq, what: "its hash does not match".into() });
+        }
+    }
+    let last = tail.last().ok_or_else(|| StoreError::Row { seq: newest, what: "it cannot be read".into() })?;
+    Ok(Last { seq: last.header.seq, hash: last.header.hash, epoch: last.header.epoch })
+}
+
+/// The state of the writing thread. Nobody else has it.
+pub(crate) struct Writer {
+    path: PathBuf,
+    /// Absent after the disk failed, until a reopening has verified what is there.
+    connection: Option<Connection>,
+    epoch: u32,
+    /// The end of the log including what is staged but not yet committed.
+    end: Head,
+    kinds: HashMap<String, i64>,
+    head: watch::Sender<Head>,
+    recent: Recent,
+    blobs: Arc<Blobs>,
+    checkpoints: std::sync::mpsc::SyncSender<()>,
+    unsynced_bytes: usize,
+    scratch: Vec<u8>,
+}
+
+impl Writer {
+    pub(crate) fn new(
+        path: PathBuf,
+        connection: Connection,
+        epoch: u32,
+        head: watch::Sender<Head>,
+        recent: Recent,
+        blobs: Arc<Blobs>,
+    ) -> Self {
+        let checkpoints = spawn_checkpointer(path.clone());
+        let end = *head.borrow();
+        Self {
+            path,
+            connection: Some(connection),
+            epoch,
+            end,
+            kinds: HashMap::new(),
+            head,
+            recent,
+            blobs,
+            checkpoints,
+            unsynced_bytes: 0,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Runs until closed or until every handle is gone.
+    pub(crate) fn run(mut self, mut commands: mpsc::Receiver<Command>) {
+        let mut closing = false;
+        while !closing {
+            let Some(first) = commands.blocking_recv() else { break };
+            let mut size = first.size();
+            let mut batch = vec![first];
+            while size < BATCH_EVENTS_MAX
+                && let Ok(next) = commands.try_recv()
+            {
+                size += next.size();
+                batch.push(next);
+            }
+            closing = batch.iter().any(|command| matches!(command, Command::Close));
+            self.commit(batch);
+        }
+        if let Some(connection) = &self.connection {
+            checkpoint(connection, "TRUNCATE");
+        }
+    }
+
+    fn commit(&mut self, batch: Vec<Command>) {
+        let mut staged = Vec::new();
+        let result = self.reopen_if_needed().and_then(|()| self.stage_all(batch, &mut staged));
+        match result {
+            Ok(()) => self.acknowledge(staged),
+            Err(error) => self.refuse(staged, error),
+        }
+    }
+
+    fn stage_all(&mut self, batch: Vec<Command>, staged: &mut Vec<Staged>) -> Result<(), StoreError> {
+        let connection = self.connection.take().ok_or(StoreError::Closed)?;
+        let result = self.stage_on(&connection, batch, staged);
+        // After a failure that is not "no space" the connection may hold a lie about what is on disk: it is closed, and
+        // the next command opens the file anew and checks it. A failed sync is never retried.
+        let keep = match &result {
+            Ok(()) => true,
+            Err(StoreError::Sqlite(error)) => is_full(error) && rolled_back(&connection),
+            Err(_) => false,
+        };
+        if keep {
+            self.connection = Some(connection);
+        }
+        result
+    }
+
+    fn stage_on(
+        &mut self,
+        connection: &Connection,
+        batch: Vec<Command>,
+        staged: &mut Vec<Staged>,
+    ) -> Result<(), StoreError> {
+        // Everybody in the batch must get an answer, whatever fails first.
+        let mut pending = batch.into_iter();
+        let begun = connection.execute_batch("BEGIN IMMEDIATE").map_err(StoreError::from);
+        let mut failure = begun.err();
+        for command in pending.by_ref() {
+            let (reply, answer) = match command {
+                Command::Close => continue,
+                Command::Append { reply, .. } | Command::Erase { reply, .. } if failure.is_some() => (reply, None),
+                Command::Append { events, expect, reply } => (reply, Some(self.append(connection, events, expect))),
+                Command::Erase { target, tombstone, blobs, reply } => {
+                    (reply, Some(self.erase(connection, target, tombstone, blobs)))
+                }
+            };
+            let outcome = match answer {
+                Some(Ok(outcome)) => outcome,
+                Some(Err(error)) => {
+                    failure = Some(error);
+                    Outcome::Lost
+                }
+                None => Outcome::Lost,
+            };
+            staged.push(Staged { reply, outcome });
+        }
+        match failure {
+            Some(error) => Err(error),
+            None => Ok(connection.execute_batch("COMMIT")?),
+        }
+    }
+
+    fn append(
+        &mut self,
+        connection: &Connection,
+        events: Vec<Prepared>,
+        expect: Expect,
+    ) -> Result<Outcome, StoreError> {
+        let before = self.end;
+        if let Some(repeated) = self.repeated(connection, &events)? {
+            return Ok(Outcome::Answered(repeated));
+        }
+        if let Expect::Head(expected) = expect
+            && expected != before.seq
+        {
+            return Ok(Outcome::Answered(Err(AppendError::Moved { expected, found: before.seq })));
+        }
+        let mut envelopes = Vec::with_capacity(events.len());
+        for event in events {
+            envelopes.push(self.insert(connection, event)?);
+        }
+        let appended = Appended { first: before.seq.next(), last: self.end.seq, repeated: false };
+        Ok(Outcome::Appended { appended, envelopes, erased: Vec::new(), forget: false })
+    }
+
+    /// Recognises a repeated append: all of its ids are there with the same payloads, or none is.
+    fn repeated(
+        &self,
+        connection: &Connection,
+        events: &[Prepared],
+    ) -> Result<Option<Result<Appended, AppendError>>, StoreError> {
+        let mut statement = connection.prepare_cached("SELECT seq, payload_hash FROM events WHERE id = ?1")?;
+        let mut places = Vec::new();
+        for event in events {
+            let found = statement.query_row([event.new.id.as_bytes()], |row| Ok((row.get(0)?, Hash(row.get(1)?))));
+            match found.optional()? {
+                Some((seq, hash)) if hash == event.payload_hash => places.push(Seq(seq)),
+                Some(_) => return Ok(Some(Err(AppendError::IdReused(event.new.id)))),
+                None if places.is_empty() => {}
+                None => return Ok(Some(Err(AppendError::IdReused(event.new.id)))),
+            }
+        }
+        match (places.first(), places.last()) {
+            (Some(first), Some(last)) if places.len() == events.len() => {
+                Ok(Some(Ok(Appended { first: *first, last: *last, repeated: true })))
+            }
+            (Some(_), _) => Ok(Some(Err(AppendError::IdReused(events[0].new.id)))),
+            _ => Ok(None),
+        }
+    }
+
+    fn insert(&mut self, connection: &Connection, event: Prepared) -> Result<Envelope, StoreError> {
+        let Prepared { new, payload, payload_hash, place } = event;
+        let mut header = Header {
+            seq: self.end.seq.next(),
+            id: new.id,
+            epoch: self.epoch,
+            at: new.at,
+            actor: new.actor,
+            run: new.run,
+            task: new.task,
+            cause: new.cause,
+            kind: new.event.kind().to_owned(),
+            version: new.event.version(),
+            payload_hash,
+            prev: self.end.hash,
+            hash: Hash::ZERO,
+        };
+        header.hash = row::hash(&header, &mut self.scratch);
+        let kind = self.kind_number(connection, &header.kind)?;
+        let inline = (place == Place::Inline).then(|| payload.get().as_bytes());
+        connection
+            .prepare_cached("INSERT INTO events VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)")?
+            .execute(params![
+                header.seq.0,
+                header.id.as_bytes(),
+                header.epoch,
+                header.at.0,
+                header.actor.to_string(),
+                header.run.as_ref().map(|id| id.as_bytes()),
+                header.task.as_ref().map(|id| id.as_bytes()),
+                header.cause.as_ref().map(|id| id.as_bytes()),
+                kind,
+                header.version,
+                place as i64,
+                inline,
+                header.payload_hash.0,
+                header.hash.0,
+            ])?;
+        self.end = Head { seq: header.seq, hash: header.hash };
+        Ok(Envelope { header, payload })
+    }
+
+    fn kind_number(&mut self, connection: &Connection, name: &str) -> Result<i64, StoreError> {
+        if let Some(number) = self.kinds.get(name) {
+            return Ok(*number);
+        }
+        connection.prepare_cached("INSERT OR IGNORE INTO kinds (name) VALUES (?1)")?.execute([name])?;
+        let find = "SELECT id FROM kinds WHERE name = ?1";
+        let number = connection.prepare_cached(find)?.query_row([name], |row| row.get(0))?;
+        self.kinds.insert(name.to_owned(), number);
+        Ok(number)
+    }
+
+    fn erase(
+        &mut self,
+        connection: &Connection,
+        target: EventId,
+        tombstone: Prepared,
+        mut blobs: Vec<Hash>,
+    ) -> Result<Outcome, StoreError> {
+        let find = "SELECT place, payload_hash FROM events WHERE id = ?1";
+        let (place, hash): (i64, [u8; 32]) =
+            connection.prepare_cached(find)?.query_row([target.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        if place == Place::Blob as i64 {
+            blobs.push(Hash(hash));
+        }
+        connection
+            .prepare_cached("UPDATE events SET place = ?2, payload = NULL WHERE id = ?1")?
+            .execute(params![target.as_bytes(), Place::Erased as i64])?;
+        let first = self.end.seq.next();
+        let envelope = self.insert(connection, tombstone)?;
+        let appended = Appended { first, last: first, repeated: false };
+        Ok(Outcome::Appended { appended, envelopes: vec![envelope], erased: blobs, forget: true })
+    }
+
+    /// The commit is on disk: publish it, then answer.
+    fn acknowledge(&mut self, staged: Vec<Staged>) {
+        let mut replies = Vec::with_capacity(staged.len());
+        for Staged { reply, outcome } in staged {
+            let answer = match outcome {
+                Outcome::Answered(answer) => answer,
+                Outcome::Lost => Err(AppendError::Closed),
+                Outcome::Appended { appended, envelopes, erased, forget } => {
+                    self.unsynced_bytes += envelopes.iter().map(|event| event.payload.get().len() + 512).sum::<usize>();
+                    self.recent.push(envelopes);
+                    self.finish_erasure(&erased, forget);
+                    Ok(appended)
+                }
+            };
+            replies.push((reply, answer));
+        }
+        self.head.send_replace(self.end);
+        for (reply, answer) in replies {
+            // The caller may have stopped waiting; its events are in the log all the same.
+            reply.send(answer).ok();
+        }
+        if self.unsynced_bytes > CHECKPOINT_EVERY_BYTES {
+            self.unsynced_bytes = 0;
+            // A full queue means that a checkpoint is already due.
+            self.checkpoints.try_send(()).ok();
+        }
+    }
+
+    fn finish_erasure(&self, blobs: &[Hash], forget: bool) {
+        if !forget {
+            return;
+        }
+        self.recent.forget();
+        for hash in blobs {
+            if let Err(error) = self.blobs.erase(hash) {
+                tracing::error!(%hash, %error, "an erased blob could not be removed");
+            }
+        }
+        // The write-ahead log still holds the old page.
+        if let Some(connection) = &self.connection {
+            checkpoint(connection, "TRUNCATE");
+        }
+    }
+
+    fn refuse(&mut self, staged: Vec<Staged>, error: StoreError) {
+        tracing::error!(%error, "a commit failed; nothing in it was acknowledged");
+        self.kinds.clear();
+        self.end = *self.head.borrow();
+        let answer = match &error {
+            StoreError::Sqlite(source) if is_full(source) => AppendError::Full,
+            _ => AppendError::Failed(Arc::new(error)),
+        };
+        for Staged { reply, .. } in staged {
+            reply.send(Err(answer.clone())).ok();
+        }
+    }
+
+    fn reopen_if_needed(&mut self) -> Result<(), StoreError> {
+        if self.connection.is_some() {
+            return Ok(());
+        }
+        let connection = open(&self.path).map_err(|error| match error {
+            OpenError::Sqlite(error) => StoreError::Sqlite(error),
+            OpenError::File { source, .. } => StoreError::File(source),
+            other => StoreError::Row { seq: self.end.seq.0, what: other.to_string() },
+        })?;
+        let last = last(&self.path, &connection, &self.blobs)?;
+        if last.seq < self.head.borrow().seq {
+            return Err(StoreError::Row { seq: last.seq.0, what: "acknowledged events after it are gone".into() });
+        }
+        // Events whose commit failed may be there after all. They were not acknowledged, but they are whole.
+        self.end = Head { seq: last.seq, hash: last.hash };
+        self.recent.forget();
+        self.head.send_replace(self.end);
+        self.connection = Some(connection);
+        Ok(())
+    }
+}
+
+impl Command {
+    fn size(&self) -> usize {
+        match self {
+            Self::Append { events, .. } => events.len(),
+            Self::Erase { .. } | Self::Close => 1,
+        }
+    }
+}
+
+struct Staged {
+    reply: Reply,
+    outcome: Outcome,
+}
+
+enum Outcome {
+    /// Known without writing.
+    Answered(Result<Appended, AppendError>),
+    /// Becomes true with the commit.
+    Appended { appended: Appended, envelopes: Vec<Envelope>, erased: Vec<Hash>, forget: bool },
+    /// The batch failed.
+    Lost,
+}
+
+fn rolled_back(connection: &Connection) -> bool {
+    connection.is_autocommit() || connection.execute_batch("ROLLBACK").is_ok()
+}
+
+/// Checkpoints beside the writer, when told to, with a connection of its own.
+fn spawn_checkpointer(path: PathBuf) -> std::sync::mpsc::SyncSender<()> {
+    let (sender, receiver) = std::sync::mpsc::sync_channel::<()>(1);
+    let work = move || {
+        while receiver.recv().is_ok() {
+            match Connection::open(&path) {
+                Ok(connection) => checkpoint(&connection, "PASSIVE"),
+                Err(error) => tracing::warn!(%error, "the write-ahead log could not be folded in; it grows"),
+            }
+        }
+    };
+    if let Err(error) = std::thread::Builder::new().name("log-checkpoint".into()).spawn(work) {
+        tracing::warn!(%error, "no checkpoint thread; the write-ahead log grows until the log is closed");
+    }
+    sender
+}
+
+fn checkpoint(connection: &Connection, mode: &str) {
+    let sql = format!("PRAGMA wal_checkpoint({mode})");
+    if let Err(error) = connection.query_row(&sql, [], |_| Ok(())) {
+        tracing::warn!(%error, "the write-ahead log could not be folded in; it grows");
+    }
+}

@@ -1,0 +1,123 @@
+//! How every SQLite file of the store is opened, and what can go wrong with one.
+
+use rusqlite::{Connection, OpenFlags};
+use std::path::{Path, PathBuf};
+
+/// The first SQLite without the WAL-reset corruption bug.
+const SQLITE_VERSION_MIN: i32 = 3_051_003;
+
+/// Prepared statements kept for reuse by each connection.
+const STATEMENTS_CACHED: usize = 64;
+
+/// Why a computer's files could not be opened. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process holds the log.
+    #[error("the computer in {0} is in use by another process")]
+    InUse(PathBuf),
+    /// A newer version wrote it.
+    #[error("{path} has format {found}, but this version of choir reads up to {known}")]
+    Newer {
+        /// Which file.
+        path: PathBuf,
+        /// Its format.
+        found: i32,
+        /// The newest that is understood.
+        known: i32,
+    },
+    /// The linked SQLite is too old to be trusted with a log.
+    #[error("SQLite {0} is linked, but 3.51.3 or newer is needed")]
+    OldSqlite(&'static str),
+    /// A setting that durability rests on did not take.
+    #[error("SQLite refused the setting {0}")]
+    Setting(&'static str),
+    /// The file is damaged.
+    #[error("{path} is damaged: {what}")]
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+        /// What was seen.
+        what: String,
+    },
+    /// The file system said no.
+    #[error("cannot use {path}")]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// What it said.
+        source: std::io::Error,
+    },
+    /// SQLite said no.
+    #[error(transparent)]
+    Sqlite(#[from] rusqlite::Error),
+}
+
+/// Why stored data could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// SQLite said no.
+    #[error("the database could not be used")]
+    Sqlite(#[from] rusqlite::Error),
+    /// The file system said no.
+    #[error("the file system could not be used")]
+    File(#[from] std::io::Error),
+    /// Bytes are not what their hash says.
+    #[error("{0} is damaged: its bytes do not match its name")]
+    Damaged(choir_proto::Hash),
+    /// There is no such content, or it was erased.
+    #[error("{0} is not stored here")]
+    Missing(choir_proto::Hash),
+    /// A row cannot be understood.
+    #[error("event {seq} is damaged: {what}")]
+    Row {
+        /// Where.
+        seq: u64,
+        /// What was seen.
+        what: String,
+    },
+    /// The store is closing.
+    #[error("the store is closed")]
+    Closed,
+}
+
+/// Opens the only connection that writes.
+pub(crate) fn open_writer(path: &Path) -> Result<Connection, OpenError> {
+    if rusqlite::version_number() < SQLITE_VERSION_MIN {
+        return Err(OpenError::OldSqlite(rusqlite::version()));
+    }
+    let connection = Connection::open(path)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    expect_setting(&connection, "journal_mode", "wal")?;
+    Ok(connection)
+}
+
+/// Opens a connection that cannot write.
+pub(crate) fn open_reader(path: &Path) -> Result<Connection, rusqlite::Error> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
+    Ok(connection)
+}
+
+/// Sets a number and reads it back: a pragma that is not understood is silently ignored by SQLite.
+pub(crate) fn set_number(connection: &Connection, name: &'static str, value: i64) -> Result<(), OpenError> {
+    connection.pragma_update(None, name, value)?;
+    let found: i64 = connection.pragma_query_value(None, name, |row| row.get(0))?;
+    if found == value { Ok(()) } else { Err(OpenError::Setting(name)) }
+}
+
+fn expect_setting(connection: &Connection, name: &'static str, wanted: &str) -> Result<(), OpenError> {
+    let found: String = connection.pragma_query_value(None, name, |row| row.get(0))?;
+    if found == wanted { Ok(()) } else { Err(OpenError::Setting(name)) }
+}
+
+/// Creates the tables of an empty file, or refuses a file that a newer version wrote.
+pub(crate) fn ensure_schema(connection: &Connection, path: &Path, known: i32, schema: &str) -> Result<(), OpenError> {
+    let found: i32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    match found {
+        0 => Ok(connection.execute_batch(&format!("BEGIN IMMEDIATE; {schema} PRAGMA user_version = {known}; COMMIT;"))?),
+        found if found == known => Ok(()),
+        found => Err(OpenError::Newer { path: path.to_owned(), found, known }),
+    }
+}

@@ -1,0 +1,258 @@
+//! Views derived from the log, kept in a file of their own that may be deleted at any time.
+//!
+//! A view is a set of rows; each event concerns at most one row of it. Rows are folded in memory and written back in
+//! batches together with the position they stand for, so a start folds only the tail of the log.
+
+mod live;
+
+pub use live::LiveViews;
+
+use crate::log::Head;
+use crate::sha256;
+use crate::sqlite::{self, OpenError, StoreError};
+use choir_proto::event::Header;
+use choir_proto::{Envelope, Event, Hash, Seq};
+use rusqlite::{Connection, OptionalExtension, params};
+use std::path::{Path, PathBuf};
+
+const FORMAT: i32 = 1;
+
+// `seq` and `hash` of a cursor name the event that the rows stand for; `sum` shows a damaged row.
+const SCHEMA: &str = "
+    CREATE TABLE cursors (name TEXT PRIMARY KEY, version INTEGER NOT NULL, seq INTEGER NOT NULL, hash BLOB NOT NULL) STRICT;
+    CREATE TABLE rows (name TEXT NOT NULL, key TEXT NOT NULL, sum BLOB NOT NULL, bytes BLOB NOT NULL,
+                       PRIMARY KEY (name, key)) STRICT, WITHOUT ROWID;
+";
+
+/// Reads a row that a projection does not have in memory.
+pub type Load<'a> = dyn FnMut(&str) -> Result<Option<Vec<u8>>, StoreError> + 'a;
+
+/// One view: how events change its rows. What the rows mean is known to whoever wrote it.
+pub trait Projection: Send {
+    /// Its name in the file.
+    fn name(&self) -> &'static str;
+    /// Raised when the same events give other rows; old rows are then dropped.
+    fn version(&self) -> u32;
+    /// Folds one event.
+    fn apply(&mut self, header: &Header, event: &Event, load: &mut Load<'_>) -> Result<(), StoreError>;
+    /// Rows changed since the last call: the bytes to keep, or nothing for a row that is gone.
+    fn drain(&mut self) -> Vec<(String, Option<Vec<u8>>)>;
+    /// Forgets everything.
+    fn reset(&mut self);
+}
+
+/// All views of one computer.
+pub struct Views {
+    path: PathBuf,
+    connection: Connection,
+    projections: Vec<Box<dyn Projection>>,
+    /// The event that every projection has seen.
+    at: Head,
+    dirty: bool,
+}
+
+impl std::fmt::Debug for Views {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Views").field("path", &self.path).field("at", &self.at).finish_non_exhaustive()
+    }
+}
+
+impl Views {
+    /// Opens the file of views in a computer's directory; one that cannot be used is begun anew.
+    pub fn open(directory: &Path, projections: Vec<Box<dyn Projection>>) -> Result<Self, OpenError> {
+        let path = directory.join("views.sqlite");
+        let connection = match open_file(&path) {
+            Ok(connection) => connection,
+            Err(error) => {
+                tracing::warn!(%error, "the views could not be used and are built anew from the log");
+                remove(&path)?;
+                open_file(&path)?
+            }
+        };
+        let mut views =
+            Self { path, connection, projections, at: Head { seq: Seq::ZERO, hash: Hash::ZERO }, dirty: false };
+        match views.cursor() {
+            Ok(Some(at)) => views.at = at,
+            Ok(None) => views.reset()?,
+            Err(error) => {
+                tracing::warn!(%error, "the views are damaged and are built anew from the log");
+                views.reset()?;
+            }
+        }
+        Ok(views)
+    }
+
+    /// The event that the views stand for.
+    pub fn at(&self) -> Head {
+        self.at
+    }
+
+    /// Drops every row: the next fold starts from the beginning of the log.
+    pub fn reset(&mut self) -> Result<(), OpenError> {
+        for projection in &mut self.projections {
+            projection.reset();
+        }
+        self.connection.execute_batch("DELETE FROM rows; DELETE FROM cursors;")?;
+        self.at = Head { seq: Seq::ZERO, hash: Hash::ZERO };
+        self.dirty = false;
+        Ok(())
+    }
+
+    /// Folds the next event.
+    pub fn fold(&mut self, envelope: &Envelope) -> Result<(), StoreError> {
+        // A payload that cannot be read is treated as absent: one damaged event must not take every view away.
+        match envelope.event() {
+            Ok(event) => self.apply(&envelope.header, &event)?,
+            Err(error) => tracing::warn!(seq = envelope.header.seq.0, %error, "an event is left out of the views"),
+        }
+        self.at = Head { seq: envelope.header.seq, hash: envelope.header.hash };
+        self.dirty = true;
+        Ok(())
+    }
+
+    fn apply(&mut self, header: &Header, event: &Event) -> Result<(), StoreError> {
+        let connection = &self.connection;
+        for projection in &mut self.projections {
+            let name = projection.name();
+            projection.apply(header, event, &mut |key| load(connection, name, key))?;
+        }
+        Ok(())
+    }
+
+    /// Writes changed rows and the position they stand for, together.
+    pub fn flush(&mut self) -> Result<(), StoreError> {
+        if !self.dirty {
+            return Ok(());
+        }
+        let transaction = self.connection.unchecked_transaction()?;
+        for projection in &mut self.projections {
+            let name = projection.name();
+            for (key, bytes) in projection.drain() {
+                match bytes {
+                    Some(bytes) => transaction
+                        .prepare_cached("INSERT OR REPLACE INTO rows VALUES (?1, ?2, ?3, ?4)")?
+                        .execute(params![name, key, checksum(&bytes), bytes])?,
+                    None => transaction
+                        .prepare_cached("DELETE FROM rows WHERE name = ?1 AND key = ?2")?
+                        .execute(params![name, key])?,
+                };
+            }
+            transaction.prepare_cached("INSERT OR REPLACE INTO cursors VALUES (?1, ?2, ?3, ?4)")?.execute(params![
+                name,
+                projection.version(),
+                self.at.seq.0,
+                self.at.hash.0
+            ])?;
+        }
+        transaction.commit()?;
+        self.dirty = false;
+        Ok(())
+    }
+
+    /// One row.
+    pub fn get(&mut self, name: &str, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.flush()?;
+        load(&self.connection, name, key)
+    }
+
+    /// Rows from the greatest key down, after `before`.
+    pub fn newest(
+        &mut self,
+        name: &str,
+        before: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        self.flush()?;
+        let sql = "SELECT key, bytes FROM rows WHERE name = ?1 AND (?2 IS NULL OR key < ?2) ORDER BY key DESC LIMIT ?3";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let rows = statement.query_map(params![name, before, limit as i64], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Rows whose key begins with a prefix, in order.
+    pub fn with_prefix(
+        &mut self,
+        name: &str,
+        prefix: &str,
+        limit: usize,
+    ) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        self.flush()?;
+        // U+10FFFF sorts after every key that goes on.
+        let end = format!("{prefix}\u{10ffff}");
+        let sql = "SELECT key, bytes FROM rows WHERE name = ?1 AND key >= ?2 AND key < ?3 ORDER BY key LIMIT ?4";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let rows =
+            statement.query_map(params![name, prefix, end, limit as i64], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// One hash over every row of every view: equal bytes give equal digests.
+    pub fn digest(&mut self) -> Result<Hash, StoreError> {
+        self.flush()?;
+        let mut all = Vec::new();
+        let mut statement = self.connection.prepare("SELECT name, key, sum FROM rows ORDER BY name, key")?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let (name, key, sum): (String, String, [u8; 32]) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            all.extend_from_slice(format!("{name}\0{key}\0").as_bytes());
+            all.extend_from_slice(&sum);
+        }
+        Ok(sha256(&all))
+    }
+
+    /// Where the kept rows stand, if all projections agree and none has a new version.
+    fn cursor(&self) -> Result<Option<Head>, StoreError> {
+        let mut found: Option<Head> = None;
+        for projection in &self.projections {
+            let sql = "SELECT seq, hash FROM cursors WHERE name = ?1 AND version = ?2";
+            let head = self
+                .connection
+                .query_row(sql, params![projection.name(), projection.version()], |row| {
+                    Ok(Head { seq: Seq(row.get(0)?), hash: Hash(row.get(1)?) })
+                })
+                .optional()?;
+            if head.is_none() || found.is_some_and(|found| Some(found) != head) {
+                return Ok(None);
+            }
+            found = head;
+        }
+        Ok(found)
+    }
+}
+
+fn open_file(path: &Path) -> Result<Connection, OpenError> {
+    let connection = sqlite::open_writer(path)?;
+    sqlite::ensure_schema(&connection, path, FORMAT, SCHEMA)?;
+    // Views can be rebuilt, so losing the last of them to a power cut costs a moment, not a fact.
+    sqlite::set_number(&connection, "synchronous", 0)?;
+    Ok(connection)
+}
+
+fn remove(path: &Path) -> Result<(), OpenError> {
+    for suffix in ["", "-wal", "-shm"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        match std::fs::remove_file(&name) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(OpenError::File { path: name.into(), source: error });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn load(connection: &Connection, name: &str, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+    let mut statement = connection.prepare_cached("SELECT sum, bytes FROM rows WHERE name = ?1 AND key = ?2")?;
+    let row: Option<([u8; 32], Vec<u8>)> =
+        statement.query_row(params![name, key], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    match row {
+        Some((sum, bytes)) if checksum(&bytes) == sum => Ok(Some(bytes)),
+        Some((sum, _)) => Err(StoreError::Damaged(Hash(sum))),
+        None => Ok(None),
+    }
+}
+
+fn checksum(bytes: &[u8]) -> [u8; 32] {
+    sha256(bytes).0
+}

@@ -1,0 +1,91 @@
+use crate::fixture::{directory, event};
+use choir_proto::event::Header;
+use choir_proto::{Event, Seq};
+use choir_store::view::Load;
+use choir_store::{Expect, LiveViews, Log, Projection, StoreError, Views};
+use std::collections::BTreeMap;
+
+/// Counts events by run.
+#[derive(Default)]
+struct Counts {
+    version: u32,
+    rows: BTreeMap<String, u64>,
+}
+
+impl Projection for Counts {
+    fn name(&self) -> &'static str {
+        "counts"
+    }
+
+    fn version(&self) -> u32 {
+        self.version
+    }
+
+    fn apply(&mut self, header: &Header, _: &Event, load: &mut Load<'_>) -> Result<(), StoreError> {
+        let Some(run) = header.run else { return Ok(()) };
+        let key = run.to_string();
+        if !self.rows.contains_key(&key) {
+            let kept = load(&key)?.map_or(0, |bytes| String::from_utf8(bytes).unwrap().parse().unwrap());
+            self.rows.insert(key.clone(), kept);
+        }
+        *self.rows.get_mut(&key).unwrap() += 1;
+        Ok(())
+    }
+
+    fn drain(&mut self) -> Vec<(String, Option<Vec<u8>>)> {
+        std::mem::take(&mut self.rows)
+            .into_iter()
+            .map(|(key, count)| (key, Some(count.to_string().into_bytes())))
+            .collect()
+    }
+
+    fn reset(&mut self) {
+        self.rows.clear();
+    }
+}
+
+fn counts(version: u32) -> Vec<Box<dyn Projection>> {
+    vec![Box::new(Counts { version, ..Counts::default() })]
+}
+
+async fn digest(views: &LiveViews) -> choir_proto::Hash {
+    views.read(Views::digest).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_rebuilt_view_has_equal_bytes_and_a_restart_folds_only_the_tail() {
+    let directory = directory();
+    let log = Log::open(directory.path()).unwrap();
+    let views = LiveViews::follow(log.clone(), Views::open(directory.path(), counts(1)).unwrap()).await.unwrap();
+    log.append((1..=50).map(event).collect(), Expect::Any).await.unwrap();
+    let kept = digest(&views).await;
+    drop(views);
+    log.append((51..=60).map(event).collect(), Expect::Any).await.unwrap();
+    log.close().await;
+
+    let log = Log::open(directory.path()).unwrap();
+    let reopened = Views::open(directory.path(), counts(1)).unwrap();
+    assert!(reopened.at().seq >= Seq(50), "the kept rows are used");
+    let grown = digest(&LiveViews::follow(log.clone(), reopened).await.unwrap()).await;
+    assert_ne!(kept, grown);
+
+    std::fs::remove_file(directory.path().join("views.sqlite")).unwrap();
+    let fresh = Views::open(directory.path(), counts(1)).unwrap();
+    assert_eq!(fresh.at().seq, Seq(0));
+    assert_eq!(digest(&LiveViews::follow(log, fresh).await.unwrap()).await, grown);
+}
+
+#[tokio::test]
+async fn damaged_views_and_new_versions_are_built_anew() {
+    let directory = directory();
+    let log = Log::open(directory.path()).unwrap();
+    log.append((1..=9).map(event).collect(), Expect::Any).await.unwrap();
+    let views = Views::open(directory.path(), counts(1)).unwrap();
+    let good = digest(&LiveViews::follow(log.clone(), views).await.unwrap()).await;
+    assert_eq!(Views::open(directory.path(), counts(2)).unwrap().at().seq, Seq(0), "a new version starts over");
+
+    std::fs::write(directory.path().join("views.sqlite"), b"not a database, but long enough to be looked at as one")
+        .unwrap();
+    let views = Views::open(directory.path(), counts(1)).unwrap();
+    assert_eq!(digest(&LiveViews::follow(log, views).await.unwrap()).await, good);
+}
