@@ -7,6 +7,9 @@ use std::collections::{HashMap, HashSet};
 /// Longest id that every provider takes back.
 const ID_BYTES_MAX: usize = 40;
 
+/// Longest tool name that every provider takes back.
+const NAME_CHARS_MAX: usize = 64;
+
 /// A turn as it goes out.
 pub(crate) enum Turn<'a> {
     /// From outside, merged: what the tools answered, then what people said.
@@ -66,6 +69,13 @@ pub(crate) fn arguments_object(call: &ToolCall) -> Value {
         (None, Value::Object(fields)) => Value::Object(fields.clone()),
         (None, other) => json!({ "arguments": other }),
     }
+}
+
+/// A model may call a tool by an impossible name; providers refuse to hear it again.
+pub(crate) fn wire_name(call: &ToolCall) -> String {
+    let allowed = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
+    let name: String = call.name.chars().map(allowed).take(NAME_CHARS_MAX).collect();
+    if name.is_empty() { "unknown".to_owned() } else { name }
 }
 
 /// Ids of calls on the wire. A provider's ids are unique only within its answer, may be of any shape, and the next

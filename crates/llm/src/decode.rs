@@ -3,7 +3,7 @@
 use crate::assembly::Assembly;
 use crate::classify::{fault, page_title};
 use crate::format::Format;
-use crate::sse::{self, Tail};
+use crate::sse;
 use crate::{anthropic, openai};
 use choir_proto::model::{Answer, Delta, ErrorClass, ModelError};
 use serde_json::Value;
@@ -127,14 +127,11 @@ impl Decoder {
 
     fn end_events(&mut self, parser: sse::Parser) -> Result<(), ModelError> {
         let stray = parser.stray().map(str::to_owned);
-        if !self.done {
-            match parser.finish() {
-                Tail::Nothing => {}
-                Tail::Event(data) if whole_event(&data) => {
-                    self.stream.event(&data, &mut self.assembly)?;
-                }
-                Tail::Event(_) | Tail::Broken => return Err(cut()),
-            }
+        // What was cut off within an event is no event; whether the answer is complete without it, the format knows.
+        if !self.done
+            && let Some(data) = parser.finish().filter(|data| whole_event(data))
+        {
+            self.stream.event(&data, &mut self.assembly)?;
         }
         match (self.stream.ended(), self.stream.begun(), stray) {
             (true, _, _) => Ok(()),

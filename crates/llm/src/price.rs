@@ -1,7 +1,7 @@
 //! What answers cost, from a table that is checked in.
 
 use choir_proto::Usd;
-use choir_proto::model::Usage;
+use choir_proto::model::{Message, ModelRequest, Part, Usage};
 use serde::Deserialize;
 use std::sync::LazyLock;
 
@@ -11,11 +11,50 @@ pub const TABLE_BYTES_MAX: usize = 1024 * 1024;
 /// Highest believable price, in dollars for a million tokens: a slip of the pen must not empty a budget at once.
 const PRICE_MAX: f64 = 10_000.0;
 
+/// See [`estimate`].
+const BYTES_PER_TOKEN: u64 = 3;
+
+/// What a large picture takes with the providers we know; smaller ones take less.
+const IMAGE_TOKENS: u64 = 1600;
+
 static CHECKED_IN: LazyLock<Result<Table, TableError>> = LazyLock::new(|| Table::parse(include_str!("prices.toml")));
 
 /// What a call cost by the checked-in table; nothing for a model that is not in it.
 pub fn cost(model: &str, usage: &Usage) -> Option<Usd> {
     CHECKED_IN.as_ref().ok()?.cost(model, usage)
+}
+
+/// What a call may take at most, roughly: for asking whether the budget allows it before it is made.
+///
+/// A token has four bytes in English and fewer in other languages and in code, so that three err on the careful side.
+pub fn estimate(request: &ModelRequest) -> Usage {
+    let tools =
+        request.tools.iter().map(|tool| tool.name.len() + tool.description.len() + tool.input_schema.to_string().len());
+    let bytes: usize = tools.sum::<usize>() + request.system.len();
+    let messages: u64 = request.messages.iter().map(message_tokens).sum();
+    Usage { input_tokens: tokens(bytes) + messages, output_tokens: u64::from(request.tokens_max), ..Usage::default() }
+}
+
+fn message_tokens(message: &Message) -> u64 {
+    match message {
+        Message::User { parts } => parts.iter().map(part_tokens).sum(),
+        Message::Tools { results } => results.iter().map(|result| tokens(result.content.len())).sum(),
+        Message::Assistant(message) => {
+            let calls = message.tool_calls.iter().map(|call| call.name.len() + call.arguments.to_string().len());
+            tokens(message.text.len() + message.reasoning.len() + calls.sum::<usize>())
+        }
+    }
+}
+
+fn part_tokens(part: &Part) -> u64 {
+    match part {
+        Part::Text { text } => tokens(text.len()),
+        Part::Image { .. } => IMAGE_TOKENS,
+    }
+}
+
+fn tokens(bytes: usize) -> u64 {
+    (bytes as u64).div_ceil(BYTES_PER_TOKEN)
 }
 
 /// Prices by pattern; the first pattern that fits a model's `PROVIDER/MODEL` holds.
@@ -172,6 +211,22 @@ mod tests {
         assert_eq!(table.cost("a/b", &usage(0, 0, 1000, 0)), Some(Usd(1)));
         assert_eq!(table.cost("a/b", &usage(0, 0, 0, 20)), Some(Usd(1)), "unpriced cache writes cost like input");
         assert_eq!(table.cost("a/b", &usage(u64::MAX, u64::MAX, 0, 0)), Some(Usd(u64::MAX)));
+    }
+
+    #[test]
+    fn an_estimate_counts_everything_that_is_sent() {
+        let mut request = ModelRequest {
+            model: None,
+            role: choir_proto::Role::Writer,
+            system: "x".repeat(300),
+            messages: Vec::new(),
+            tools: Vec::new(),
+            tokens_max: 50,
+        };
+        assert_eq!((estimate(&request).input_tokens, estimate(&request).output_tokens), (100, 50));
+        let image = Part::Image { media_type: "image/png".to_owned(), data: "A".repeat(1000) };
+        request.messages = vec![Message::user("y".repeat(31)), Message::User { parts: vec![image] }];
+        assert_eq!(estimate(&request).input_tokens, 100 + 11 + IMAGE_TOKENS);
     }
 
     #[test]

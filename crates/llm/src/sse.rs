@@ -19,16 +19,6 @@ pub(crate) struct Parser {
     stray: Option<String>,
 }
 
-/// What is left when the bytes have ended.
-pub(crate) enum Tail {
-    /// Everything had been read.
-    Nothing,
-    /// An event without the empty line that should end it.
-    Event(String),
-    /// Bytes that are no text.
-    Broken,
-}
-
 impl Parser {
     /// Takes bytes from the front until an event is complete, and gives its data.
     pub(crate) fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<String>, ModelError> {
@@ -53,13 +43,13 @@ impl Parser {
         Ok(None)
     }
 
-    /// What the bytes so far leave behind if none follow.
-    pub(crate) fn finish(mut self) -> Tail {
-        // The line may have been cut within a character.
+    /// The event without the empty line that should end it, if none follow the bytes so far. It may be cut off.
+    pub(crate) fn finish(mut self) -> Option<String> {
+        // An error here is a line that was cut within a character.
         if !self.line.is_empty() && self.end_line().is_err() {
-            return Tail::Broken;
+            return None;
         }
-        self.data.map_or(Tail::Nothing, Tail::Event)
+        self.data
     }
 
     /// The beginning of the first line that belongs to no event.
@@ -127,12 +117,7 @@ mod tests {
                 events.push(event);
             }
         }
-        let left = match parser.finish() {
-            Tail::Nothing => None,
-            Tail::Event(event) => Some(event),
-            Tail::Broken => Some("broken".to_owned()),
-        };
-        (events, left)
+        (events, parser.finish())
     }
 
     fn check(bytes: &[u8], expected: &[&str], left: Option<&str>) {
@@ -157,7 +142,7 @@ mod tests {
     fn an_event_without_its_end_is_left() {
         check(b"data: a\n\ndata: [DONE]", &["a"], Some("[DONE]"));
         check(b"data: a\n\ndata: b\n", &["a"], Some("b"));
-        check(b"data: a\n\ndata: \xc3", &["a"], Some("broken"));
+        check(b"data: a\n\ndata: \xc3", &["a"], None);
     }
 
     #[test]

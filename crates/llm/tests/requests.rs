@@ -113,6 +113,22 @@ fn arguments_that_are_no_object_become_one() {
 }
 
 #[test]
+fn impossible_tool_names_become_possible() {
+    let named = |name: &str| {
+        let call = ToolCall { name: name.to_owned(), ..call("a") };
+        Message::Assistant(AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() })
+    };
+    for (name, wire) in
+        [("bash", "bash"), ("mcp.do it", "mcp_do_it"), ("", "unknown"), (&"ä".repeat(99), &"_".repeat(64))]
+    {
+        let sent = send(Format::Anthropic, Preset::Plain, vec![named(name)]);
+        assert_eq!(sent["messages"][0]["content"][0]["name"], wire);
+        let sent = send(Format::OpenAi, Preset::Plain, vec![named(name)]);
+        assert_eq!(sent["messages"][0]["tool_calls"][0]["function"]["name"], wire);
+    }
+}
+
+#[test]
 fn reasoning_goes_back_only_where_it_is_wanted() {
     let thought = AssistantMessage { text: "t".to_owned(), reasoning: "r".to_owned(), ..AssistantMessage::default() };
     let sent = |preset| send(Format::OpenAi, preset, vec![Message::Assistant(thought.clone())])["messages"][0].clone();

@@ -1,7 +1,7 @@
 //! A request to Anthropic.
 
 use super::thoughts;
-use crate::conversation::{Turn, arguments_object, turns};
+use crate::conversation::{Turn, arguments_object, turns, wire_name};
 use crate::endpoint::{Endpoint, Outgoing, messages_url};
 use choir_proto::model::{AssistantMessage, ModelRequest, Part, ToolResult, ToolSpec};
 use serde_json::{Value, json};
@@ -106,11 +106,4 @@ fn assistant(message: &AssistantMessage, ids: &[String]) -> Vec<Value> {
         |(call, id)| json!({"type": "tool_use", "id": id, "name": wire_name(call), "input": arguments_object(call)});
     content.extend(message.tool_calls.iter().zip(ids).map(call));
     content
-}
-
-/// A model may call a tool by an impossible name; the provider would refuse to hear it again.
-fn wire_name(call: &choir_proto::model::ToolCall) -> String {
-    let allowed = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
-    let name: String = call.name.chars().map(allowed).take(64).collect();
-    if name.is_empty() { "unknown".to_owned() } else { name }
 }

@@ -1,6 +1,6 @@
 //! A request to OpenAI or to a server like it.
 
-use crate::conversation::{Turn, arguments_object, turns};
+use crate::conversation::{Turn, arguments_object, turns, wire_name};
 use crate::endpoint::{Endpoint, Outgoing, Preset, completions_url};
 use choir_proto::model::{AssistantMessage, ModelRequest, Part, ToolResult, ToolSpec};
 use serde_json::{Value, json};
@@ -116,7 +116,7 @@ fn assistant(preset: Preset, message: &AssistantMessage, ids: &[String]) -> Valu
     if !message.tool_calls.is_empty() {
         let call = |(call, id)| {
             let arguments = arguments_object(call).to_string();
-            json!({"id": id, "type": "function", "function": {"name": call.name, "arguments": arguments}})
+            json!({"id": id, "type": "function", "function": {"name": wire_name(call), "arguments": arguments}})
         };
         wire["tool_calls"] = message.tool_calls.iter().zip(ids).map(call).collect();
     }

@@ -10,18 +10,7 @@
 //! messages:
 //!
 //! ```json
-//! {
-//!   "roles": {
-//!     "conductor": [
-//!       { "tool_calls": [{ "name": "delegate", "arguments": { "objective": "count files" } }] },
-//!       { "text": "There are {{last_result.count}} files." }
-//!     ],
-//!     "terminal": [
-//!       { "text": "I look.", "tool_calls": [{ "name": "bash", "arguments": { "command": "ls | wc -l" } }] },
-//!       { "text": "{{last_result}}", "chunks": 3 }
-//!     ]
-//!   }
-//! }
+#![doc = include_str!("example.json")]
 //! ```
 //!
 //! **An answer** has any of these, and at least one of `text`, `reasoning`, `tool_calls`, `error`:

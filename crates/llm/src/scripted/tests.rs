@@ -192,3 +192,14 @@ fn a_bad_file_is_refused_with_the_place() {
     let long = " ".repeat(SCENARIO_BYTES_MAX + 1);
     assert!(matches!(Scenario::parse(&long), Err(ScenarioError::Long)));
 }
+
+#[test]
+fn the_documented_example_plays() {
+    let scenario = Scenario::parse(include_str!("example.json")).unwrap();
+    let first = scenario.answer(&request(Role::Conductor, vec![Message::user("how many?")])).unwrap();
+    assert_eq!(first.result.unwrap().message.tool_calls[0].arguments, json!({"objective": "count files"}));
+    let then = vec![Message::user("how many?"), said(""), tools(&[r#"{"count": 3}"#])];
+    assert_eq!(text(&scenario, Role::Conductor, then).unwrap(), "There are 3 files.");
+    let then = vec![Message::user("count files"), said("I look."), tools(&["3"])];
+    assert_eq!(text(&scenario, Role::Terminal, then).unwrap(), "3");
+}
