@@ -1,5 +1,8 @@
-//! Recorded answers, a folder each: `request.json`, `wire.txt`, `expected.json`, and `body.json` where the request's own
-//! form is part of the case. However the bytes are cut, the answer is the same.
+//! Answers as providers stream them, a folder each: `request.json`, `wire.txt`, `expected.json`, and `body.json` where the
+//! request's own form is part of the case. However the bytes are cut, the answer is the same.
+//!
+//! The cases here were written after the providers' documentation and known habits; one that was recorded from a live
+//! provider is a folder like any other.
 
 use choir_llm::transcript::{Case, Expected};
 use choir_llm::{Endpoint, Format, Preset, encode};

@@ -4,5 +4,6 @@
 
 mod bounds;
 mod cases;
+mod hostile;
 mod requests;
 mod round_trip;
