@@ -12,43 +12,46 @@ const NAME_CHARS_MAX: usize = 64;
 
 /// A turn as it goes out.
 pub(crate) enum Turn<'a> {
-    /// From outside, merged: what the tools answered, then what people said.
-    Incoming { results: Vec<(String, &'a ToolResult)>, parts: Vec<&'a Part> },
+    /// From outside.
+    Incoming(Incoming<'a>),
     /// From the model, with an id for each call.
     Assistant { message: &'a AssistantMessage, ids: Vec<String> },
+}
+
+/// Everything from outside since the model last spoke: what the tools answered, then what people said.
+#[derive(Default)]
+pub(crate) struct Incoming<'a> {
+    pub(crate) results: Vec<(String, &'a ToolResult)>,
+    pub(crate) parts: Vec<&'a Part>,
 }
 
 /// The turns of a conversation. Empty ones are left out, because providers refuse them.
 pub(crate) fn turns(messages: &[Message]) -> Vec<Turn<'_>> {
     let mut ids = Ids::default();
     let mut turns = Vec::new();
+    let mut incoming = Incoming::default();
     for message in messages {
         match message {
-            Message::User { parts } => incoming(&mut turns).1.extend(parts.iter().filter(|part| !is_blank(part))),
+            Message::User { parts } => incoming.parts.extend(parts.iter().filter(|part| !is_blank(part))),
             Message::Tools { results } => {
-                let named = results.iter().map(|result| (ids.of_result(&result.call_id), result));
-                incoming(&mut turns).0.extend(named);
+                incoming.results.extend(results.iter().map(|result| (ids.of_result(&result.call_id), result)));
             }
             Message::Assistant(message) if says_nothing(message) => {}
             Message::Assistant(message) => {
+                turns.extend(incoming.take());
                 turns.push(Turn::Assistant { message, ids: ids.of_calls(&message.tool_calls) });
             }
         }
     }
-    turns.retain(|turn| !matches!(turn, Turn::Incoming { results, parts } if results.is_empty() && parts.is_empty()));
+    turns.extend(incoming.take());
     turns
 }
 
-type Incoming<'t, 'a> = (&'t mut Vec<(String, &'a ToolResult)>, &'t mut Vec<&'a Part>);
-
-/// The incoming turn at the end, begun if there is none.
-fn incoming<'t, 'a>(turns: &'t mut Vec<Turn<'a>>) -> Incoming<'t, 'a> {
-    if !matches!(turns.last(), Some(Turn::Incoming { .. })) {
-        turns.push(Turn::Incoming { results: Vec::new(), parts: Vec::new() });
-    }
-    match turns.last_mut() {
-        Some(Turn::Incoming { results, parts }) => (results, parts),
-        Some(Turn::Assistant { .. }) | None => unreachable!("an incoming turn was just made sure of"),
+impl<'a> Incoming<'a> {
+    /// What has come in, if anything has.
+    fn take(&mut self) -> Option<Turn<'a>> {
+        let all = std::mem::take(self);
+        (!all.results.is_empty() || !all.parts.is_empty()).then_some(Turn::Incoming(all))
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::assembly::Assembly;
 use crate::classify::{fault, page_title};
 use crate::format::Format;
-use crate::sse;
+use crate::sse::{self, Tail};
 use crate::{anthropic, openai};
 use choir_proto::model::{Answer, Delta, ErrorClass, ModelError};
 use serde_json::Value;
@@ -126,10 +126,10 @@ impl Decoder {
     }
 
     fn end_events(&mut self, parser: sse::Parser) -> Result<(), ModelError> {
-        let stray = parser.stray().map(str::to_owned);
+        let Tail { event, stray } = parser.finish();
         // What was cut off within an event is no event; whether the answer is complete without it, the format knows.
         if !self.done
-            && let Some(data) = parser.finish().filter(|data| whole_event(data))
+            && let Some(data) = event.filter(|data| whole_event(data))
         {
             self.stream.event(&data, &mut self.assembly)?;
         }

@@ -9,6 +9,9 @@ pub const EVENT_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// How much of a line that belongs to no event is kept, to say what came instead.
 const STRAY_BYTES_MAX: usize = 256;
 
+/// The words that a line may begin with.
+const FIELDS: [&str; 4] = ["data", "event", "id", "retry"];
+
 /// Reads events; remembers the line and the event that are not complete.
 #[derive(Debug, Default)]
 pub(crate) struct Parser {
@@ -17,6 +20,14 @@ pub(crate) struct Parser {
     /// The last byte was a carriage return: a line feed right after it belongs to the same line end.
     after_return: bool,
     stray: Option<String>,
+}
+
+/// What is left when the bytes have ended.
+pub(crate) struct Tail {
+    /// An event without the empty line that should end it. It may be cut off.
+    pub(crate) event: Option<String>,
+    /// The beginning of the first line that belongs to no event.
+    pub(crate) stray: Option<String>,
 }
 
 impl Parser {
@@ -43,18 +54,15 @@ impl Parser {
         Ok(None)
     }
 
-    /// The event without the empty line that should end it, if none follow the bytes so far. It may be cut off.
-    pub(crate) fn finish(mut self) -> Option<String> {
-        // An error here is a line that was cut within a character.
-        if !self.line.is_empty() && self.end_line().is_err() {
-            return None;
+    /// What the bytes so far leave behind if none follow.
+    pub(crate) fn finish(mut self) -> Tail {
+        let line = std::mem::take(&mut self.line);
+        // A line that was cut within its first word, or within a character, says nothing.
+        if !FIELDS.iter().any(|field| field.as_bytes().starts_with(&line)) {
+            self.line = line;
+            self.end_line().ok();
         }
-        self.data
-    }
-
-    /// The beginning of the first line that belongs to no event.
-    pub(crate) fn stray(&self) -> Option<&str> {
-        self.stray.as_deref()
+        Tail { event: self.data, stray: self.stray }
     }
 
     fn extend(&mut self, piece: &[u8]) -> Result<(), ModelError> {
@@ -117,7 +125,7 @@ mod tests {
                 events.push(event);
             }
         }
-        (events, parser.finish())
+        (events, parser.finish().event)
     }
 
     fn check(bytes: &[u8], expected: &[&str], left: Option<&str>) {
@@ -143,6 +151,19 @@ mod tests {
         check(b"data: a\n\ndata: [DONE]", &["a"], Some("[DONE]"));
         check(b"data: a\n\ndata: b\n", &["a"], Some("b"));
         check(b"data: a\n\ndata: \xc3", &["a"], None);
+    }
+
+    #[test]
+    fn lines_of_no_event_are_remembered() {
+        let stray = |bytes: &[u8]| {
+            let mut parser = Parser::default();
+            assert!(parser.next(&mut &*bytes).unwrap().is_none());
+            parser.finish().stray
+        };
+        assert_eq!(stray(b"upstream error\nand more").as_deref(), Some("upstream error"));
+        assert_eq!(stray(b"upstream error").as_deref(), Some("upstream error"));
+        assert_eq!(stray(b"dat"), None);
+        assert_eq!(stray(b": note"), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A request to Anthropic.
 
 use super::thoughts;
-use crate::conversation::{Turn, arguments_object, turns, wire_name};
+use crate::conversation::{Incoming, Turn, arguments_object, turns, wire_name};
 use crate::endpoint::{Endpoint, Outgoing, messages_url};
 use choir_proto::model::{AssistantMessage, ModelRequest, Part, ToolResult, ToolSpec};
 use serde_json::{Value, json};
@@ -64,9 +64,9 @@ fn mark_last(blocks: &mut [Value]) {
 
 fn messages(request: &ModelRequest) -> Value {
     let turns = turns(&request.messages);
-    let newest = turns.iter().rposition(|turn| matches!(turn, Turn::Incoming { .. }));
+    let newest = turns.iter().rposition(|turn| matches!(turn, Turn::Incoming(_)));
     let message = |(index, turn): (usize, &Turn<'_>)| match turn {
-        Turn::Incoming { results, parts } => {
+        Turn::Incoming(Incoming { results, parts }) => {
             let mut content: Vec<Value> = results.iter().map(|(id, result)| tool_result(id, result)).collect();
             content.extend(parts.iter().map(|part| user_part(part)));
             if Some(index) == newest {

@@ -46,16 +46,9 @@ pub(crate) fn failure_in(body: &Value) -> Option<ModelError> {
 pub(crate) fn fault(class: ErrorClass, message: &str) -> ModelError {
     let excerpt = crate::arguments::prefix(message, EXCERPT_BYTES_MAX);
     let clean = redact(excerpt);
-    let line: String = clean.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()).fold(
-        String::new(),
-        |mut line, word| {
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
-            line
-        },
-    );
+    let words: Vec<&str> =
+        clean.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()).collect();
+    let line = words.join(" ");
     let cut = line.chars().count() > MESSAGE_CHARS_MAX;
     let mut message: String = line.chars().take(MESSAGE_CHARS_MAX - usize::from(cut)).collect();
     if cut {

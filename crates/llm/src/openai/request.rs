@@ -1,6 +1,6 @@
 //! A request to OpenAI or to a server like it.
 
-use crate::conversation::{Turn, arguments_object, turns, wire_name};
+use crate::conversation::{Incoming, Turn, arguments_object, turns, wire_name};
 use crate::endpoint::{Endpoint, Outgoing, Preset, completions_url};
 use choir_proto::model::{AssistantMessage, ModelRequest, Part, ToolResult, ToolSpec};
 use serde_json::{Value, json};
@@ -73,7 +73,7 @@ fn messages(preset: Preset, request: &ModelRequest) -> Value {
     }
     for turn in turns(&request.messages) {
         match turn {
-            Turn::Incoming { results, parts } => {
+            Turn::Incoming(Incoming { results, parts }) => {
                 messages.extend(results.iter().map(|(id, result)| tool_message(id, result)));
                 if !parts.is_empty() {
                     messages.push(json!({"role": "user", "content": content(&parts)}));

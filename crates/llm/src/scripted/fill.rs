@@ -7,6 +7,7 @@ use std::borrow::Cow;
 /// What placeholders are filled with.
 pub(super) struct Values<'a> {
     pub(super) prompt: &'a str,
+    pub(super) newest: &'a str,
     pub(super) turn: u32,
     pub(super) results: &'a [&'a str],
 }
@@ -63,8 +64,8 @@ pub(super) fn unknown(template: &str) -> Option<&str> {
 
 fn known(path: &str) -> bool {
     match path.split_once('.') {
-        None => matches!(path, "prompt" | "turn" | "last_result" | "results"),
-        Some(("last_result", _)) => true,
+        None => matches!(path, "prompt" | "turn" | "last_message" | "last_result" | "results"),
+        Some(("last_result" | "last_message", _)) => true,
         Some(("results", rest)) => rest.split('.').next().and_then(number).is_some(),
         Some(_) => false,
     }
@@ -73,11 +74,12 @@ fn known(path: &str) -> bool {
 fn lookup<'a>(path: &str, values: &Values<'a>) -> Option<Cow<'a, str>> {
     let mut steps = path.split('.');
     let last = || values.results.last().copied();
-    match (steps.next()?, values) {
-        ("prompt", _) => Some(Cow::Borrowed(values.prompt)),
-        ("turn", _) => Some(Cow::Owned(values.turn.to_string())),
-        ("last_result", _) => reach(last()?, steps),
-        ("results", _) => match steps.next() {
+    match steps.next()? {
+        "prompt" => Some(Cow::Borrowed(values.prompt)),
+        "turn" => Some(Cow::Owned(values.turn.to_string())),
+        "last_message" => reach(values.newest, steps),
+        "last_result" => reach(last()?, steps),
+        "results" => match steps.next() {
             None => Some(Cow::Owned(values.results.join("\n\n"))),
             Some(place) => reach(values.results.get(number(place)?.checked_sub(1)?)?, steps),
         },
@@ -141,13 +143,14 @@ mod tests {
 
     fn filled(template: &str) -> Result<String, Problem> {
         let results = ["first", r#"{"task": {"id": 7, "tags": ["a", "b"]}}"#];
-        text(template, &Values { prompt: "say {{turn}}", turn: 3, results: &results })
+        text(template, &Values { prompt: "say {{turn}}", newest: r#"{"a": 1}"#, turn: 3, results: &results })
     }
 
     #[test]
     fn every_placeholder_is_filled_once() {
         assert_eq!(filled("<{{prompt}}> {{turn}}").unwrap(), "<say {{turn}}> 3");
         assert_eq!(filled("{{results.1}}, {{last_result.task.id}}{{last_result.task.tags.1}}").unwrap(), "first, 7b");
+        assert_eq!(filled("{{last_message}} {{last_message.a}}").unwrap(), r#"{"a": 1} 1"#);
         assert_eq!(filled("{{results}}").unwrap(), "first\n\n{\"task\": {\"id\": 7, \"tags\": [\"a\", \"b\"]}}");
     }
 

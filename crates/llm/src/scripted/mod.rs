@@ -46,10 +46,19 @@
 //! played.
 //!
 //! **Placeholders** in `text`, `reasoning` and in the strings of `arguments` are filled from the conversation:
-//! `{{prompt}}` (the first message's text), `{{turn}}`, `{{last_result}}` (the newest tool result), `{{results}}` (all tool results,
-//! separated by blank lines), `{{results.2}}` (the second one). After a result, `.name` or `.0` reaches into it as JSON:
-//! `{{last_result.task.id}}`. What is filled in is never searched for placeholders again. Any other word in double braces is an
-//! error; with blanks inside (`{{ name }}`) it is ordinary text.
+//!
+//! | placeholder | becomes |
+//! |---|---|
+//! | `{{prompt}}` | the text of the task's first message |
+//! | `{{turn}}` | which call of the task this is |
+//! | `{{last_message}}` | the text of the newest message from person or tools |
+//! | `{{last_result}}` | the newest tool result |
+//! | `{{results}}` | all tool results, separated by blank lines |
+//! | `{{results.2}}` | the second tool result |
+//!
+//! After a message or a result, `.name` or `.0` reaches into it as JSON: `{{last_result.task.id}}`. What is filled in is never
+//! searched for placeholders again. Any other word in double braces is an error; with blanks inside (`{{ name }}`) it is
+//! ordinary text.
 
 mod fill;
 mod parse;
@@ -237,7 +246,7 @@ fn play(turn: &Turn, scene: &Scene<'_>, failures: u32) -> Result<Script, ModelEr
     if let Some(Failure { error, times: Some(_) }) = failure {
         return Ok(Script { deltas: Vec::new(), result: Err(error.clone()) });
     }
-    let values = Values { prompt: &scene.prompt, turn: scene.turn, results: &scene.results };
+    let values = Values { prompt: &scene.prompt, newest: &scene.newest, turn: scene.turn, results: &scene.results };
     let message = spoken(reply, scene, &values).map_err(|problem| wrong(format!("{}: {problem}", turn.place)))?;
     let deltas = deltas(&message, reply.chunks);
     let result = match failure {
