@@ -1,2 +1,43 @@
-//! (crate root)
-fn main() {}
+//! The binary: parses, builds, runs and reports. What it does is done by the crates beneath it.
+
+mod cli;
+mod client;
+mod doctor;
+mod events;
+mod guest;
+mod instance;
+mod log;
+mod output;
+mod report;
+mod run;
+mod token;
+mod up;
+
+use clap::Parser;
+use cli::{Cli, Command};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    // A guest is the first process of its sandbox and must set itself up before there is any other thread.
+    if let Command::Guest(arguments) = cli.command {
+        return guest::run(&arguments);
+    }
+    log::start(&cli.command);
+    let json = cli.command.wants_json();
+    dispatch(cli.command).unwrap_or_else(|error| report::print(&error, json))
+}
+
+fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    match command {
+        Command::Up(arguments) => runtime.block_on(up::up(arguments)),
+        Command::Run(arguments) => runtime.block_on(run::run(arguments)),
+        Command::Events(arguments) => runtime.block_on(events::events(arguments)),
+        Command::Token(arguments) => runtime.block_on(token::token(arguments)),
+        Command::Doctor(arguments) => runtime.block_on(doctor::doctor(arguments)),
+        Command::Completions { shell } => cli::completions(shell),
+        // Handled before any thread was started.
+        Command::Guest(arguments) => Ok(guest::run(&arguments)),
+    }
+}

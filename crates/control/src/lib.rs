@@ -1,1 +1,20 @@
-//! (crate root)
+//! The trusted process: identity, sessions, secrets, the model gateway, outbound network and the life of sandboxes.
+//!
+//! In front of it is a browser, behind it a computer that is not trusted. [`up`] puts the parts together; [`http`] faces
+//! outwards, [`computer`] and [`gateway`] face inwards, and [`db`] keeps what was decided.
+//!
+//! Deliberately absent: the log (a computer's own), agents, and any reading of workspace files.
+
+pub mod clock;
+pub mod computer;
+pub mod config;
+pub mod data;
+pub mod db;
+pub mod gateway;
+pub mod http;
+pub mod outbound;
+pub mod seal;
+pub mod secret;
+pub mod stop;
+pub mod token;
+pub mod up;

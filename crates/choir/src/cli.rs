@@ -1,0 +1,228 @@
+//! What may be typed.
+
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// An automatic computer: say what you want, get a living document with evidence under every claim.
+#[derive(Debug, Parser)]
+#[command(name = "choir", version, arg_required_else_help = true, propagate_version = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start ChoirOS on this machine and print the address that signs you in.
+    Up(Up),
+    /// Start a run on a running instance, show its progress and print what comes of it.
+    ///
+    /// Exit status: 0 when the run completed or was verified, 3 when it ended otherwise, 1 when it could not be started or
+    /// followed.
+    Run(Run),
+    /// Read the log.
+    Events(Events),
+    /// Make tokens for programs and addresses for people.
+    Token(Token),
+    /// Say what works on this machine, and how to mend what does not.
+    Doctor(Doctor),
+    /// Print completions for a shell.
+    Completions {
+        /// Which shell.
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
+    /// The inside of a sandbox.
+    #[command(hide = true)]
+    Guest(Guest),
+}
+
+impl Command {
+    /// Whether errors are for a program to read.
+    pub(crate) fn wants_json(&self) -> bool {
+        match self {
+            Self::Run(arguments) => arguments.json,
+            Self::Events(arguments) => arguments.json,
+            Self::Doctor(arguments) => arguments.json,
+            Self::Token(arguments) => matches!(&arguments.command, TokenCommand::Create(create) if create.json),
+            Self::Up(_) | Self::Completions { .. } | Self::Guest(_) => false,
+        }
+    }
+}
+
+/// Where everything is kept.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Data {
+    /// The data directory [default: the platform's, for example ~/.local/share/choir].
+    #[arg(long = "data", value_name = "DIR", env = "CHOIR_DATA")]
+    pub(crate) directory: Option<PathBuf>,
+}
+
+/// How a running instance is reached.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Reach {
+    #[command(flatten)]
+    pub(crate) data: Data,
+    /// Where the instance is [default: the one that runs on the data directory].
+    #[arg(long, value_name = "URL", env = "CHOIR_URL")]
+    pub(crate) url: Option<String>,
+    /// An API token [default: one made for this call in the data directory].
+    #[arg(long, value_name = "TOKEN", env = "CHOIR_TOKEN", hide_env_values = true)]
+    pub(crate) token: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Up {
+    /// The address to listen on.
+    #[arg(long, value_name = "ADDR", env = "CHOIR_LISTEN", default_value = "127.0.0.1:8080")]
+    pub(crate) listen: String,
+    #[command(flatten)]
+    pub(crate) data: Data,
+    /// The configuration [default: choir.toml in the data directory].
+    #[arg(long, value_name = "FILE", env = "CHOIR_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+    /// How sandboxes are made; overrides the configuration.
+    #[arg(long, value_enum)]
+    pub(crate) runtime: Option<RuntimeName>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum RuntimeName {
+    /// Namespaces of this kernel.
+    Process,
+    /// A container runtime.
+    Container,
+    /// A virtual machine.
+    Microvm,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// What you want.
+    pub(crate) prompt: String,
+    /// Print JSON: the run's events, then the run.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Continue this document.
+    #[arg(long, value_name = "ID")]
+    pub(crate) document: Option<choir_proto::DocumentId>,
+    /// A file of the workspace or a web page to work from; may be given several times.
+    #[arg(long, value_name = "PATH|URL")]
+    pub(crate) context: Vec<String>,
+    /// The most that the run may cost.
+    #[arg(long, value_name = "USD")]
+    pub(crate) budget_usd: Option<f64>,
+    /// The most that the run may take, in seconds.
+    #[arg(long, value_name = "S")]
+    pub(crate) timeout: Option<u64>,
+    #[command(flatten)]
+    pub(crate) reach: Reach,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Events {
+    /// Begin after this position.
+    #[arg(long, value_name = "SEQ", default_value_t = 0)]
+    pub(crate) after: u64,
+    /// Go on as new events arrive.
+    #[arg(long)]
+    pub(crate) follow: bool,
+    /// One JSON event on each line.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reach: Reach,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Token {
+    #[command(subcommand)]
+    pub(crate) command: TokenCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Print a new API token, whether or not the instance is running. It is shown once.
+    Create(TokenCreate),
+    /// Print a fresh address that signs you in. It works once.
+    SignIn(TokenSignIn),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TokenCreate {
+    /// What it is for.
+    #[arg(long, value_name = "N", default_value = "token")]
+    pub(crate) name: String,
+    /// What it may do.
+    #[arg(long, value_enum, default_value_t = ScopeName::Run)]
+    pub(crate) scope: ScopeName,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) data: Data,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TokenSignIn {
+    #[command(flatten)]
+    pub(crate) data: Data,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum ScopeName {
+    /// Look.
+    Read,
+    /// Start and steer work.
+    Run,
+    /// Settings, keys and approvals too.
+    Admin,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) data: Data,
+    /// The configuration to check [default: choir.toml in the data directory].
+    #[arg(long, value_name = "FILE", env = "CHOIR_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Guest {
+    /// The descriptor of its stream.
+    #[arg(long)]
+    pub(crate) fd: i32,
+    /// What it is for.
+    #[arg(long, value_enum)]
+    pub(crate) role: GuestRoleName,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum GuestRoleName {
+    /// Runs commands.
+    Associate,
+    /// Keeps the workspace.
+    Keeper,
+}
+
+pub(crate) fn completions(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "choir", &mut script);
+    crate::output::bytes(&script)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_commands_are_well_formed() {
+        Cli::command().debug_assert();
+    }
+}

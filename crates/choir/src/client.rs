@@ -1,0 +1,154 @@
+//! The command line as a client of a running instance: plain HTTP and one WebSocket.
+
+use bytes::Bytes;
+use choir_control::secret::Secret;
+use choir_proto::ApiError;
+use futures_util::StreamExt;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use http::uri::Authority;
+use http::{HeaderValue, Method, Request, StatusCode, Uri};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_util::rt::TokioIo;
+use serde::de::DeserializeOwned;
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::{self, Message};
+use tokio_tungstenite::{WebSocketStream, client_async};
+
+/// Longest answer that is read whole.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+
+/// Why an instance did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("no ChoirOS runs here")]
+    NotRunning,
+    #[error("CHOIR_URL needs CHOIR_TOKEN")]
+    NoToken,
+    #[error("`{0}` is not an address like http://127.0.0.1:8080")]
+    Url(String),
+    #[error("ChoirOS at {0} does not answer")]
+    Connect(String, #[source] std::io::Error),
+    #[error("the connection to ChoirOS broke")]
+    Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
+    #[error("ChoirOS refused: {}", .0.error.message)]
+    Refused(ApiError),
+    #[error("ChoirOS answered with status {0}")]
+    Status(StatusCode),
+}
+
+impl Error {
+    pub(crate) fn hint(&self) -> Option<String> {
+        match self {
+            Self::NotRunning | Self::Connect(..) => Some("Start it with `choir up`, or name it with CHOIR_URL.".into()),
+            Self::NoToken => Some("Make one on that machine with `choir token create`.".into()),
+            Self::Url(_) => Some("TLS is spoken by a proxy in front of it, not by the command line.".into()),
+            Self::Refused(refusal) => Some(refusal.error.hint.clone()),
+            Self::Broken(_) | Self::Status(_) => None,
+        }
+    }
+}
+
+/// A handle to one instance.
+#[derive(Debug)]
+pub(crate) struct Client {
+    authority: Authority,
+    token: Secret,
+}
+
+/// The log as it is pushed.
+pub(crate) struct Stream(WebSocketStream<TcpStream>);
+
+impl Client {
+    pub(crate) fn new(url: &str, token: Secret) -> Result<Self, Error> {
+        let wrong = || Error::Url(url.to_owned());
+        let uri: Uri = url.parse().map_err(|_| wrong())?;
+        match (uri.scheme_str(), uri.authority()) {
+            (Some("http"), Some(authority)) => Ok(Self { authority: authority.clone(), token }),
+            _ => Err(wrong()),
+        }
+    }
+
+    /// `GET`, decoded.
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
+        decode(&self.send(Method::GET, path, Bytes::new()).await?)
+    }
+
+    /// `POST` of JSON, decoded.
+    pub(crate) async fn post<T: DeserializeOwned>(&self, path: &str, body: &serde_json::Value) -> Result<T, Error> {
+        decode(&self.send(Method::POST, path, Bytes::from(body.to_string())).await?)
+    }
+
+    async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, Error> {
+        let stream = self.connect().await?;
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+        tokio::spawn(connection);
+        let mut request = Request::builder().method(method).uri(path).header(HOST, self.authority.as_str());
+        if !body.is_empty() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        let request = request.header(AUTHORIZATION, self.bearer()?).body(Full::new(body)).map_err(broken)?;
+        let response = sender.send_request(request).await.map_err(broken)?;
+        let status = response.status();
+        let body =
+            Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await.map_err(Error::Broken)?.to_bytes();
+        match serde_json::from_slice(&body) {
+            _ if status.is_success() => Ok(body),
+            Ok(refusal) => Err(Error::Refused(refusal)),
+            Err(_) => Err(Error::Status(status)),
+        }
+    }
+
+    /// Opens the log after a position.
+    pub(crate) async fn stream(&self, after: u64) -> Result<Stream, Error> {
+        use tungstenite::client::IntoClientRequest;
+        let url = format!("ws://{}/api/stream?after={after}", self.authority);
+        let mut request = url.into_client_request().map_err(broken)?;
+        request.headers_mut().insert(AUTHORIZATION, self.bearer()?);
+        let (socket, _) = client_async(request, self.connect().await?).await.map_err(|error| match error {
+            tungstenite::Error::Http(response) => refusal(&response),
+            other => broken(other),
+        })?;
+        Ok(Stream(socket))
+    }
+
+    async fn connect(&self) -> Result<TcpStream, Error> {
+        let port = self.authority.port_u16().unwrap_or(80);
+        let host = self.authority.host().trim_matches(['[', ']']);
+        let connected = TcpStream::connect((host, port)).await;
+        connected.map_err(|source| Error::Connect(self.authority.to_string(), source))
+    }
+
+    fn bearer(&self) -> Result<HeaderValue, Error> {
+        let mut value = HeaderValue::from_str(&format!("Bearer {}", self.token.expose())).map_err(broken)?;
+        value.set_sensitive(true);
+        Ok(value)
+    }
+}
+
+impl Stream {
+    /// The next line; nothing when the instance has closed the stream.
+    pub(crate) async fn next(&mut self) -> Result<Option<String>, Error> {
+        loop {
+            match self.0.next().await {
+                Some(Ok(Message::Text(text))) => return Ok(Some(text.to_string())),
+                Some(Ok(Message::Close(_))) | None => return Ok(None),
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Err(broken(error)),
+            }
+        }
+    }
+}
+
+fn decode<T: DeserializeOwned>(body: &Bytes) -> Result<T, Error> {
+    serde_json::from_slice(body).map_err(broken)
+}
+
+fn refusal(response: &http::Response<Option<Vec<u8>>>) -> Error {
+    let body = response.body().as_deref().unwrap_or_default();
+    serde_json::from_slice(body).map_or(Error::Status(response.status()), Error::Refused)
+}
+
+fn broken(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    Error::Broken(error.into())
+}

@@ -1,0 +1,152 @@
+//! `choir doctor`: what works on this machine, and how to mend what does not.
+
+use crate::cli::{Data, Doctor};
+use crate::{instance, output};
+use choir_control::config;
+use choir_control::data::DataDir;
+use choir_sandbox::guest::GuestRole;
+use choir_sandbox::runtime::{Runtime, Spec};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Below this the log may soon refuse to grow.
+const FREE_BYTES_MIN: u64 = 1 << 30;
+
+#[derive(Serialize)]
+struct Finding {
+    name: &'static str,
+    ok: bool,
+    detail: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mend: Option<String>,
+}
+
+impl Finding {
+    fn good(name: &'static str, detail: impl Into<String>) -> Self {
+        Self { name, ok: true, detail: detail.into(), mend: None }
+    }
+
+    fn bad(name: &'static str, detail: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self { name, ok: false, detail: detail.into(), mend: Some(mend.into()) }
+    }
+}
+
+pub(crate) async fn doctor(arguments: Doctor) -> anyhow::Result<ExitCode> {
+    let path = arguments.data.path()?;
+    let findings = [
+        kernel(),
+        data(&path),
+        space(&path),
+        configuration(&path, arguments.config.as_deref()),
+        sandbox(&path).await,
+        running(&arguments.data),
+    ];
+    let ok = findings.iter().all(|finding| finding.ok);
+    match arguments.json {
+        true => output::json(&serde_json::json!({ "ok": ok, "findings": findings }))?,
+        false => findings.iter().try_for_each(print)?,
+    }
+    Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn print(finding: &Finding) -> std::io::Result<()> {
+    let mark = if finding.ok { "ok " } else { "BAD" };
+    output::line(format_args!("{mark}  {:<14} {}", finding.name, finding.detail))?;
+    match &finding.mend {
+        Some(mend) => output::line(format_args!("     {:<14} {mend}", "")),
+        None => Ok(()),
+    }
+}
+
+fn kernel() -> Finding {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    match (numbers.next(), numbers.next()) {
+        (Some(major), Some(minor)) if (major, minor) >= (6, 1) => Finding::good("kernel", format!("Linux {release}")),
+        _ => Finding::bad("kernel", format!("Linux {release}"), "Sandboxes need Linux 6.1 or newer."),
+    }
+}
+
+fn data(path: &Path) -> Finding {
+    match DataDir::open(path) {
+        Ok(_) => Finding::good("data", path.display().to_string()),
+        Err(error) => Finding::bad("data", error.to_string(), "Choose a directory that you may write to with --data."),
+    }
+}
+
+fn space(path: &Path) -> Finding {
+    match rustix::fs::statvfs(path) {
+        Ok(found) => {
+            let free = found.f_bavail.saturating_mul(found.f_frsize);
+            let detail = format!("{} MiB free", free >> 20);
+            match free >= FREE_BYTES_MIN {
+                true => Finding::good("disk", detail),
+                false => Finding::bad("disk", detail, "Make room: a full disk refuses new events."),
+            }
+        }
+        Err(error) => Finding::bad("disk", error.to_string(), "Choose another directory with --data."),
+    }
+}
+
+fn configuration(data: &Path, named: Option<&Path>) -> Finding {
+    let file = named.map_or_else(|| DataDir::at(data).config(), Path::to_owned);
+    match config::load(&file, named.is_some()) {
+        Ok(config) if config.providers.is_empty() => {
+            Finding::good("configuration", "no provider in choir.toml; prompts wait until Settings has one")
+        }
+        Ok(config) => {
+            let names: Vec<&str> = config.providers.keys().map(String::as_str).collect();
+            Finding::good("configuration", format!("providers: {}", names.join(", ")))
+        }
+        Err(error) => Finding::bad("configuration", error.to_string(), format!("Mend {}.", file.display())),
+    }
+}
+
+/// Starts a real sandbox and lets it go again: nothing else tells as much.
+async fn sandbox(data: &Path) -> Finding {
+    match try_sandbox(data).await {
+        Ok(()) => Finding::good("sandbox", "a guest started behind namespaces"),
+        Err(error) => {
+            let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
+            Finding::bad(
+                "sandbox",
+                causes.join(": "),
+                "Documents and settings work; commands wait until this is mended.",
+            )
+        }
+    }
+}
+
+async fn try_sandbox(data: &Path) -> anyhow::Result<()> {
+    let workspace = Scratch::make(data)?;
+    let guest = Runtime::process()?.start(Spec::new(GuestRole::Keeper, std::env::current_exe()?, &workspace.0)).await?;
+    guest.shutdown().await;
+    Ok(())
+}
+
+/// An empty directory that goes away with its owner.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn make(data: &Path) -> std::io::Result<Self> {
+        let path = data.join(format!("doctor-{}", std::process::id()));
+        std::fs::create_dir(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            tracing::warn!(%error, "a scratch directory was left behind");
+        }
+    }
+}
+
+fn running(data: &Data) -> Finding {
+    match instance::running(data) {
+        Ok(url) => Finding::good("instance", format!("runs at {url}")),
+        Err(_) => Finding::good("instance", "none runs; `choir up` starts one"),
+    }
+}

@@ -1,0 +1,135 @@
+//! `choir run`.
+
+use crate::cli::Run as Arguments;
+use crate::client::Client;
+use crate::{instance, output};
+use choir_proto::api::RunAccepted;
+use choir_proto::document::Document;
+use choir_proto::event::Event;
+use choir_proto::run::{Context, NewRun, PathContext, UrlContext};
+use choir_proto::task::Budget;
+use choir_proto::{Envelope, Run, RunId, RunStatus, Usd};
+use std::process::ExitCode;
+
+/// The run ended, but not well.
+const ENDED_OTHERWISE: u8 = 3;
+
+pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let client = instance::connect(&arguments.reach).await?;
+    let request = serde_json::to_value(request(&arguments)?)?;
+    let accepted: RunAccepted = client.post("/api/runs", &request).await?;
+    follow(&client, &accepted, arguments.json).await?;
+    let run: Run = client.get(&format!("/api/runs/{}", accepted.run_id)).await?;
+    print(&client, &run, arguments.json).await?;
+    Ok(match run.status {
+        RunStatus::Completed | RunStatus::Verified => ExitCode::SUCCESS,
+        _ => ExitCode::from(ENDED_OTHERWISE),
+    })
+}
+
+fn request(arguments: &Arguments) -> anyhow::Result<NewRun> {
+    let usd =
+        arguments.budget_usd.map(|usd| Usd::from_dollars(usd).ok_or_else(|| anyhow::anyhow!("{usd} is no budget")));
+    let usd = usd.transpose()?;
+    let time_s = arguments.timeout.map(|seconds| seconds as f64);
+    let has_budget = usd.is_some() || time_s.is_some();
+    Ok(NewRun {
+        prompt: arguments.prompt.clone(),
+        document_id: arguments.document,
+        context: arguments.context.iter().map(|context| read_context(context)).collect(),
+        plan_first: None,
+        budget: has_budget.then_some(Budget { time_s, steps: None, tokens: None, usd }),
+        model: None,
+        verify: None,
+    })
+}
+
+fn read_context(text: &str) -> Context {
+    let is_url = ["http://", "https://"].iter().any(|scheme| text.starts_with(scheme));
+    match is_url {
+        true => Context::Url(UrlContext { url: text.to_owned() }),
+        false => Context::Path(PathContext { path: text.to_owned() }),
+    }
+}
+
+/// Shows what happens until the run has ended. A stream that is closed is resumed where it ended.
+async fn follow(client: &Client, accepted: &RunAccepted, json: bool) -> anyhow::Result<()> {
+    let mut after = accepted.seq.0.saturating_sub(1);
+    loop {
+        let begun = after;
+        let mut stream = client.stream(after).await?;
+        while let Some(line) = stream.next().await? {
+            let Ok(event) = serde_json::from_str::<Envelope>(&line) else { continue };
+            after = event.header.seq.0;
+            if event.header.run == Some(accepted.run_id) && show(&event, json)? == Shown::Ended {
+                return Ok(());
+            }
+        }
+        if after == begun && has_ended(client, accepted.run_id).await? {
+            return Ok(());
+        }
+    }
+}
+
+async fn has_ended(client: &Client, run: RunId) -> anyhow::Result<bool> {
+    let run: Run = client.get(&format!("/api/runs/{run}")).await?;
+    Ok(run.status.is_ending())
+}
+
+#[derive(PartialEq, Eq)]
+enum Shown {
+    More,
+    Ended,
+}
+
+/// Progress goes to standard error: standard output is for what came of it.
+fn show(event: &Envelope, json: bool) -> anyhow::Result<Shown> {
+    if json {
+        output::json(event)?;
+    }
+    let said = match event.event()? {
+        Event::RunStarted(_) => Some("started".to_owned()),
+        Event::RunBlocked(blocked) => Some(format!("waiting: {}", blocked.message)),
+        Event::TaskRequested(task) => {
+            let role = task.role.map_or("task", |role| role.name());
+            Some(format!("{role}: {}", first_line(&task.request.instruction)))
+        }
+        Event::ToolStarted(tool) => Some(format!("  {}", tool.name)),
+        Event::ModelFailed(failed) => Some(format!("  model: {}", failed.message)),
+        Event::DocumentVersioned(document) => {
+            Some(format!("document: {} (version {})", document.title, document.version))
+        }
+        Event::RunEnded(ended) => {
+            eprintln!("{}: {}", ended.status.name(), ended.summary);
+            return Ok(Shown::Ended);
+        }
+        _ => None,
+    };
+    if let Some(said) = said.filter(|_| !json) {
+        eprintln!("{}", printable(&said));
+    }
+    Ok(Shown::More)
+}
+
+async fn print(client: &Client, run: &Run, json: bool) -> anyhow::Result<()> {
+    if json {
+        return output::json(run);
+    }
+    if let Some(answer) = &run.answer {
+        output::line(answer)?;
+    }
+    if let Some(id) = run.document_id {
+        let document: Document = client.get(&format!("/api/documents/{id}")).await?;
+        output::line(&document.content)?;
+    }
+    Ok(())
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}
+
+/// What agents and tools wrote must not steer the terminal.
+fn printable(text: &str) -> String {
+    text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
+}

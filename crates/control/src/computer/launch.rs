@@ -1,0 +1,60 @@
+//! Starting a computer: two sockets as its standard input and output, and nothing else of ours.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream as StdStream;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use tokio::net::UnixStream;
+use tokio::process::{Child, Command};
+
+/// This binary, by a name that survives its replacement on disk.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+
+/// A computer that was started.
+#[derive(Debug)]
+pub struct Launched {
+    /// It answers here: control is the client.
+    pub api: UnixStream,
+    /// It asks here: control is the server, and whatever arrives is from this computer.
+    pub service: UnixStream,
+    /// Its process; nothing when a test plays the computer.
+    pub child: Option<Child>,
+}
+
+/// Starts a computer, again and again if it must.
+pub type Launcher = Arc<dyn Fn() -> io::Result<Launched> + Send + Sync>;
+
+/// Starts `choir computer --dir DIRECTORY` of this very binary.
+pub fn program(directory: PathBuf) -> Launcher {
+    Arc::new(move || launch(&directory))
+}
+
+fn launch(directory: &Path) -> io::Result<Launched> {
+    let (api, their_api) = StdStream::pair()?;
+    let (service, their_service) = StdStream::pair()?;
+    let child = Command::new(OWN_PROGRAM)
+        .arg0("choir")
+        .arg("computer")
+        .arg("--dir")
+        .arg(directory)
+        .env_clear()
+        .envs(std::env::vars_os().filter(|(name, _)| is_harmless(name)))
+        .stdin(Stdio::from(OwnedFd::from(their_api)))
+        .stdout(Stdio::from(OwnedFd::from(their_service)))
+        .kill_on_drop(true)
+        .spawn()?;
+    Ok(Launched { api: ours(api)?, service: ours(service)?, child: Some(child) })
+}
+
+/// The director holds no secret: of the environment it gets what concerns logs and nothing that could be a key.
+fn is_harmless(name: &std::ffi::OsStr) -> bool {
+    const PASSED: [&str; 5] = ["CHOIR_LOG", "CHOIR_LOG_FORMAT", "RUST_BACKTRACE", "TZ", "NO_COLOR"];
+    PASSED.iter().any(|passed| name == *passed)
+}
+
+fn ours(stream: StdStream) -> io::Result<UnixStream> {
+    stream.set_nonblocking(true)?;
+    UnixStream::from_std(stream)
+}

@@ -1,0 +1,116 @@
+//! Asking the computer: HTTP/2 over the socket that only it holds the other end of.
+
+use axum::body::Body;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::client::conn::http2::SendRequest;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::time::Duration;
+use tokio::net::UnixStream;
+use tokio::sync::watch;
+
+/// How long a request waits for a computer that is being restarted.
+const RESTART: Duration = Duration::from_secs(5);
+/// How long the head of an answer may take.
+const ANSWER: Duration = Duration::from_secs(60);
+/// Longest answer that control reads whole.
+const ANSWER_BYTES_MAX: usize = 16 << 20;
+/// Room for a large file in flight without one reader starving the others.
+const WINDOW: u32 = 1 << 20;
+
+/// Why the computer did not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// It is not running.
+    #[error("the computer is restarting")]
+    Down,
+    /// The connection broke.
+    #[error("the computer went away")]
+    Broken(#[from] hyper::Error),
+    /// It took too long.
+    #[error("the computer did not answer in time")]
+    Slow,
+    /// It refused.
+    #[error("the computer refused with status {0}")]
+    Refused(StatusCode),
+    /// It answered something else.
+    #[error("the computer's answer cannot be read")]
+    Garbage(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// A handle to whichever process is the computer now.
+#[derive(Debug, Clone)]
+pub struct Link {
+    current: watch::Receiver<Option<SendRequest<Body>>>,
+}
+
+impl Link {
+    pub(super) fn new() -> (watch::Sender<Option<SendRequest<Body>>>, Self) {
+        let (set, current) = watch::channel(None);
+        (set, Self { current })
+    }
+
+    /// Sends a request as it is and returns the head of the answer; the body streams.
+    pub async fn send(&self, request: Request<Body>) -> Result<Response<Incoming>, LinkError> {
+        let mut sender = self.connected().await?;
+        tokio::time::timeout(ANSWER, sender.send_request(request))
+            .await
+            .map_err(|_| LinkError::Slow)?
+            .map_err(Into::into)
+    }
+
+    /// `GET`, decoded.
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, LinkError> {
+        let body = self.whole(request(Method::GET, path, Body::empty())).await?;
+        serde_json::from_slice(&body).map_err(|error| LinkError::Garbage(error.into()))
+    }
+
+    /// `POST` of JSON; the answer's body is not looked at.
+    pub async fn post<T: Serialize>(&self, path: &str, message: &T) -> Result<(), LinkError> {
+        let body = serde_json::to_vec(message).map_err(|error| LinkError::Garbage(error.into()))?;
+        let mut request = request(Method::POST, path, Body::from(body));
+        request.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+        self.whole(request).await.map(drop)
+    }
+
+    async fn whole(&self, request: Request<Body>) -> Result<bytes::Bytes, LinkError> {
+        let response = self.send(request).await?;
+        let status = response.status();
+        let limited = http_body_util::Limited::new(response.into_body(), ANSWER_BYTES_MAX);
+        let body = tokio::time::timeout(ANSWER, limited.collect()).await.map_err(|_| LinkError::Slow)?;
+        let body = body.map_err(LinkError::Garbage)?.to_bytes();
+        if status.is_success() { Ok(body) } else { Err(LinkError::Refused(status)) }
+    }
+
+    async fn connected(&self) -> Result<SendRequest<Body>, LinkError> {
+        let mut current = self.current.clone();
+        let alive = current.wait_for(|sender| sender.as_ref().is_some_and(|sender| !sender.is_closed()));
+        let sender = tokio::time::timeout(RESTART, alive).await.map_err(|_| LinkError::Down)?;
+        sender.map_err(|_| LinkError::Down)?.clone().ok_or(LinkError::Down)
+    }
+}
+
+/// A request to the computer. The authority is only a name: identity is the socket.
+pub(crate) fn request(method: Method, path: &str, body: Body) -> Request<Body> {
+    let mut request = Request::new(body);
+    *request.method_mut() = method;
+    let uri = format!("http://computer{path}").parse();
+    *request.uri_mut() = uri.expect("paths to the computer are written in this crate or come from a parsed URI");
+    request
+}
+
+/// Begins HTTP/2 on a fresh socket.
+pub(super) async fn connect(
+    stream: UnixStream,
+) -> Result<(SendRequest<Body>, impl Future<Output = Result<(), hyper::Error>>), hyper::Error> {
+    hyper::client::conn::http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(4 * WINDOW)
+        .max_frame_size(64 << 10)
+        .handshake(TokioIo::new(stream))
+        .await
+}

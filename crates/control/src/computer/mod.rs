@@ -1,0 +1,15 @@
+//! The computer seen from control: its process, the socket to it, and the one subscription to its log.
+
+mod hub;
+mod launch;
+mod link;
+mod ring;
+mod subscription;
+mod supervise;
+
+pub use hub::Hub;
+pub use launch::{Launched, Launcher, program};
+pub(crate) use link::request;
+pub use link::{Link, LinkError};
+pub use ring::{Read, Ring};
+pub use supervise::{State, Supervised, supervise};

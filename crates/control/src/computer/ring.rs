@@ -1,0 +1,178 @@
+//! The newest lines of a log, serialised once and shared by every reader. Pure: no clock, no socket.
+
+use axum::extract::ws::Utf8Bytes;
+use choir_proto::Seq;
+use std::collections::VecDeque;
+
+/// Lines that are kept for readers that fall behind.
+const LINES_MAX: usize = 4096;
+/// And their bytes.
+const BYTES_MAX: usize = 8 << 20;
+
+/// A window over the end of a log, plus what is published live between its events.
+#[derive(Debug)]
+pub struct Ring {
+    lines: VecDeque<Line>,
+    /// Position of the first line. Positions count lines, live ones too, and are never reused.
+    first: u64,
+    /// Every event after this one is in the window.
+    floor: Seq,
+    /// The newest event.
+    head: Seq,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Line {
+    /// Nothing for a live line.
+    seq: Option<Seq>,
+    text: Utf8Bytes,
+}
+
+/// What a reader finds at its position.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Read {
+    /// Lines; at the position after all of them there are none.
+    Lines {
+        /// In order.
+        lines: Vec<Utf8Bytes>,
+        /// The position after them.
+        next: u64,
+        /// The last event that a reader of these lines has seen.
+        seen: Seq,
+    },
+    /// The position has left the window.
+    Lapped,
+}
+
+impl Ring {
+    /// A window that begins after an event.
+    pub fn after(head: Seq) -> Self {
+        Self { lines: VecDeque::new(), first: 0, floor: head, head, bytes: 0 }
+    }
+
+    /// The newest event.
+    pub fn head(&self) -> Seq {
+        self.head
+    }
+
+    /// Adds the next event. The caller has checked that it follows `head`.
+    pub fn push(&mut self, seq: Seq, text: Utf8Bytes) {
+        debug_assert_eq!(seq, self.head.next(), "a log has no holes");
+        self.head = seq;
+        self.add(Line { seq: Some(seq), text });
+    }
+
+    /// Adds a line that is in no log.
+    pub fn push_live(&mut self, text: Utf8Bytes) {
+        self.add(Line { seq: None, text });
+    }
+
+    fn add(&mut self, line: Line) {
+        self.bytes += line.text.len();
+        self.lines.push_back(line);
+        // The newest line always stays, however long it is.
+        while self.lines.len() > 1 && (self.lines.len() > LINES_MAX || self.bytes > BYTES_MAX) {
+            let Some(gone) = self.lines.pop_front() else { return };
+            self.first += 1;
+            self.bytes -= gone.text.len();
+            self.floor = gone.seq.unwrap_or(self.floor);
+        }
+    }
+
+    /// Where a reader that has seen everything up to `after` goes on; nothing if the window begins later.
+    pub fn position(&self, after: Seq) -> Option<u64> {
+        if after < self.floor {
+            return None;
+        }
+        // Live lines do not disturb the search: each belongs to the event before it.
+        let seen = self.lines.iter().rposition(|line| line.seq.is_some_and(|seq| seq <= after));
+        Some(self.first + seen.map_or(0, |index| index as u64 + 1))
+    }
+
+    /// Up to `count` lines from a position, leaving out events that are not after `after`.
+    pub fn read(&self, position: u64, after: Seq, count: usize) -> Read {
+        let Some(skip) = position.checked_sub(self.first) else { return Read::Lapped };
+        let rest = self.lines.range((skip as usize).min(self.lines.len())..);
+        let batch: Vec<&Line> = rest.take(count).collect();
+        let next = position + batch.len() as u64;
+        let seen = batch.iter().filter_map(|line| line.seq).fold(after, Seq::max);
+        let wanted = batch.into_iter().filter(|line| line.seq.is_none_or(|seq| seq > after));
+        Read::Lines { lines: wanted.map(|line| line.text.clone()).collect(), next, seen }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ring(first: u64, last: u64) -> Ring {
+        let mut ring = Ring::after(Seq(first - 1));
+        for seq in first..=last {
+            ring.push(Seq(seq), format!("{seq}").into());
+        }
+        ring
+    }
+
+    fn all(ring: &Ring, after: u64) -> Vec<String> {
+        let mut position = ring.position(Seq(after)).unwrap();
+        let mut seen = Vec::new();
+        while let Read::Lines { lines, next, .. } = ring.read(position, Seq(after), 3) {
+            if next == position {
+                break;
+            }
+            seen.extend(lines.iter().map(ToString::to_string));
+            position = next;
+        }
+        seen
+    }
+
+    #[test]
+    fn a_reader_gets_exactly_what_it_has_not_seen() {
+        let ring = ring(11, 20);
+        assert_eq!(all(&ring, 17), ["18", "19", "20"]);
+        assert_eq!(all(&ring, 10).len(), 10);
+        assert_eq!(all(&ring, 20), [""; 0]);
+        assert_eq!(ring.position(Seq(9)), None, "event 10 is not in the window");
+    }
+
+    #[test]
+    fn a_reader_that_knows_more_than_the_window_waits_without_duplicates() {
+        let mut ring = ring(1, 3);
+        let position = ring.position(Seq(5)).unwrap();
+        for seq in 4..=6 {
+            ring.push(Seq(seq), format!("{seq}").into());
+        }
+        assert_eq!(ring.read(position, Seq(5), 9), Read::Lines { lines: vec!["6".into()], next: 6, seen: Seq(6) });
+    }
+
+    #[test]
+    fn a_lapped_reader_is_told() {
+        let mut ring = ring(1, 3);
+        let position = ring.position(Seq(0)).unwrap();
+        for seq in 4..=4 + LINES_MAX as u64 {
+            ring.push(Seq(seq), "x".into());
+        }
+        assert_eq!(ring.read(position, Seq(0), 9), Read::Lapped);
+        assert_eq!(ring.position(Seq(0)), None);
+    }
+
+    #[test]
+    fn bytes_are_bounded_and_the_newest_line_stays() {
+        let mut ring = ring(1, 3);
+        ring.push(Seq(4), "y".repeat(BYTES_MAX + 1).into());
+        assert_eq!(ring.lines.len(), 1);
+        assert_eq!(ring.position(Seq(3)), Some(3));
+    }
+
+    #[test]
+    fn live_lines_come_between_events() {
+        let mut ring = ring(1, 2);
+        ring.push_live("a".into());
+        ring.push(Seq(3), "3".into());
+        assert_eq!(all(&ring, 1), ["2", "a", "3"]);
+        assert_eq!(all(&ring, 2), ["a", "3"]);
+        let first_two = Read::Lines { lines: vec!["2".into(), "a".into()], next: 3, seen: Seq(2) };
+        assert_eq!(ring.read(1, Seq(1), 2), first_two, "a live line does not move the place to resume from");
+    }
+}

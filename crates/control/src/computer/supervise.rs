@@ -1,0 +1,251 @@
+//! Keeping a computer alive: start it, serve it, follow it, and when it dies start it again after a bounded wait.
+
+use super::hub::Hub;
+use super::launch::{Launched, Launcher};
+use super::link::{self, Link};
+use super::subscription::{self, Broken};
+use crate::stop::Stop;
+use axum::Router;
+use axum::body::Body;
+use choir_proto::wire::Head;
+use http::Method;
+use hyper::client::conn::http2::SendRequest;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::service::TowerToHyperService;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::UnixStream;
+use tokio::process::Child;
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinHandle};
+use tokio::time::Instant;
+
+/// The first wait before a restart; it doubles.
+const BACKOFF_MIN: Duration = Duration::from_millis(100);
+/// The longest.
+const BACKOFF_MAX: Duration = Duration::from_secs(10);
+/// A computer that lived this long is healthy: the next wait is short again.
+const HEALTHY: Duration = Duration::from_secs(60);
+/// How long a computer may take to stop in order before it is killed.
+const STOP: Duration = Duration::from_secs(10);
+/// Requests of one computer that control serves at once.
+const STREAMS_MAX: u32 = 1024;
+
+/// How the computer is, for `/health`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// It has not answered yet.
+    Starting,
+    /// It answers.
+    Running {
+        /// How often it died since control started.
+        restarts: u32,
+    },
+    /// It died and is started again.
+    Restarting {
+        /// How often it died.
+        restarts: u32,
+        /// What of.
+        reason: String,
+    },
+    /// It runs, but its log contradicts what control has seen.
+    Contradicted {
+        /// How.
+        reason: String,
+    },
+    /// It was stopped in order.
+    Stopped,
+}
+
+/// Handles to a supervised computer.
+#[derive(Debug)]
+pub struct Supervised {
+    /// To ask it.
+    pub link: Link,
+    /// To read its log.
+    pub hub: Arc<Hub>,
+    /// How it is.
+    pub state: watch::Receiver<State>,
+    /// How far control has seen its log.
+    pub head: watch::Receiver<Option<Head>>,
+    /// Ends when `stop` was said and the computer has ended.
+    pub done: JoinHandle<()>,
+}
+
+/// Starts a computer and keeps it alive until it hears `stop`. `service` answers what it asks.
+pub fn supervise(launcher: Launcher, service: Router, known: Option<Head>, stop: Stop) -> Supervised {
+    let (connection, link) = Link::new();
+    let (state, state_seen) = watch::channel(State::Starting);
+    let (head, head_seen) = watch::channel(known);
+    let hub = Arc::new(Hub::default());
+    let keeper =
+        Keeper { launcher, service, connection, link: link.clone(), hub: hub.clone(), state, head, stop, restarts: 0 };
+    Supervised { link, hub, state: state_seen, head: head_seen, done: tokio::spawn(keeper.run()) }
+}
+
+struct Keeper {
+    launcher: Launcher,
+    service: Router,
+    connection: watch::Sender<Option<SendRequest<Body>>>,
+    link: Link,
+    hub: Arc<Hub>,
+    state: watch::Sender<State>,
+    head: watch::Sender<Option<Head>>,
+    stop: Stop,
+    restarts: u32,
+}
+
+impl Keeper {
+    async fn run(mut self) {
+        let mut backoff = BACKOFF_MIN;
+        loop {
+            let started = Instant::now();
+            let reason = match self.live().await {
+                Life::Stopped => break,
+                Life::Died(reason) => reason,
+            };
+            self.connection.send_replace(None);
+            self.restarts += 1;
+            tracing::error!(restarts = self.restarts, %reason, "the computer died");
+            self.state.send_replace(State::Restarting { restarts: self.restarts, reason });
+            if started.elapsed() >= HEALTHY {
+                backoff = BACKOFF_MIN;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(backoff) => {}
+                () = self.stop.said() => break,
+            }
+            backoff = (backoff * 2).min(BACKOFF_MAX);
+        }
+        self.connection.send_replace(None);
+        self.state.send_replace(State::Stopped);
+    }
+
+    /// One life of the process, from start to death or to an orderly stop.
+    async fn live(&mut self) -> Life {
+        let Launched { api, service, child } = match (self.launcher)() {
+            Ok(launched) => launched,
+            Err(error) => return Life::Died(format!("it could not be started: {error}")),
+        };
+        let _serving = AbortOnDrop(tokio::spawn(serve(service, self.service.clone())).abort_handle());
+        let (sender, connection) = match link::connect(api).await {
+            Ok(connected) => connected,
+            Err(error) => return Life::Died(format!("it did not greet: {error}")),
+        };
+        let mut connection = tokio::spawn(connection);
+        let _connected = AbortOnDrop(connection.abort_handle());
+        self.connection.send_replace(Some(sender));
+        let mut stop = self.stop.clone();
+        tokio::select! {
+            reason = self.follow() => self.died(child, reason).await,
+            _ = &mut connection => self.died(child, "it closed its socket".into()).await,
+            () = stop.said() => {
+                // Followed to the end, so that the signed head covers the last events too.
+                tokio::select! {
+                    () = self.end(child) => {}
+                    never = self.follow_on() => match never {},
+                }
+                Life::Stopped
+            }
+        }
+    }
+
+    /// Follows the log. Returns only when the computer cannot be followed any more.
+    async fn follow(&self) -> String {
+        loop {
+            let running = self.mark_running_at_first_line();
+            let broken = tokio::select! {
+                result = subscription::follow(&self.link, &self.hub, &self.head) => match result {
+                    Ok(()) => Broken::Ended,
+                    Err(broken) => broken,
+                },
+                never = running => match never {},
+            };
+            match broken {
+                Broken::Link(_) | Broken::Ended => return broken.to_string(),
+                // A computer that contradicts itself is not restarted into agreement: people must see it.
+                contradiction => {
+                    let reason = contradiction.to_string();
+                    tracing::error!(%reason, "the computer's log contradicts what control has seen");
+                    self.state.send_replace(State::Contradicted { reason });
+                    std::future::pending::<()>().await;
+                }
+            }
+        }
+    }
+
+    async fn follow_on(&self) -> std::convert::Infallible {
+        let reason = self.follow().await;
+        tracing::debug!(%reason, "the computer's log has been followed to its end");
+        std::future::pending().await
+    }
+
+    /// The hub rings when the subscription stands; from then on the computer runs.
+    async fn mark_running_at_first_line(&self) -> std::convert::Infallible {
+        let mut bell = self.hub.listen();
+        // On a restart the hub has begun already, and the first answer is the sign of life.
+        if self.hub.head().is_some() {
+            let health = self.link.get::<serde_json::Value>("/internal/health").await;
+            tracing::debug!(alive = health.is_ok(), "the computer was asked for its health");
+        }
+        while self.hub.head().is_none() && bell.changed().await.is_ok() {}
+        self.state.send_replace(State::Running { restarts: self.restarts });
+        std::future::pending().await
+    }
+
+    async fn died(&self, child: Option<Child>, reason: String) -> Life {
+        self.connection.send_replace(None);
+        let Some(mut child) = child else { return Life::Died(reason) };
+        // It has lost its socket, so it ends by itself; a process that does not is killed.
+        match tokio::time::timeout(STOP, child.wait()).await {
+            Ok(Ok(status)) => Life::Died(format!("{reason}; {status}")),
+            Ok(Err(error)) => Life::Died(format!("{reason}; {error}")),
+            Err(_) => {
+                let killed = child.kill().await;
+                Life::Died(format!("{reason}; it did not end and was killed ({killed:?})"))
+            }
+        }
+    }
+
+    /// Stops the computer in order: it says when everything is on disk.
+    async fn end(&self, child: Option<Child>) {
+        let request = link::request(Method::POST, "/internal/shutdown", Body::empty());
+        match tokio::time::timeout(STOP, self.link.send(request)).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "the computer could not be told to stop"),
+            Err(_) => tracing::warn!("the computer did not answer to being stopped"),
+        }
+        self.connection.send_replace(None);
+        let Some(mut child) = child else { return };
+        if tokio::time::timeout(STOP, child.wait()).await.is_err() {
+            tracing::warn!("the computer did not stop in time and is killed");
+            if let Err(error) = child.kill().await {
+                tracing::warn!(%error, "the computer could not be killed");
+            }
+        }
+    }
+}
+
+enum Life {
+    Stopped,
+    Died(String),
+}
+
+/// Serves what the computer asks, on the socket that only it holds.
+async fn serve(stream: UnixStream, service: Router) {
+    let served = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+        .max_concurrent_streams(STREAMS_MAX)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service))
+        .await;
+    if let Err(error) = served {
+        tracing::debug!(%error, "the computer's service socket ended");
+    }
+}
+
+struct AbortOnDrop(AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

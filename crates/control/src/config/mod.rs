@@ -1,0 +1,230 @@
+//! `choir.toml`: one struct, read once. Every key is optional; an unknown key or a bad value stops the start.
+
+mod read;
+
+pub use read::{Error, load};
+
+use choir_proto::{Role, Usd};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Everything that can be configured.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// How sandboxes are made.
+    pub runtime: Runtime,
+    /// Which model does what.
+    pub models: Models,
+    /// Who offers models.
+    pub providers: BTreeMap<String, Provider>,
+    /// Walls for every run.
+    pub budget: Budget,
+    /// Derived commits.
+    pub git: Git,
+    /// What tasks may reach without asking.
+    pub egress: Egress,
+    /// Where blobs go.
+    pub storage: Storage,
+    /// Where events are relayed to.
+    pub nats: Nats,
+    /// Where the researcher searches.
+    pub search: Search,
+    /// Confidential computing.
+    pub tee: Tee,
+}
+
+/// `[runtime]`
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Runtime {
+    /// Which one.
+    pub mode: RuntimeMode,
+}
+
+/// How a sandbox is made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuntimeMode {
+    /// Namespaces of this kernel.
+    #[default]
+    Process,
+    /// A container runtime.
+    Container,
+    /// A virtual machine.
+    Microvm,
+    /// A virtual machine that the host cannot look into.
+    Tee,
+}
+
+impl std::str::FromStr for RuntimeMode {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let all = [("process", Self::Process), ("container", Self::Container), ("microvm", Self::Microvm)];
+        let found = all.into_iter().find(|(name, _)| *name == word);
+        found.map(|(_, mode)| mode).ok_or_else(|| "the runtimes are process, container and microvm".to_owned())
+    }
+}
+
+/// `[models]`
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Models {
+    /// `PROVIDER/MODEL`; empty means the first provider found.
+    pub default: String,
+    /// For single roles.
+    pub roles: BTreeMap<Role, String>,
+}
+
+/// `[providers.NAME]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Provider {
+    /// Which wire format it speaks.
+    pub kind: ProviderKind,
+    /// Where it is; nothing means the format's own place.
+    #[serde(default)]
+    pub base_url: Option<String>,
+    /// The environment variable that holds its key.
+    #[serde(default)]
+    pub api_key_env: Option<String>,
+    /// For `scripted`: the scenario file.
+    #[serde(default)]
+    pub script: Option<PathBuf>,
+}
+
+/// A wire format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ProviderKind {
+    /// The Messages API.
+    Anthropic,
+    /// Chat completions.
+    Openai,
+    /// AWS Bedrock Converse.
+    Bedrock,
+    /// A scenario file.
+    Scripted,
+}
+
+impl ProviderKind {
+    /// Every kind.
+    pub const ALL: [Self; 4] = [Self::Anthropic, Self::Openai, Self::Bedrock, Self::Scripted];
+
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::Openai => "openai",
+            Self::Bedrock => "bedrock",
+            Self::Scripted => "scripted",
+        }
+    }
+
+    /// By its word.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// `[budget]`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Budget {
+    /// Checked before every call to a model.
+    pub usd_per_run: Usd,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self { usd_per_run: Usd(5_000_000) }
+    }
+}
+
+/// `[git]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Git {
+    /// Seconds between automatic checkpoints.
+    pub auto_commit_interval_s: u64,
+    /// Events between automatic checkpoints.
+    pub auto_commit_threshold: u64,
+    /// Where commits are pushed to.
+    pub remote_template: String,
+}
+
+impl Default for Git {
+    fn default() -> Self {
+        Self { auto_commit_interval_s: 300, auto_commit_threshold: 50, remote_template: String::new() }
+    }
+}
+
+/// `[egress]`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Egress {
+    /// Named profiles or `host:port`.
+    pub ceiling: Vec<String>,
+}
+
+impl Default for Egress {
+    fn default() -> Self {
+        Self { ceiling: vec!["git".into(), "registries".into()] }
+    }
+}
+
+/// `[storage]`
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Storage {
+    /// `s3://bucket/prefix`; empty means local.
+    pub blobs_url: String,
+}
+
+/// `[nats]`
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Nats {
+    /// Empty means none.
+    pub url: String,
+}
+
+/// `[search]`
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Search {
+    /// Asked in this order.
+    pub engines: Vec<Engine>,
+    /// Empty means embedded.
+    pub qdrant_url: String,
+}
+
+/// One search engine.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Engine {
+    /// Which.
+    pub kind: EngineKind,
+    /// Where.
+    pub url: String,
+}
+
+/// Search engines that are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EngineKind {
+    /// A SearXNG instance.
+    Searxng,
+}
+
+/// `[tee]`
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Tee {
+    /// Who attests.
+    pub attestation_server: String,
+    /// Who releases keys.
+    pub key_server: String,
+}

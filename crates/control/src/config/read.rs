@@ -1,0 +1,190 @@
+//! Reading the file, and saying what is wrong with it: the key, the line, and how to mend it.
+
+use super::{Config, Provider, ProviderKind, RuntimeMode};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// A configuration file of this size is not one.
+const BYTES_MAX: usize = 1 << 20;
+
+/// Why a configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It cannot be read.
+    #[error("cannot read the configuration `{path}`")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It is not what it should be.
+    #[error("`{path}` line {line}: {message}")]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// From 1.
+        line: usize,
+        /// What is wrong, naming the key.
+        message: String,
+    },
+    /// A value that this version cannot honour.
+    #[error("`{path}`: `{key}` {message}")]
+    Value {
+        /// The file.
+        path: PathBuf,
+        /// The dotted key.
+        key: String,
+        /// What is wrong with it.
+        message: String,
+    },
+}
+
+/// Reads a file. A missing one is an error only if somebody named it.
+pub fn load(path: &Path, named: bool) -> Result<Config, Error> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => parse(path, &text),
+        Err(source) if source.kind() == ErrorKind::NotFound && !named => Ok(Config::default()),
+        Err(source) => Err(Error::Read { path: path.to_owned(), source }),
+    }
+}
+
+fn parse(path: &Path, text: &str) -> Result<Config, Error> {
+    let wrong = |line, message: String| Error::Parse { path: path.to_owned(), line, message };
+    if text.len() > BYTES_MAX {
+        return Err(wrong(1, format!("the file is longer than {BYTES_MAX} bytes")));
+    }
+    let config: Config = toml::from_str(text).map_err(|error| {
+        let start = error.span().map_or(0, |span| span.start);
+        wrong(text[..start.min(text.len())].matches('\n').count() + 1, error.message().to_owned())
+    })?;
+    check(&config).map_err(|(key, message)| Error::Value { path: path.to_owned(), key, message })?;
+    Ok(config)
+}
+
+type Wrong = (String, String);
+
+fn check(config: &Config) -> Result<(), Wrong> {
+    if config.runtime.mode != RuntimeMode::Process {
+        return Err(("runtime.mode".into(), "can only be \"process\" so far".into()));
+    }
+    for (name, provider) in &config.providers {
+        check_provider(provider).map_err(|(key, message)| (format!("providers.{name}.{key}"), message))?;
+    }
+    let roles = config.models.roles.iter().map(|(role, model)| (format!("models.roles.{}", role.name()), model));
+    let default = ("models.default".to_owned(), &config.models.default);
+    for (key, model) in roles.chain([default]) {
+        check_model(config, model).map_err(|message| (key, message))?;
+    }
+    let later = [
+        ("storage.blobs_url", &config.storage.blobs_url),
+        ("nats.url", &config.nats.url),
+        ("search.qdrant_url", &config.search.qdrant_url),
+        ("git.remote_template", &config.git.remote_template),
+        ("tee.attestation_server", &config.tee.attestation_server),
+        ("tee.key_server", &config.tee.key_server),
+    ];
+    match later.into_iter().find(|(_, value)| !value.is_empty()) {
+        Some((key, _)) => Err((key.into(), "must stay empty: this version cannot use it yet".into())),
+        None => Ok(()),
+    }
+}
+
+fn check_provider(provider: &Provider) -> Result<(), Wrong> {
+    match (provider.kind, &provider.script) {
+        (ProviderKind::Scripted, None) => Err(("script".into(), "must name a scenario file".into())),
+        (ProviderKind::Scripted, Some(_)) => Ok(()),
+        (_, Some(_)) => Err(("script".into(), "is for kind \"scripted\" alone".into())),
+        (ProviderKind::Bedrock, None) => Err(("kind".into(), "\"bedrock\" is not in this build".into())),
+        _ => check_url(provider.base_url.as_deref()),
+    }
+}
+
+fn check_url(url: Option<&str>) -> Result<(), Wrong> {
+    let Some(url) = url else { return Ok(()) };
+    let wrong = |message: &str| Err(("base_url".into(), message.to_owned()));
+    match reqwest::Url::parse(url) {
+        Ok(url) if !matches!(url.scheme(), "http" | "https") => wrong("must begin with http:// or https://"),
+        Ok(url) if !url.username().is_empty() || url.password().is_some() => wrong("must not carry a password"),
+        Ok(_) => Ok(()),
+        Err(_) => wrong("is not a URL"),
+    }
+}
+
+/// A model is `PROVIDER/MODEL`. The provider may also come from the desktop, so an unknown name is not refused here.
+fn check_model(config: &Config, model: &str) -> Result<(), String> {
+    if model.is_empty() {
+        return Ok(());
+    }
+    match model.split_once('/') {
+        Some((provider, name)) if !provider.is_empty() && !name.is_empty() => Ok(()),
+        _ => {
+            let known = config.providers.keys().cloned().collect::<Vec<_>>().join(", ");
+            Err(format!("must be PROVIDER/MODEL, where PROVIDER is one of [{known}]"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        parse(Path::new("choir.toml"), text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_unknown_key_is_named_with_its_line() {
+        let said = refused("[budget]\nusd_per_run = 1.0\n\n[egress]\nceilling = []\n");
+        assert!(said.contains("line 5") && said.contains("ceilling"), "{said}");
+    }
+
+    #[test]
+    fn a_bad_value_is_named_with_its_line() {
+        let said = refused("[budget]\nusd_per_run = \"many\"\n");
+        assert!(said.contains("line 2"), "{said}");
+        assert!(refused("[budget]\nusd_per_run = -1.0\n").contains("line 2"));
+        assert!(refused("[runtime]\nmode = \"microvm\"\n").contains("runtime.mode"));
+        assert!(refused("[models]\ndefault = \"gpt\"\n").contains("models.default"));
+        assert!(refused("[providers.x]\nkind = \"scripted\"\n").contains("providers.x.script"));
+        assert!(refused("[providers.x]\nkind = \"openai\"\nbase_url = \"ftp://a\"\n").contains("providers.x.base_url"));
+        assert!(refused("[nats]\nurl = \"nats://x\"\n").contains("nats.url"));
+    }
+
+    #[test]
+    fn the_documented_example_is_accepted() {
+        let text = r#"
+            [runtime]
+            mode = "process"
+            [models]
+            default = ""
+            [models.roles]
+            writer = "anthropic/claude-sonnet-4-5"
+            [providers.anthropic]
+            kind = "anthropic"
+            base_url = "https://api.anthropic.com"
+            api_key_env = "ANTHROPIC_API_KEY"
+            [budget]
+            usd_per_run = 5.0
+            [git]
+            auto_commit_interval_s = 300
+            auto_commit_threshold = 50
+            remote_template = ""
+            [egress]
+            ceiling = ["git", "registries"]
+            [storage]
+            blobs_url = ""
+            [nats]
+            url = ""
+            [search]
+            engines = []
+            qdrant_url = ""
+            [tee]
+            attestation_server = ""
+            key_server = ""
+        "#;
+        let config = parse(Path::new("choir.toml"), text).unwrap();
+        assert_eq!(config.models.roles.len(), 1);
+        assert_eq!(parse(Path::new("choir.toml"), "").unwrap(), Config::default());
+    }
+}

@@ -1,0 +1,156 @@
+//! The data directory: what lies where, who may read it, and the lock that keeps a second instance out.
+
+use crate::secret::random_bytes;
+use choir_proto::ComputerId;
+use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+const PRIVATE_DIRECTORY: u32 = 0o700;
+const PRIVATE_FILE: u32 = 0o600;
+
+/// Why a data directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The directory cannot be made or read.
+    #[error("cannot use `{path}`")]
+    Path {
+        /// What was tried.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Another instance holds it.
+    #[error("another `choir up` already runs on `{path}`")]
+    Locked {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A key file that is not ours.
+    #[error("`{path}` is not a key of {expected} bytes")]
+    Key {
+        /// The file.
+        path: PathBuf,
+        /// How long a key is.
+        expected: usize,
+    },
+}
+
+/// Everything that ChoirOS keeps, beneath one directory.
+#[derive(Debug, Clone)]
+pub struct DataDir {
+    root: PathBuf,
+}
+
+/// Held while an instance runs. The kernel lets go of it when the process ends, however it ends.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+impl DataDir {
+    /// The layout alone: nothing is made or looked at.
+    pub fn at(root: &Path) -> Self {
+        Self { root: root.to_owned() }
+    }
+
+    /// Opens the directory, making what is missing. Nobody else may look into it.
+    pub fn open(root: &Path) -> Result<Self, Error> {
+        let data = Self::at(root);
+        for directory in [data.root.clone(), data.control(), data.computers()] {
+            make_private(&directory).map_err(|source| Error::Path { path: directory, source })?;
+        }
+        Ok(data)
+    }
+
+    /// Trusted state.
+    pub fn control(&self) -> PathBuf {
+        self.root.join("control")
+    }
+
+    /// Control's own database.
+    pub fn database(&self) -> PathBuf {
+        self.control().join("control.sqlite")
+    }
+
+    /// All computers.
+    pub fn computers(&self) -> PathBuf {
+        self.root.join("computers")
+    }
+
+    /// One computer.
+    pub fn computer(&self, id: ComputerId) -> PathBuf {
+        self.computers().join(id.to_string())
+    }
+
+    /// Where a running instance says how it is reached.
+    pub fn address(&self) -> PathBuf {
+        self.control().join("address")
+    }
+
+    /// The configuration file that is read unless another one is named.
+    pub fn config(&self) -> PathBuf {
+        self.root.join("choir.toml")
+    }
+
+    /// Keeps every other instance out for as long as the answer lives.
+    pub fn lock(&self) -> Result<Lock, Error> {
+        let path = self.control().join("lock");
+        let file = private_file(&path).map_err(|source| Error::Path { path: path.clone(), source })?;
+        match file.try_lock() {
+            Ok(()) => Ok(Lock { _file: file }),
+            Err(TryLockError::WouldBlock) => Err(Error::Locked { path: self.root.clone() }),
+            Err(TryLockError::Error(source)) => Err(Error::Path { path, source }),
+        }
+    }
+
+    /// Computers that have a directory here.
+    pub fn known_computers(&self) -> Result<Vec<ComputerId>, Error> {
+        let path = self.computers();
+        let entries = std::fs::read_dir(&path).map_err(|source| Error::Path { path, source })?;
+        Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
+    }
+
+    /// A key of 32 bytes in `control/`, made at its first use.
+    pub(crate) fn key(&self, name: &str) -> Result<[u8; 32], Error> {
+        let path = self.control().join(name);
+        let wrap = |source| Error::Path { path: path.clone(), source };
+        match read_key(&path) {
+            Err(Error::Path { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                let key = random_bytes();
+                write_private(&path, &key).map_err(wrap)?;
+                Ok(key)
+            }
+            other => other,
+        }
+    }
+}
+
+/// Makes a directory that only its owner can enter, and takes rights away from one that was more open.
+pub(crate) fn make_private(directory: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(PRIVATE_DIRECTORY).create(directory)?;
+    std::fs::set_permissions(directory, Permissions::from_mode(PRIVATE_DIRECTORY))
+}
+
+/// Writes a file that only its owner can read: whole, or not at all.
+pub(crate) fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
+    let draft = path.with_extension("new");
+    let mut file = private_file(&draft)?;
+    file.set_len(0)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    std::fs::rename(&draft, path)?;
+    path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
+}
+
+fn private_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(PRIVATE_FILE).open(path)
+}
+
+pub(crate) fn read_key(path: &Path) -> Result<[u8; 32], Error> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(64).read_to_end(&mut bytes));
+    read.map_err(|source| Error::Path { path: path.to_owned(), source })?;
+    bytes.try_into().map_err(|_| Error::Key { path: path.to_owned(), expected: 32 })
+}

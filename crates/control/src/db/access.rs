@@ -1,0 +1,159 @@
+//! Tokens, sessions and one-time sign-ins. Only digests are kept: the file alone opens no door.
+
+use super::{Db, Error};
+use crate::secret::{Digest, Secret};
+use choir_proto::{ComputerId, Timestamp};
+use rusqlite::{OptionalExtension, params};
+
+/// What an API token may do. Each includes the ones before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// Look.
+    Read,
+    /// Start and steer work.
+    Run,
+    /// Settings, keys and approvals.
+    Admin,
+}
+
+impl Scope {
+    /// Every scope, from the narrowest.
+    pub const ALL: [Self; 3] = [Self::Read, Self::Run, Self::Admin];
+
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Run => "run",
+            Self::Admin => "admin",
+        }
+    }
+
+    fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scope| scope.name() == name)
+    }
+}
+
+impl std::str::FromStr for Scope {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::from_name(name).ok_or_else(|| format!("`{name}` is no scope; there are read, run and admin"))
+    }
+}
+
+/// A session that exists and has not expired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Session {
+    /// Its name here.
+    pub digest: Digest,
+}
+
+impl Db {
+    /// Keeps a token.
+    pub async fn add_token(
+        &self,
+        digest: Digest,
+        name: String,
+        scope: Scope,
+        created: Timestamp,
+        expires: Option<Timestamp>,
+    ) -> Result<(), Error> {
+        const SQL: &str = "INSERT INTO tokens (digest, name, scope, created, expires) VALUES (?1, ?2, ?3, ?4, ?5)";
+        let expires = expires.map(|at| at.0);
+        self.call(move |c| c.execute(SQL, params![digest.0, name, scope.name(), created.0, expires]).map(drop)).await
+    }
+
+    /// Forgets a token.
+    pub async fn remove_token(&self, digest: Digest) -> Result<(), Error> {
+        self.call(move |c| c.execute("DELETE FROM tokens WHERE digest = ?1", [digest.0]).map(drop)).await
+    }
+
+    /// What a token may do; nothing when it is unknown or over. A clock that goes back revives no token.
+    pub async fn token_scope(&self, digest: Digest, now: Timestamp) -> Result<Option<Scope>, Error> {
+        const SQL: &str = "SELECT scope, expires FROM tokens WHERE digest = ?1";
+        self.call(move |c| {
+            let found =
+                c.query_row(SQL, [digest.0], |row| Ok((row.get::<_, String>(0)?, row.get::<_, Option<i64>>(1)?)));
+            match found.optional()? {
+                Some((_, Some(expires))) if expires <= now.0 => {
+                    c.execute("DELETE FROM tokens WHERE digest = ?1", [digest.0])?;
+                    Ok(None)
+                }
+                Some((scope, _)) => Ok(Scope::from_name(&scope)),
+                None => Ok(None),
+            }
+        })
+        .await
+    }
+
+    /// Keeps a one-time sign-in.
+    pub async fn add_signin(&self, token: &Secret, created: Timestamp, expires: Timestamp) -> Result<(), Error> {
+        const SQL: &str = "INSERT INTO signins (digest, created, expires) VALUES (?1, ?2, ?3)";
+        let digest = token.digest();
+        self.call(move |c| {
+            c.execute("DELETE FROM signins WHERE expires <= ?1", [created.0])?;
+            c.execute(SQL, params![digest.0, created.0, expires.0]).map(drop)
+        })
+        .await
+    }
+
+    /// Turns a one-time sign-in into a session, in one step: of two that try, one succeeds.
+    pub async fn sign_in(
+        &self,
+        token: Digest,
+        session: Digest,
+        now: Timestamp,
+        expires: Timestamp,
+    ) -> Result<bool, Error> {
+        const SQL: &str = "INSERT INTO sessions (digest, created, expires) VALUES (?1, ?2, ?3)";
+        self.call(move |c| {
+            let step = c.transaction()?;
+            let used =
+                step.execute("DELETE FROM signins WHERE digest = ?1 AND expires > ?2", params![token.0, now.0])?;
+            if used == 1 {
+                step.execute("DELETE FROM sessions WHERE expires <= ?1", [now.0])?;
+                step.execute(SQL, params![session.0, now.0, expires.0])?;
+            }
+            step.commit()?;
+            Ok(used == 1)
+        })
+        .await
+    }
+
+    /// Finds a session. An expired one is removed at once, so that a clock that goes back does not revive it.
+    pub async fn session(&self, digest: Digest, now: Timestamp) -> Result<Option<Session>, Error> {
+        const SQL: &str = "SELECT expires FROM sessions WHERE digest = ?1";
+        self.call(move |c| {
+            let expires: Option<i64> = c.query_row(SQL, [digest.0], |row| row.get(0)).optional()?;
+            if expires.is_some_and(|expires| expires <= now.0) {
+                c.execute("DELETE FROM sessions WHERE digest = ?1", [digest.0])?;
+                return Ok(None);
+            }
+            Ok(expires.map(|_| Session { digest }))
+        })
+        .await
+    }
+
+    /// Ends a session.
+    pub async fn end_session(&self, digest: Digest) -> Result<(), Error> {
+        self.call(move |c| c.execute("DELETE FROM sessions WHERE digest = ?1", [digest.0]).map(drop)).await
+    }
+
+    /// The local computer, named `fresh` if there is none yet.
+    pub async fn local_computer(&self, fresh: ComputerId, now: Timestamp) -> Result<ComputerId, Error> {
+        self.call(move |c| {
+            let first = "SELECT id FROM computers ORDER BY created LIMIT 1";
+            let known: Option<[u8; 16]> = c.query_row(first, [], |row| row.get(0)).optional()?;
+            match known {
+                Some(id) => Ok(id.into()),
+                None => {
+                    let sql = "INSERT INTO computers (id, created) VALUES (?1, ?2)";
+                    c.execute(sql, params![fresh.as_bytes(), now.0])?;
+                    Ok(fresh)
+                }
+            }
+        })
+        .await
+    }
+}

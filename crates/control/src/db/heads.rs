@@ -1,0 +1,92 @@
+//! The last position of each computer's log that control has seen, signed: a rewritten log cannot agree with it.
+
+use super::{Db, Error};
+use crate::data::{DataDir, read_key};
+use choir_proto::{ComputerId, Hash, Seq};
+use ed25519_dalek::{Signature, Signer, SigningKey, Verifier};
+use rusqlite::{Connection, OpenFlags, params};
+use std::path::Path;
+
+/// A position that control vouches for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head {
+    /// Whose log.
+    pub computer: ComputerId,
+    /// Where.
+    pub seq: Seq,
+    /// The event's hash there.
+    pub hash: Hash,
+}
+
+/// Why signed heads cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum HeadsError {
+    /// There is no database, or it cannot be read.
+    #[error(transparent)]
+    Db(#[from] Error),
+    /// There is no signing key.
+    #[error(transparent)]
+    Key(#[from] crate::data::Error),
+    /// A signature does not fit.
+    #[error("the signed head of computer {computer} was changed by somebody who does not hold the key")]
+    Forged {
+        /// Whose.
+        computer: ComputerId,
+    },
+}
+
+pub(crate) const KEY_FILE: &str = "signing.key";
+
+impl Head {
+    fn message(&self) -> Vec<u8> {
+        let parts: [&[u8]; 4] = [b"choir.head.1\0", self.computer.as_bytes(), &self.seq.0.to_be_bytes(), &self.hash.0];
+        parts.concat()
+    }
+}
+
+impl Db {
+    /// Signs and keeps a position. It never goes back: a shorter log does not replace a longer one.
+    pub async fn sign_head(&self, head: Head, key: &SigningKey) -> Result<(), Error> {
+        const SQL: &str = "INSERT INTO heads (computer, seq, hash, signature) VALUES (?1, ?2, ?3, ?4)
+            ON CONFLICT (computer) DO UPDATE SET seq = ?2, hash = ?3, signature = ?4 WHERE seq < ?2";
+        let signature = key.sign(&head.message()).to_bytes();
+        let row = (*head.computer.as_bytes(), head.seq.0 as i64, head.hash.0, signature.to_vec());
+        self.call(move |c| c.execute(SQL, params![row.0, row.1, row.2, row.3]).map(drop)).await
+    }
+
+    /// The last position that was signed, not checked.
+    pub async fn head(&self, computer: ComputerId) -> Result<Option<Head>, Error> {
+        let all = self.call(|c| read(c)).await?;
+        Ok(all.into_iter().map(|(head, _)| head).find(|head| head.computer == computer))
+    }
+}
+
+/// Every signed head of a data directory, with its signature checked. Works whether or not an instance runs.
+pub fn heads(data_dir: &Path) -> Result<Vec<Head>, HeadsError> {
+    let control = data_dir.join("control");
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(control.join("control.sqlite"), flags).map_err(Error::from)?;
+    let key = SigningKey::from_bytes(&read_key(&control.join(KEY_FILE))?).verifying_key();
+    let rows = read(&connection).map_err(Error::from)?;
+    rows.into_iter()
+        .map(|(head, signature)| match key.verify(&head.message(), &Signature::from_bytes(&signature)) {
+            Ok(()) => Ok(head),
+            Err(_) => Err(HeadsError::Forged { computer: head.computer }),
+        })
+        .collect()
+}
+
+/// The key with which heads are signed.
+pub(crate) fn signing_key(data: &DataDir) -> Result<SigningKey, crate::data::Error> {
+    Ok(SigningKey::from_bytes(&data.key(KEY_FILE)?))
+}
+
+fn read(connection: &Connection) -> rusqlite::Result<Vec<(Head, [u8; 64])>> {
+    let mut statement = connection.prepare("SELECT computer, seq, hash, signature FROM heads ORDER BY computer")?;
+    let rows = statement.query_map([], |row| {
+        let computer = ComputerId::from(row.get::<_, [u8; 16]>(0)?);
+        let head = Head { computer, seq: Seq(row.get::<_, i64>(1)? as u64), hash: Hash(row.get(2)?) };
+        Ok((head, row.get::<_, [u8; 64]>(3)?))
+    })?;
+    rows.collect()
+}

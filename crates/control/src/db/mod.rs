@@ -1,0 +1,87 @@
+//! Control's own small database: what it decides, it keeps here. One thread owns the connection.
+
+mod access;
+mod egress;
+mod heads;
+mod providers;
+mod schema;
+mod settings;
+mod spend;
+
+pub use access::{Scope, Session};
+pub(crate) use heads::signing_key;
+pub use heads::{Head, HeadsError, heads};
+pub use providers::Stored;
+pub use spend::Spent;
+
+use rusqlite::Connection;
+use std::path::Path;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+
+/// Calls that may wait for the thread.
+const QUEUE: usize = 256;
+/// How long to wait for another process (`choir token create`) to let go of the file.
+const BUSY: Duration = Duration::from_secs(5);
+
+/// Why the database could not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// SQLite refused.
+    #[error("control's database refused")]
+    Sqlite(#[from] rusqlite::Error),
+    /// The file was written by a newer version.
+    #[error("control's database has version {found}, this binary knows {known}")]
+    Newer {
+        /// In the file.
+        found: i64,
+        /// In this binary.
+        known: i64,
+    },
+    /// The file does not keep what it acknowledges.
+    #[error("SQLite does not accept {setting}, so nothing that it acknowledges would be safe")]
+    Unsafe {
+        /// What was asked for.
+        setting: &'static str,
+    },
+    /// The thread ended.
+    #[error("control's database has been closed")]
+    Closed,
+}
+
+type Job = Box<dyn FnOnce(&mut Connection) + Send>;
+
+/// A handle to the database thread.
+#[derive(Debug, Clone)]
+pub struct Db {
+    jobs: mpsc::Sender<Job>,
+}
+
+impl Db {
+    /// Opens the file, bringing it up to date, and starts its thread.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let mut connection = Connection::open(path)?;
+        connection.busy_timeout(BUSY)?;
+        schema::prepare(&mut connection)?;
+        let (jobs, mut queue) = mpsc::channel::<Job>(QUEUE);
+        let work = move || {
+            while let Some(job) = queue.blocking_recv() {
+                job(&mut connection);
+            }
+        };
+        std::thread::Builder::new().name("control-db".into()).spawn(work).map_err(|_| Error::Closed)?;
+        Ok(Self { jobs })
+    }
+
+    /// Runs one piece of SQL work on the thread and waits for what comes of it.
+    async fn call<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, Error> {
+        let (answer, result) = oneshot::channel();
+        // A caller that went away does not want its answer.
+        let job: Job = Box::new(move |connection| drop(answer.send(work(connection))));
+        self.jobs.send(job).await.map_err(|_| Error::Closed)?;
+        Ok(result.await.map_err(|_| Error::Closed)??)
+    }
+}

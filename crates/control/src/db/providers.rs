@@ -1,0 +1,40 @@
+//! Providers that a person added in the desktop, with their sealed keys.
+
+use super::{Db, Error};
+use rusqlite::params;
+
+/// A provider as it is stored. The key is sealed: without the key file it is noise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stored {
+    /// Its name in `PROVIDER/MODEL`.
+    pub name: String,
+    /// Which wire format it speaks.
+    pub kind: String,
+    /// Where it is; nothing means the format's own place.
+    pub base_url: Option<String>,
+    /// See [`crate::seal`].
+    pub sealed_key: Option<Vec<u8>>,
+}
+
+impl Db {
+    /// All of them, by name.
+    pub async fn providers(&self) -> Result<Vec<Stored>, Error> {
+        const SQL: &str = "SELECT name, kind, base_url, sealed_key FROM providers ORDER BY name";
+        self.call(|c| {
+            let mut statement = c.prepare_cached(SQL)?;
+            let rows = statement.query_map([], |row| {
+                Ok(Stored { name: row.get(0)?, kind: row.get(1)?, base_url: row.get(2)?, sealed_key: row.get(3)? })
+            })?;
+            rows.collect()
+        })
+        .await
+    }
+
+    /// Keeps one, replacing one of the same name.
+    pub async fn set_provider(&self, provider: Stored) -> Result<(), Error> {
+        const SQL: &str = "INSERT INTO providers (name, kind, base_url, sealed_key) VALUES (?1, ?2, ?3, ?4)
+            ON CONFLICT (name) DO UPDATE SET kind = ?2, base_url = ?3, sealed_key = ?4";
+        let Stored { name, kind, base_url, sealed_key } = provider;
+        self.call(move |c| c.execute(SQL, params![name, kind, base_url, sealed_key]).map(drop)).await
+    }
+}

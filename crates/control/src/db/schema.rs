@@ -1,0 +1,60 @@
+//! Tables, and the settings without which an acknowledgement means nothing.
+
+use super::Error;
+use rusqlite::Connection;
+
+const VERSION: i64 = 1;
+/// Older ones can corrupt a write-ahead log that two processes use.
+const SQLITE_MIN: i32 = 3_051_003;
+
+const TABLES: &str = "
+CREATE TABLE computers (id BLOB PRIMARY KEY, created INTEGER NOT NULL) STRICT;
+CREATE TABLE tokens (digest BLOB PRIMARY KEY, name TEXT NOT NULL, scope TEXT NOT NULL, created INTEGER NOT NULL,
+  expires INTEGER) STRICT;
+CREATE TABLE sessions (digest BLOB PRIMARY KEY, created INTEGER NOT NULL, expires INTEGER NOT NULL) STRICT;
+CREATE TABLE signins (digest BLOB PRIMARY KEY, created INTEGER NOT NULL, expires INTEGER NOT NULL) STRICT;
+CREATE TABLE providers (name TEXT PRIMARY KEY, kind TEXT NOT NULL, base_url TEXT, sealed_key BLOB) STRICT;
+CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+CREATE TABLE spend (run BLOB NOT NULL, model TEXT NOT NULL, calls INTEGER NOT NULL, tokens INTEGER NOT NULL,
+  micro_usd INTEGER NOT NULL, PRIMARY KEY (run, model)) STRICT, WITHOUT ROWID;
+CREATE TABLE approvals (id BLOB PRIMARY KEY, run BLOB, hash BLOB NOT NULL, decision TEXT NOT NULL, scope TEXT NOT NULL,
+  at INTEGER NOT NULL) STRICT;
+CREATE TABLE egress (id INTEGER PRIMARY KEY, task BLOB, host TEXT NOT NULL, port INTEGER NOT NULL,
+  allowed INTEGER NOT NULL, reason TEXT NOT NULL, at INTEGER NOT NULL) STRICT;
+CREATE TABLE heads (computer BLOB PRIMARY KEY, seq INTEGER NOT NULL, hash BLOB NOT NULL, signature BLOB NOT NULL)
+  STRICT;
+";
+
+/// Sets up a connection and makes or checks the tables. A newer file is left exactly as it is.
+pub(super) fn prepare(connection: &mut Connection) -> Result<(), Error> {
+    let found: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    if found > VERSION {
+        return Err(Error::Newer { found, known: VERSION });
+    }
+    make_durable(connection)?;
+    let step = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    // Read again under the lock: another process may have made the tables meanwhile.
+    let found: i64 = step.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    if found == 0 {
+        step.execute_batch(TABLES)?;
+        step.pragma_update(None, "user_version", VERSION)?;
+    }
+    step.commit()?;
+    Ok(())
+}
+
+fn make_durable(connection: &Connection) -> Result<(), Error> {
+    if rusqlite::version_number() < SQLITE_MIN {
+        return Err(Error::Unsafe { setting: "a version from 3.51.3" });
+    }
+    let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+    if mode != "wal" {
+        return Err(Error::Unsafe { setting: "journal_mode = WAL" });
+    }
+    connection.execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON")?;
+    let synchronous: i64 = connection.query_row("PRAGMA synchronous", [], |row| row.get(0))?;
+    if synchronous != 2 {
+        return Err(Error::Unsafe { setting: "synchronous = FULL" });
+    }
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! What each run has cost, by model. Control counts for itself: the computer's receipt is only a copy.
+
+use super::{Db, Error};
+use choir_proto::model::Usage;
+use choir_proto::{RunId, Usd};
+use rusqlite::params;
+
+/// What a run has cost so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// Calls that were answered.
+    pub calls: u64,
+    /// Every token that was paid for.
+    pub tokens: u64,
+    /// Money.
+    pub usd: Usd,
+}
+
+impl Db {
+    /// Adds one call.
+    pub async fn add_spend(&self, run: RunId, model: String, usage: Usage) -> Result<(), Error> {
+        const SQL: &str = "INSERT INTO spend (run, model, calls, tokens, micro_usd) VALUES (?1, ?2, 1, ?3, ?4)
+            ON CONFLICT (run, model) DO UPDATE SET calls = calls + 1, tokens = tokens + ?3, micro_usd = micro_usd + ?4";
+        let (tokens, usd) = (usage.tokens() as i64, usage.usd.0 as i64);
+        self.call(move |c| c.execute(SQL, params![run.as_bytes(), model, tokens, usd]).map(drop)).await
+    }
+
+    /// The sum over a run's models.
+    pub async fn spent(&self, run: RunId) -> Result<Spent, Error> {
+        const SQL: &str = "SELECT coalesce(sum(calls), 0), coalesce(sum(tokens), 0), coalesce(sum(micro_usd), 0)
+            FROM spend WHERE run = ?1";
+        self.call(move |c| {
+            c.query_row(SQL, [run.as_bytes()], |row| {
+                let number = |column| row.get::<_, i64>(column).map(|number| number as u64);
+                Ok(Spent { calls: number(0)?, tokens: number(1)?, usd: Usd(number(2)?) })
+            })
+        })
+        .await
+    }
+}

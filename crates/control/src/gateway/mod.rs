@@ -1,0 +1,164 @@
+//! The model gateway: the only holder of provider keys and the only client of providers.
+
+mod model;
+mod provider;
+mod router;
+mod settings;
+mod spending;
+
+pub use provider::{KeyFrom, Provider, ProviderError};
+pub use router::service;
+pub use settings::Settings;
+
+use crate::config::{Config, ProviderKind};
+use crate::db::{self, Db, Stored};
+use crate::outbound::Outbound;
+use crate::seal::Seal;
+use choir_llm::Secret;
+use choir_proto::Role;
+use choir_proto::wire;
+use std::collections::BTreeMap;
+use std::sync::{Arc, RwLock};
+use tokio::sync::watch;
+
+/// A handle to the gateway; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Gateway(Arc<Parts>);
+
+#[derive(Debug)]
+struct Parts {
+    db: Db,
+    seal: Seal,
+    outbound: Outbound,
+    /// What is in force now. Changed by settings and provider routes alone.
+    now: RwLock<Now>,
+    available: watch::Sender<wire::Models>,
+    failures: model::Failures,
+    reserved: spending::Reserved,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Now {
+    settings: Settings,
+    providers: BTreeMap<String, Arc<Provider>>,
+}
+
+/// Why the gateway cannot start or change.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The database refused.
+    #[error(transparent)]
+    Db(#[from] db::Error),
+    /// A provider is not usable as it is configured.
+    #[error(transparent)]
+    Provider(#[from] ProviderError),
+    /// The HTTP client could not be made.
+    #[error("the outbound client cannot be made")]
+    Outbound(#[from] reqwest::Error),
+    /// Stored settings are not what they should be.
+    #[error("the stored settings cannot be read")]
+    Settings(#[source] serde_json::Error),
+}
+
+impl Gateway {
+    /// From the configuration and what the desktop has added to it. `base` is where relative script paths begin.
+    pub async fn open(config: Config, base: &std::path::Path, db: Db, seal: Seal) -> Result<Self, Error> {
+        let mut providers = BTreeMap::new();
+        for (name, provider) in &config.providers {
+            providers.insert(name.clone(), Arc::new(Provider::configured(name, provider, base)?));
+        }
+        for stored in db.providers().await? {
+            if let Some(provider) = Provider::stored(&stored, &seal, providers.get(&stored.name).map(|p| &**p)) {
+                providers.insert(stored.name, Arc::new(provider));
+            }
+        }
+        let settings = Settings::open(&config, &db).await?;
+        let gateway = Self(Arc::new(Parts {
+            db,
+            seal,
+            outbound: Outbound::new()?,
+            now: RwLock::new(Now { settings, providers }),
+            available: watch::channel(wire::Models::default()).0,
+            failures: model::Failures::default(),
+            reserved: spending::Reserved::default(),
+        }));
+        gateway.announce();
+        Ok(gateway)
+    }
+
+    /// Whether prompts can be worked on.
+    pub fn models(&self) -> wire::Models {
+        self.0.available.borrow().clone()
+    }
+
+    /// Rings when that changes.
+    pub fn watch_models(&self) -> watch::Receiver<wire::Models> {
+        self.0.available.subscribe()
+    }
+
+    /// What is in force.
+    pub fn settings(&self) -> Settings {
+        self.now().settings
+    }
+
+    /// Every provider, by name.
+    pub fn providers(&self) -> Vec<Arc<Provider>> {
+        self.now().providers.into_values().collect()
+    }
+
+    /// Changes settings for good.
+    pub async fn change(&self, settings: Settings) -> Result<(), Error> {
+        settings.store(&self.0.db).await?;
+        self.write(|now| now.settings = settings);
+        Ok(())
+    }
+
+    /// Adds a provider or changes it; a key that is not given stays as it was.
+    pub async fn put_provider(
+        &self,
+        name: &str,
+        kind: ProviderKind,
+        base_url: Option<String>,
+        key: Option<Secret>,
+    ) -> Result<(), Error> {
+        let before = self.now().providers.get(name).cloned();
+        let key = key.or_else(|| before.as_ref().filter(|b| b.key_from == KeyFrom::Stored).and_then(|b| b.key.clone()));
+        let sealed_key = key.as_ref().map(|key| self.0.seal.seal(name, &crate::secret::Secret::new(key.expose())));
+        let stored = Stored { name: name.to_owned(), kind: kind.name().to_owned(), base_url, sealed_key };
+        self.0.db.set_provider(stored.clone()).await?;
+        if let Some(provider) = Provider::stored(&stored, &self.0.seal, before.as_deref()) {
+            self.write(|now| now.providers.insert(name.to_owned(), Arc::new(provider)));
+        }
+        Ok(())
+    }
+
+    /// The provider and model for a call: as asked, else the role's, else the default, else the first that is usable.
+    pub(crate) fn choose(&self, asked: Option<&str>, role: Role) -> Option<(Arc<Provider>, Option<String>)> {
+        let now = self.now();
+        let roles = now.settings.models.roles.get(&role).map(String::as_str);
+        let default = Some(now.settings.models.default.as_str());
+        let wanted = [asked, roles, default].into_iter().flatten().find(|model| !model.is_empty());
+        match wanted {
+            Some(wanted) => {
+                let (provider, model) = wanted.split_once('/')?;
+                let provider = now.providers.get(provider).filter(|provider| provider.is_usable())?;
+                Some((provider.clone(), Some(model.to_owned())))
+            }
+            None => now.providers.values().find(|provider| provider.is_usable()).map(|first| (first.clone(), None)),
+        }
+    }
+
+    fn now(&self) -> Now {
+        self.0.now.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+
+    fn write<T>(&self, change: impl FnOnce(&mut Now) -> T) {
+        change(&mut self.0.now.write().unwrap_or_else(std::sync::PoisonError::into_inner));
+        self.announce();
+    }
+
+    fn announce(&self) {
+        let models = wire::Models { available: self.choose(None, Role::Conductor).is_some() };
+        self.0.available.send_if_modified(|before| std::mem::replace(before, models.clone()) != models);
+    }
+}

@@ -1,0 +1,271 @@
+//! One call to a model: chosen, checked against the budget, sent, streamed through, and paid for.
+
+use super::provider::Provider;
+use super::{Gateway, spending};
+use crate::config::ProviderKind;
+use choir_llm::{Decoder, Endpoint, Format, Outgoing, Preset, classify, encode, price};
+use choir_proto::TaskId;
+use choir_proto::model::{Answer, ErrorClass, ModelError, ModelRequest, Usage};
+use choir_proto::wire::{ModelCall, ModelFrame};
+use std::collections::HashMap;
+use std::sync::Mutex;
+use tokio::sync::mpsc;
+
+/// How much of a refusal is read for its message.
+const REFUSAL_BYTES_MAX: usize = 64 << 10;
+/// Longest list of models that is read.
+const LIST_BYTES_MAX: usize = 1 << 20;
+/// What is asked for where a server does not say what it has: single-model servers ignore the name.
+const UNNAMED_MODEL: &str = "default";
+/// Tasks whose failed attempts are remembered.
+const TASKS_MAX: usize = 10_000;
+
+/// Where the frames of an answer go. Its closing cancels the call.
+pub(super) type Frames = mpsc::Sender<ModelFrame>;
+
+impl Gateway {
+    /// Asks a model and streams what comes back. Retries are not made here: `core` decides about them.
+    pub(super) async fn call(&self, call: ModelCall, frames: &Frames) {
+        let ended = match self.ask(&call, frames).await {
+            Ok(answer) => ModelFrame::Answer(answer),
+            Err(error) => {
+                tracing::info!(class = ?error.class, run = %call.run, "a model did not answer");
+                ModelFrame::Error(error)
+            }
+        };
+        // The computer has gone away or cancelled; nobody wants the end.
+        frames.send(ended).await.ok();
+    }
+
+    async fn ask(&self, call: &ModelCall, frames: &Frames) -> Result<Answer, ModelError> {
+        let chosen = self.choose(call.request.model.as_deref(), call.request.role);
+        let (provider, model) = chosen.ok_or_else(|| no_model(call.request.model.as_deref()))?;
+        let _reserved = self.reserve(call.run, &provider.name, model.as_deref(), &call.request).await?;
+        let mut answer = match &provider.scenario {
+            Some(scenario) => {
+                self.play(scenario, call, model.map(|model| format!("{}/{model}", provider.name)), frames).await?
+            }
+            None => {
+                let model = match model {
+                    Some(model) => model,
+                    None => self.first_model(&provider).await,
+                };
+                self.stream(&provider, &model, &call.request, frames).await?
+            }
+        };
+        if let Some(usd) = price::cost(&answer.model, &answer.usage) {
+            answer.usage.usd = usd;
+        }
+        let spent = self.0.db.add_spend(call.run, answer.model.clone(), answer.usage).await;
+        spent.map_err(|error| spending::unaccounted(&error))?;
+        Ok(answer)
+    }
+
+    async fn play(
+        &self,
+        scenario: &choir_llm::scripted::Scenario,
+        call: &ModelCall,
+        model: Option<String>,
+        frames: &Frames,
+    ) -> Result<Answer, ModelError> {
+        let request = ModelRequest { model, ..call.request.clone() };
+        let script = scenario.answer_after(&request, self.0.failures.of(call))?;
+        for delta in script.deltas {
+            frames.send(ModelFrame::Delta(delta)).await.map_err(|_| cancelled())?;
+        }
+        if script.result.is_err() {
+            self.0.failures.add(call);
+        }
+        script.result
+    }
+
+    async fn stream(
+        &self,
+        provider: &Provider,
+        model: &str,
+        request: &ModelRequest,
+        frames: &Frames,
+    ) -> Result<Answer, ModelError> {
+        let (format, outgoing) = outgoing(provider, model, request)?;
+        let sent = self.0.outbound.post(&outgoing.url, &outgoing.headers, outgoing.body).await;
+        let mut response = sent.map_err(|error| unreachable(provider, error))?;
+        if !response.status().is_success() {
+            return Err(refused(provider, format, response).await);
+        }
+        let mut decoder = Decoder::new(format, format!("{}/{model}", provider.name));
+        while let Some(bytes) = response.chunk().await.map_err(|error| unreachable(provider, error))? {
+            for delta in decoder.push(&bytes).map_err(|error| redacted(provider, error))? {
+                frames.send(ModelFrame::Delta(delta)).await.map_err(|_| cancelled())?;
+            }
+        }
+        decoder.finish().map_err(|error| redacted(provider, error))
+    }
+
+    /// Asks a provider for its models, once, and takes the first whose price is known, else the first.
+    async fn first_model(&self, provider: &Provider) -> String {
+        provider.first_model.get_or_init(|| async { self.list_models(provider).await }).await.clone()
+    }
+
+    async fn list_models(&self, provider: &Provider) -> String {
+        let models = self.models_of(provider).await.unwrap_or_default();
+        let priced = |model: &&String| price::cost(&format!("{}/{model}", provider.name), &Usage::default()).is_some();
+        let first = models.iter().find(priced).or(models.first());
+        first.cloned().unwrap_or_else(|| UNNAMED_MODEL.to_owned())
+    }
+
+    /// Tries a provider: its models, or why it does not answer.
+    pub async fn test(&self, provider: &Provider) -> Result<Vec<String>, ModelError> {
+        if !provider.is_usable() {
+            return Err(no_model(Some(&provider.name)));
+        }
+        match &provider.scenario {
+            Some(_) => Ok(vec!["scenario".to_owned()]),
+            None => self.models_of(provider).await,
+        }
+    }
+
+    /// The models that a provider offers, in its order.
+    async fn models_of(&self, provider: &Provider) -> Result<Vec<String>, ModelError> {
+        let probe = ModelRequest {
+            model: None,
+            role: choir_proto::Role::Conductor,
+            system: String::new(),
+            messages: Vec::new(),
+            tools: Vec::new(),
+            tokens_max: 1,
+        };
+        let (format, outgoing) = outgoing(provider, UNNAMED_MODEL, &probe)?;
+        let url = models_url(&outgoing.url);
+        let sent = self.0.outbound.get(&url, &outgoing.headers).await;
+        let mut response = sent.map_err(|error| unreachable(provider, error))?;
+        if !response.status().is_success() {
+            return Err(refused(provider, format, response).await);
+        }
+        let body = prefix(&mut response, LIST_BYTES_MAX).await;
+        let list: ModelList = serde_json::from_slice(&body).map_err(|_| {
+            let message = format!("`{}` answered with something that is no list of models", provider.name);
+            ModelError { class: ErrorClass::Garbage, message, retry_after_ms: None }
+        })?;
+        Ok(list.data.into_iter().map(|model| model.id).collect())
+    }
+}
+
+#[derive(serde::Deserialize)]
+struct ModelList {
+    data: Vec<ModelName>,
+}
+
+#[derive(serde::Deserialize)]
+struct ModelName {
+    id: String,
+}
+
+/// How often the same turn of a task has failed, for scenarios that fail on purpose.
+#[derive(Debug, Default)]
+pub(super) struct Failures(Mutex<HashMap<TaskId, (usize, u32)>>);
+
+impl Failures {
+    fn of(&self, call: &ModelCall) -> u32 {
+        let turn = call.request.messages.len();
+        self.lock().get(&call.task).filter(|(at, _)| *at == turn).map_or(0, |(_, failures)| *failures)
+    }
+
+    fn add(&self, call: &ModelCall) {
+        let failures = self.of(call) + 1;
+        let mut all = self.lock();
+        if all.len() >= TASKS_MAX {
+            all.clear();
+        }
+        all.insert(call.task, (call.request.messages.len(), failures));
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<TaskId, (usize, u32)>> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+fn outgoing(provider: &Provider, model: &str, request: &ModelRequest) -> Result<(Format, Outgoing), ModelError> {
+    let format = match provider.kind {
+        ProviderKind::Anthropic => Format::Anthropic,
+        ProviderKind::Openai => Format::OpenAi,
+        ProviderKind::Bedrock | ProviderKind::Scripted => return Err(no_model(Some(&provider.name))),
+    };
+    let preset = match format {
+        Format::Anthropic => Preset::Plain,
+        Format::OpenAi => Preset::guess(&provider.name, &provider.base_url),
+    };
+    let endpoint =
+        Endpoint { base_url: &provider.base_url, model, key: provider.key.as_ref(), preset, reasoning_tokens: None };
+    Ok((format, encode(format, &endpoint, request)))
+}
+
+/// The list stands beside the place where questions are asked, in both formats.
+fn models_url(url: &str) -> String {
+    let (path, query) = url.split_once('?').map_or((url, String::new()), |(path, query)| (path, format!("?{query}")));
+    let base = path.strip_suffix("/chat/completions").or_else(|| path.strip_suffix("/messages")).unwrap_or(path);
+    format!("{base}/models{query}")
+}
+
+async fn refused(provider: &Provider, format: Format, mut response: reqwest::Response) -> ModelError {
+    let status = response.status().as_u16();
+    let headers = response.headers().clone();
+    let headers: Vec<(&str, &str)> =
+        headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect();
+    let body = prefix(&mut response, REFUSAL_BYTES_MAX).await;
+    redacted(provider, classify(format, status, &headers, &body))
+}
+
+/// The beginning of a body; what a broken connection left of it is enough for a message.
+async fn prefix(response: &mut reqwest::Response, bytes_max: usize) -> Vec<u8> {
+    let mut body = Vec::new();
+    while body.len() < bytes_max
+        && let Ok(Some(bytes)) = response.chunk().await
+    {
+        body.extend_from_slice(&bytes);
+    }
+    body
+}
+
+/// A provider may echo the key that it was sent; nobody further in sees it.
+fn redacted(provider: &Provider, error: ModelError) -> ModelError {
+    let message = match &provider.key {
+        Some(key) => key.redact(&error.message),
+        None => error.message,
+    };
+    ModelError { message, ..error }
+}
+
+fn unreachable(provider: &Provider, error: reqwest::Error) -> ModelError {
+    let (class, what) = match &error {
+        error if error.is_timeout() => (ErrorClass::Timeout, "did not answer in time"),
+        error if error.is_body() || error.is_decode() => (ErrorClass::Truncated, "broke off in the middle"),
+        _ => (ErrorClass::Overloaded, "cannot be reached"),
+    };
+    tracing::debug!(
+        error = &error.without_url() as &dyn std::error::Error,
+        provider = provider.name,
+        "a provider failed"
+    );
+    let message = format!("`{}` at {} {what}", provider.name, host_of(&provider.base_url));
+    ModelError { class, message, retry_after_ms: None }
+}
+
+/// The part of an address that is never a secret.
+fn host_of(url: &str) -> String {
+    let host = reqwest::Url::parse(url)
+        .ok()
+        .and_then(|url| Some(format!("{}:{}", url.host_str()?, url.port_or_known_default()?)));
+    host.unwrap_or_else(|| "its address".into())
+}
+
+fn no_model(asked: Option<&str>) -> ModelError {
+    let message = match asked {
+        Some(asked) => format!("there is no usable provider for `{asked}`"),
+        None => "no model is configured".to_owned(),
+    };
+    ModelError { class: ErrorClass::NoModel, message, retry_after_ms: None }
+}
+
+fn cancelled() -> ModelError {
+    ModelError { class: ErrorClass::Timeout, message: "the caller has gone away".into(), retry_after_ms: None }
+}

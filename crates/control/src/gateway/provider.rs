@@ -1,0 +1,166 @@
+//! One provider as the gateway uses it.
+
+use crate::config::{self, ProviderKind};
+use crate::db::Stored;
+use crate::seal::Seal;
+use choir_llm::scripted::{Scenario, ScenarioError};
+use choir_llm::{Preset, Secret, SecretError};
+use std::path::{Path, PathBuf};
+use tokio::sync::OnceCell;
+
+const ANTHROPIC: &str = "https://api.anthropic.com";
+
+/// Why a configured provider cannot be used at all.
+#[derive(Debug, thiserror::Error)]
+pub enum ProviderError {
+    /// The environment holds something that is no key.
+    #[error("the environment variable `{variable}` of provider `{name}` holds no key")]
+    Key {
+        /// The provider.
+        name: String,
+        /// Where the key should be.
+        variable: String,
+        /// Why it is none.
+        source: SecretError,
+    },
+    /// The scenario cannot be read.
+    #[error("the scenario `{path}` of provider `{name}` cannot be read")]
+    Read {
+        /// The provider.
+        name: String,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The scenario is wrong.
+    #[error("the scenario `{path}` of provider `{name}` is wrong")]
+    Scenario {
+        /// The provider.
+        name: String,
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        source: ScenarioError,
+    },
+}
+
+/// Where a provider's key comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum KeyFrom {
+    /// There is none, and none is needed.
+    NotNeeded,
+    /// One is needed and missing.
+    Missing,
+    /// The environment.
+    Environment,
+    /// Entered in the desktop, sealed in control's database.
+    Stored,
+}
+
+/// A provider: where it is, what it speaks, and its key.
+#[derive(Debug)]
+pub struct Provider {
+    /// Its name in `PROVIDER/MODEL`.
+    pub name: String,
+    /// Which wire format it speaks.
+    pub kind: ProviderKind,
+    /// Where it is; empty for a scenario.
+    pub base_url: String,
+    pub(super) key: Option<Secret>,
+    /// Where the key came from.
+    pub key_from: KeyFrom,
+    pub(super) scenario: Option<Scenario>,
+    /// The model to ask when nobody named one; found out at the first call.
+    pub(super) first_model: OnceCell<String>,
+}
+
+impl Provider {
+    /// From the configuration file.
+    pub(super) fn configured(name: &str, from: &config::Provider, base: &Path) -> Result<Self, ProviderError> {
+        let key = environment_key(name, from.api_key_env.as_deref())?;
+        let base_url = base_url(name, from.kind, from.base_url.as_deref());
+        let key_from = match (&key, from.kind, &from.base_url) {
+            (_, ProviderKind::Scripted, _) => KeyFrom::NotNeeded,
+            (Some(_), ..) => KeyFrom::Environment,
+            // Somebody who named a server and no key means a server that wants none.
+            (None, _, Some(_)) if from.api_key_env.is_none() => KeyFrom::NotNeeded,
+            (None, ..) => KeyFrom::Missing,
+        };
+        let scenario = from.script.as_ref().map(|script| read_scenario(name, &base.join(script))).transpose()?;
+        Ok(Self {
+            name: name.to_owned(),
+            kind: from.kind,
+            base_url,
+            key,
+            key_from,
+            scenario,
+            first_model: OnceCell::new(),
+        })
+    }
+
+    /// From control's database, over one of the same name in the configuration file.
+    pub(super) fn stored(stored: &Stored, seal: &Seal, under: Option<&Self>) -> Option<Self> {
+        let kind = ProviderKind::from_name(&stored.kind)?;
+        let name = stored.name.clone();
+        let key = stored.sealed_key.as_ref().and_then(|sealed| match seal.open_sealed(&name, sealed) {
+            Ok(key) => Secret::parse(key.expose()).ok(),
+            Err(error) => {
+                tracing::error!(%error, "a stored key was ignored");
+                None
+            }
+        });
+        let given = stored.base_url.as_deref();
+        let base_url = match (given, under) {
+            (None, Some(under)) => under.base_url.clone(),
+            (given, _) => base_url(&name, kind, given),
+        };
+        let (key, key_from) = match (key, under) {
+            (Some(key), _) => (Some(key), KeyFrom::Stored),
+            (None, Some(under)) => (under.key.clone(), under.key_from),
+            (None, None) if given.is_some() => (None, KeyFrom::NotNeeded),
+            (None, None) => (None, KeyFrom::Missing),
+        };
+        let scenario = under.and_then(|under| under.scenario.clone());
+        Some(Self { name, kind, base_url, key, key_from, scenario, first_model: OnceCell::new() })
+    }
+
+    /// Whether it can be asked.
+    pub fn is_usable(&self) -> bool {
+        match self.kind {
+            ProviderKind::Scripted => self.scenario.is_some(),
+            ProviderKind::Bedrock => false,
+            ProviderKind::Anthropic | ProviderKind::Openai => {
+                self.key_from != KeyFrom::Missing && !self.base_url.is_empty()
+            }
+        }
+    }
+}
+
+fn environment_key(name: &str, variable: Option<&str>) -> Result<Option<Secret>, ProviderError> {
+    let Some(variable) = variable else { return Ok(None) };
+    let Some(value) = std::env::var(variable).ok().filter(|value| !value.is_empty()) else { return Ok(None) };
+    let wrong = |source| ProviderError::Key { name: name.to_owned(), variable: variable.to_owned(), source };
+    Secret::parse(&value).map(Some).map_err(wrong)
+}
+
+fn base_url(name: &str, kind: ProviderKind, given: Option<&str>) -> String {
+    let usual = match kind {
+        ProviderKind::Anthropic => ANTHROPIC,
+        ProviderKind::Openai => {
+            let preset = Preset::NAMED.into_iter().find(|preset| preset.name() == name).unwrap_or(Preset::OpenAi);
+            preset.base_url().unwrap_or_default()
+        }
+        ProviderKind::Bedrock | ProviderKind::Scripted => "",
+    };
+    given.unwrap_or(usual).to_owned()
+}
+
+fn read_scenario(name: &str, path: &Path) -> Result<Scenario, ProviderError> {
+    let (name, path) = (name.to_owned(), path.to_owned());
+    match std::fs::read_to_string(&path) {
+        Ok(text) => Scenario::parse(&text).map_err(|source| ProviderError::Scenario { name, path, source }),
+        Err(source) => Err(ProviderError::Read { name, path, source }),
+    }
+}

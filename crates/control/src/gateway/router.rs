@@ -1,0 +1,62 @@
+//! What a computer may ask of control, on its own socket. Whoever asks here is that computer: no header says so.
+
+use super::Gateway;
+use crate::http::Refused;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use bytes::Bytes;
+use choir_proto::wire::{ModelCall, ModelFrame};
+use http::HeaderValue;
+use http::header::CONTENT_TYPE;
+use serde::Serialize;
+use std::convert::Infallible;
+use tokio::sync::mpsc;
+
+/// Longest request to a model: a long conversation with pictures.
+const CALL_BYTES_MAX: usize = 64 << 20;
+/// Frames that may wait for a computer that is slow to read.
+const FRAMES: usize = 64;
+
+/// The routes for models.
+pub fn service(gateway: Gateway) -> Router {
+    Router::new()
+        .route("/model", post(model))
+        .route("/models", get(models))
+        .layer(DefaultBodyLimit::max(CALL_BYTES_MAX))
+        .fallback(async || Refused::not_found())
+        .with_state(gateway)
+}
+
+async fn models(State(gateway): State<Gateway>) -> axum::Json<choir_proto::wire::Models> {
+    axum::Json(gateway.models())
+}
+
+async fn model(State(gateway): State<Gateway>, body: Bytes) -> Result<Response, Refused> {
+    let call: ModelCall = serde_json::from_slice(&body)
+        .map_err(|error| Refused::bad_request(format!("This is no call to a model: {error}."), "Send a ModelCall."))?;
+    drop(body);
+    let (frames, stream) = mpsc::channel::<ModelFrame>(FRAMES);
+    tokio::spawn(async move {
+        tokio::select! {
+            () = gateway.call(call, &frames) => {}
+            // Whoever asked has gone: the connection to the provider goes too.
+            () = frames.closed() => {}
+        }
+    });
+    Ok(lines(stream))
+}
+
+/// One JSON line for each message, sent as soon as it is there.
+pub(crate) fn lines<T: Serialize + Send + 'static>(messages: mpsc::Receiver<T>) -> Response {
+    let stream = futures_util::stream::unfold(messages, |mut messages| async {
+        let mut line = serde_json::to_vec(&messages.recv().await?).expect("frames are plain data");
+        line.push(b'\n');
+        Some((Ok::<_, Infallible>(Bytes::from(line)), messages))
+    });
+    let mut response = Body::from_stream(stream).into_response();
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
+    response
+}

@@ -1,0 +1,119 @@
+//! The budget as a wall: checked before the call, with what calls under way may still cost.
+
+use super::Gateway;
+use crate::db;
+use choir_llm::price;
+use choir_proto::model::{ErrorClass, ModelError, ModelRequest, Usage};
+use choir_proto::{RunId, Usd};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+/// Bytes of JSON that make about one token.
+const BYTES_PER_TOKEN: usize = 4;
+
+/// What calls under way may cost, by run.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Reserved(Arc<Mutex<HashMap<RunId, u64>>>);
+
+/// Gives back what was reserved when the call ends, however it ends.
+#[derive(Debug)]
+pub(super) struct Reservation {
+    all: Reserved,
+    run: RunId,
+    usd: u64,
+}
+
+impl Gateway {
+    /// Refuses a call whose run has no money left; else reserves what it may cost at most.
+    pub(super) async fn reserve(
+        &self,
+        run: RunId,
+        provider: &str,
+        model: Option<&str>,
+        request: &ModelRequest,
+    ) -> Result<Reservation, ModelError> {
+        let limit = self.settings().budget.usd_per_run;
+        let spent = self.0.db.spent(run).await.map_err(|error| unaccounted(&error))?.usd;
+        let estimate = model.and_then(|model| price::cost(&format!("{provider}/{model}"), &most(request)));
+        self.0.reserved.take(run, estimate.unwrap_or_default(), spent, limit)
+    }
+}
+
+impl Reserved {
+    fn take(&self, run: RunId, estimate: Usd, spent: Usd, limit: Usd) -> Result<Reservation, ModelError> {
+        let mut all = self.lock();
+        let under_way = all.get(&run).copied().unwrap_or(0);
+        // A run that has spent nothing at a limit of nothing may still use models that cost nothing.
+        let committed = spent + Usd(under_way);
+        if committed > limit || (committed == limit && estimate > Usd(0)) {
+            let message = format!(
+                "the run's budget of ${:.2} is used up: ${:.4} spent, ${:.4} under way",
+                limit.dollars(),
+                spent.dollars(),
+                Usd(under_way).dollars()
+            );
+            return Err(ModelError { class: ErrorClass::Budget, message, retry_after_ms: None });
+        }
+        *all.entry(run).or_default() += estimate.0;
+        Ok(Reservation { all: self.clone(), run, usd: estimate.0 })
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, u64>> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        let mut all = self.all.lock();
+        if let Some(reserved) = all.get_mut(&self.run) {
+            *reserved = reserved.saturating_sub(self.usd);
+            if *reserved == 0 {
+                all.remove(&self.run);
+            }
+        }
+    }
+}
+
+/// The most that a call may use.
+fn most(request: &ModelRequest) -> Usage {
+    let bytes = serde_json::to_vec(&request.messages).map_or(0, |json| json.len()) + request.system.len();
+    Usage {
+        input_tokens: (bytes / BYTES_PER_TOKEN) as u64,
+        output_tokens: u64::from(request.tokens_max),
+        ..Usage::default()
+    }
+}
+
+/// What cannot be counted is not spent.
+pub(super) fn unaccounted(error: &db::Error) -> ModelError {
+    tracing::error!(error = error as &dyn std::error::Error, "spending could not be accounted for");
+    let message = "control's database failed, so that spending cannot be counted".to_owned();
+    ModelError { class: ErrorClass::Budget, message, retry_after_ms: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RUN: [u8; 16] = [1; 16];
+
+    #[test]
+    fn the_budget_is_a_wall_for_calls_in_parallel_too() {
+        let reserved = Reserved::default();
+        let limit = Usd(100);
+        let first = reserved.take(RUN.into(), Usd(60), Usd(0), limit).unwrap();
+        let second = reserved.take(RUN.into(), Usd(60), Usd(0), limit).unwrap();
+        let refused = reserved.take(RUN.into(), Usd(60), Usd(0), limit).unwrap_err();
+        assert_eq!(refused.class, ErrorClass::Budget);
+        drop((first, second));
+        assert!(reserved.take(RUN.into(), Usd(60), Usd(90), limit).is_ok());
+        assert!(reserved.take(RUN.into(), Usd(60), Usd(100), limit).is_err());
+        assert!(reserved.lock().is_empty(), "what has ended is forgotten");
+    }
+
+    #[test]
+    fn free_models_need_no_money() {
+        assert!(Reserved::default().take(RUN.into(), Usd(0), Usd(0), Usd(0)).is_ok());
+    }
+}

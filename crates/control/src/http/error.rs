@@ -1,0 +1,97 @@
+//! The one way in which control says no.
+
+use crate::computer::LinkError;
+use crate::db;
+use axum::response::{IntoResponse, Response};
+use choir_proto::ApiError;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, StatusCode};
+use std::time::Duration;
+
+/// A refusal with its status. Internals stay private: they go to the log, not to the caller.
+#[derive(Debug)]
+pub struct Refused {
+    status: StatusCode,
+    error: ApiError,
+    retry_after: Option<Duration>,
+}
+
+impl Refused {
+    /// A refusal from its parts.
+    pub fn new(status: StatusCode, code: &str, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { status, error: ApiError::new(code, message, hint), retry_after: None }
+    }
+
+    /// 400.
+    pub fn bad_request(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad_request", message, hint)
+    }
+
+    /// 404, the same for what does not exist and for what is somebody else's.
+    pub fn not_found() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", "There is nothing at this address.", "See /api/openapi.json.")
+    }
+
+    /// 413.
+    pub fn too_large(limit: usize) -> Self {
+        let message = format!("The body is longer than {limit} bytes.");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message, "Send less, or send files by /api/files.")
+    }
+
+    /// 429.
+    pub fn too_many(retry_after: Duration) -> Self {
+        let seconds = retry_after.as_secs() + 1;
+        let message = "Too many requests.";
+        let hint = format!("Try again in {seconds} s.");
+        Self {
+            retry_after: Some(Duration::from_secs(seconds)),
+            ..Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", message, hint)
+        }
+    }
+
+    /// 503: a part is not there now.
+    pub fn unavailable(code: &str, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, code, message, hint)
+    }
+
+    /// The status.
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let body = serde_json::to_vec(&self.error).expect("three strings are always JSON");
+        let mut response = (self.status, body).into_response();
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(wait) = self.retry_after {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait.as_secs()));
+        }
+        response
+    }
+}
+
+impl From<db::Error> for Refused {
+    fn from(error: db::Error) -> Self {
+        tracing::error!(error = &error as &dyn std::error::Error, "control's database failed");
+        let hint = "Is the disk full or read-only? `choir doctor` tells.";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "Control's database failed.", hint)
+    }
+}
+
+impl From<LinkError> for Refused {
+    fn from(error: LinkError) -> Self {
+        tracing::warn!(error = &error as &dyn std::error::Error, "the computer did not answer");
+        let hint = "Try again in a moment; /health tells how it is.";
+        match error {
+            LinkError::Slow => {
+                Self::new(StatusCode::GATEWAY_TIMEOUT, "computer_slow", "The computer did not answer in time.", hint)
+            }
+            LinkError::Down => Self::unavailable("computer_restarting", "The computer is restarting.", hint),
+            LinkError::Broken(_) | LinkError::Refused(_) | LinkError::Garbage(_) => {
+                Self::new(StatusCode::BAD_GATEWAY, "computer_failed", "The computer failed to answer.", hint)
+            }
+        }
+    }
+}

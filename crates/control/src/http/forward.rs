@@ -1,0 +1,93 @@
+//! Everything that control does not answer itself goes to the computer, with a proven name and without its proof.
+
+use super::App;
+use super::error::Refused;
+use super::json;
+use super::limits::{FILE_BYTES_MAX, JSON_BYTES_MAX};
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use choir_proto::event::Actor;
+use choir_proto::wire::ACTOR_HEADER;
+use http::header::{self, HeaderName};
+use http::{HeaderMap, HeaderValue, Method};
+use http_body_util::Limited;
+
+/// Request headers that mean something to the computer. All others stay here, cookies and claims of identity first.
+const REQUEST_HEADERS: [HeaderName; 6] = [
+    header::ACCEPT,
+    header::CONTENT_TYPE,
+    header::CONTENT_DISPOSITION,
+    header::IF_MATCH,
+    header::IF_NONE_MATCH,
+    header::RANGE,
+];
+/// Answer headers that an untrusted process may set on our origin.
+const ANSWER_HEADERS: [HeaderName; 9] = [
+    header::ACCEPT_RANGES,
+    header::ALLOW,
+    header::CACHE_CONTROL,
+    header::CONTENT_DISPOSITION,
+    header::CONTENT_LENGTH,
+    header::CONTENT_RANGE,
+    header::CONTENT_TYPE,
+    header::ETAG,
+    header::RETRY_AFTER,
+];
+/// Routes whose body is raw bytes.
+const RAW: [&str; 3] = ["/api/artifacts", "/api/files", "/api/import"];
+
+/// The handler.
+pub(super) async fn forward(State(app): State<App>, request: Request) -> Result<Response, Refused> {
+    let request = translate(request).await?;
+    let (head, body) = app.link.send(request).await?.into_parts();
+    let mut response = Response::new(Body::new(body));
+    *response.status_mut() = head.status;
+    *response.headers_mut() = only(&head.headers, &ANSWER_HEADERS);
+    Ok(response)
+}
+
+async fn translate(request: Request) -> Result<Request, Refused> {
+    let (head, body) = request.into_parts();
+    let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
+    let mut headers = only(&head.headers, &REQUEST_HEADERS);
+    headers.insert(ACTOR_HEADER, HeaderValue::from_str(&Actor::Person.to_string()).expect("a word is a header"));
+    let body = check_body(&head.method, head.uri.path(), &head.headers, body).await?;
+    let mut forwarded = crate::computer::request(head.method.clone(), path, body);
+    *forwarded.headers_mut() = headers;
+    Ok(forwarded)
+}
+
+/// Small bodies are read here, so that a slow or oversized one costs the computer nothing; raw bytes stream.
+async fn check_body(method: &Method, path: &str, headers: &HeaderMap, body: Body) -> Result<Body, Refused> {
+    if matches!(*method, Method::GET | Method::HEAD) {
+        return Ok(Body::empty());
+    }
+    let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    let limit = if is_raw(path) { FILE_BYTES_MAX } else { JSON_BYTES_MAX };
+    if length.is_some_and(|length| length > limit) {
+        return Err(Refused::too_large(limit));
+    }
+    if is_raw(path) {
+        return Ok(Body::new(Limited::new(body, limit)));
+    }
+    let body = json::read(body, limit).await?;
+    if !body.is_empty() {
+        json::require_json(headers)?;
+    }
+    Ok(Body::from(body))
+}
+
+fn is_raw(path: &str) -> bool {
+    path != "/api/files/move" && RAW.contains(&path)
+}
+
+fn only(headers: &HeaderMap, names: &[HeaderName]) -> HeaderMap {
+    let mut kept = HeaderMap::new();
+    for name in names {
+        for value in headers.get_all(name) {
+            kept.append(name.clone(), value.clone());
+        }
+    }
+    kept
+}

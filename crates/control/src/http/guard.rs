@@ -1,0 +1,145 @@
+//! Who is asking, before anything is looked at: Host, Origin and Fetch-Metadata, on requests and upgrades alike.
+
+use super::error::Refused;
+use super::serve::Peer;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use http::header::{HOST, ORIGIN, UPGRADE};
+use http::uri::Authority;
+use http::{HeaderMap, Method, StatusCode};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// The names under which this instance may be addressed.
+#[derive(Debug)]
+pub struct Names {
+    listen: String,
+}
+
+impl Names {
+    /// Loopback names, the address that a connection arrived at, and the one that was configured.
+    pub fn new(listen_host: &str) -> Self {
+        Self { listen: listen_host.trim_matches(['[', ']']).to_ascii_lowercase() }
+    }
+
+    fn knows(&self, host: &str, local: IpAddr) -> bool {
+        let host = host.trim_matches(['[', ']']).to_ascii_lowercase();
+        match host.parse::<IpAddr>() {
+            // A literal address cannot be rebound by DNS, but it must be one that leads here.
+            Ok(address) => address.is_loopback() || address.to_canonical() == local.to_canonical(),
+            Err(_) => host == "localhost" || (host == self.listen && !host.is_empty()),
+        }
+    }
+}
+
+/// The middleware.
+pub(super) async fn guard(State(names): State<Arc<Names>>, request: Request, next: Next) -> Result<Response, Refused> {
+    let local = request.extensions().get::<Peer>().map(|peer| peer.local);
+    let host = one_host(&request).filter(|host| local.is_some_and(|local| names.knows(host.host(), local)));
+    let Some(host) = host else {
+        let message = "This server does not go by that name.";
+        let hint = "Open the address that `choir up` printed.";
+        return Err(Refused::new(StatusCode::MISDIRECTED_REQUEST, "wrong_host", message, hint));
+    };
+    if !is_ours(&request, &host) {
+        tracing::warn!(method = %request.method(), path = request.uri().path(), "a request from another site was refused");
+        let message = "Requests from other sites are refused.";
+        let hint = "Use the desktop, or a program with an API token.";
+        return Err(Refused::new(StatusCode::FORBIDDEN, "foreign_origin", message, hint));
+    }
+    Ok(next.run(request).await)
+}
+
+/// Exactly one Host header, agreeing with an absolute request target if there is one.
+fn one_host(request: &Request) -> Option<Authority> {
+    let mut hosts = request.headers().get_all(HOST).iter();
+    let host: Authority = hosts.next()?.to_str().ok()?.parse().ok()?;
+    let agrees = request.uri().authority().is_none_or(|target| *target == host);
+    (hosts.next().is_none() && agrees && !host.as_str().contains('@')).then_some(host)
+}
+
+/// Programs send neither header. A browser sends at least one of them with everything that could do harm.
+fn is_ours(request: &Request, host: &Authority) -> bool {
+    let (headers, method) = (request.headers(), request.method());
+    let harmless = matches!(*method, Method::GET | Method::HEAD) && !headers.contains_key(UPGRADE);
+    let site = text(headers, "sec-fetch-site");
+    match site {
+        None | Some("same-origin") => {}
+        // A typed address or a bookmark.
+        Some("none") if harmless => {}
+        // A link from elsewhere may open the desktop, never the API.
+        Some(_) if harmless && is_navigation(headers) && !is_api(request) => {}
+        Some(_) => return false,
+    }
+    match headers.get(ORIGIN) {
+        None => true,
+        Some(origin) => origin.to_str().is_ok_and(|origin| is_same_origin(origin, host)),
+    }
+}
+
+fn is_same_origin(origin: &str, host: &Authority) -> bool {
+    origin.strip_prefix("http://").is_some_and(|authority| authority.eq_ignore_ascii_case(host.as_str()))
+}
+
+fn is_navigation(headers: &HeaderMap) -> bool {
+    text(headers, "sec-fetch-mode") == Some("navigate") && text(headers, "sec-fetch-dest") == Some("document")
+}
+
+fn is_api(request: &Request) -> bool {
+    request.uri().path().starts_with("/api")
+}
+
+pub(super) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::body::Body;
+
+    fn request(method: &str, headers: &[(&str, &str)]) -> Request {
+        let mut builder = http::Request::builder().method(method).uri("/api/runs");
+        for (name, value) in headers {
+            builder = builder.header(*name, *value);
+        }
+        builder.body(Body::empty()).unwrap()
+    }
+
+    fn ours(method: &str, headers: &[(&str, &str)]) -> bool {
+        is_ours(&request(method, headers), &"127.0.0.1:8080".parse().unwrap())
+    }
+
+    #[test]
+    fn only_names_that_lead_here_are_known() {
+        let names = Names::new("box.example");
+        let local: IpAddr = "192.168.1.5".parse().unwrap();
+        for host in ["localhost", "127.0.0.1", "[::1]", "LOCALHOST", "192.168.1.5", "box.example"] {
+            assert!(names.knows(host, local), "{host}");
+        }
+        for host in ["evil.example", "192.168.1.6", "127.0.0.1.evil.example", "0.0.0.0", "", "localhost."] {
+            assert!(!names.knows(host, local), "{host}");
+        }
+    }
+
+    #[test]
+    fn other_origins_are_refused_on_writes_and_upgrades() {
+        assert!(ours("POST", &[]));
+        assert!(ours("POST", &[("origin", "http://127.0.0.1:8080"), ("sec-fetch-site", "same-origin")]));
+        assert!(!ours("POST", &[("origin", "http://127.0.0.1:3000")]));
+        assert!(!ours("POST", &[("origin", "null")]));
+        assert!(!ours("POST", &[("sec-fetch-site", "cross-site")]));
+        assert!(!ours("POST", &[("sec-fetch-site", "none")]));
+        assert!(!ours("GET", &[("upgrade", "websocket"), ("origin", "http://evil.example")]));
+        assert!(ours("GET", &[("upgrade", "websocket"), ("origin", "http://127.0.0.1:8080")]));
+        assert!(!ours("GET", &[("sec-fetch-site", "same-site")]), "another port of this machine may not read the API");
+    }
+
+    #[test]
+    fn two_hosts_are_none() {
+        assert!(one_host(&request("GET", &[("host", "localhost"), ("host", "evil.example")])).is_none());
+        assert!(one_host(&request("GET", &[("host", "user@localhost")])).is_none());
+        assert!(one_host(&request("GET", &[])).is_none());
+    }
+}

@@ -1,0 +1,70 @@
+//! `GET /health`: each part and how it is. Nobody has to be signed in, so it says nothing private.
+
+use super::App;
+use super::json::Json;
+use crate::computer::State as ComputerState;
+use axum::extract::State;
+use choir_proto::api::{Component, Health};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How long the computer may take to say how it is.
+const ASK: Duration = Duration::from_secs(2);
+/// Parts of the computer that are shown.
+const PARTS_MAX: usize = 32;
+const OK: &str = "ok";
+const DEGRADED: &str = "degraded";
+
+/// The handler.
+#[utoipa::path(get, path = "/health", tag = "health", responses((status = 200, body = Health)), security(()))]
+pub(super) async fn get(State(app): State<App>) -> Json<Health> {
+    let mut components = BTreeMap::from([
+        ("control".to_owned(), component(OK, None)),
+        ("computer".to_owned(), computer(&app.computer.borrow())),
+        ("models".to_owned(), models(&app)),
+    ]);
+    // The computer is not trusted: it may add to the picture, not paint over it.
+    for (name, component) in inside(&app).await.into_iter().take(PARTS_MAX) {
+        components.entry(name).or_insert(component);
+    }
+    let ok = components.values().all(|component| component.status != DEGRADED);
+    let status = if ok { OK } else { DEGRADED }.to_owned();
+    Json(Health { status, version: env!("CARGO_PKG_VERSION").to_owned(), components })
+}
+
+fn computer(state: &ComputerState) -> Component {
+    match state {
+        ComputerState::Starting => component(DEGRADED, Some("starting".into())),
+        ComputerState::Running { restarts: 0 } => component(OK, None),
+        ComputerState::Running { restarts } => component(OK, Some(format!("restarted {restarts} times"))),
+        ComputerState::Restarting { restarts, reason } => {
+            component(DEGRADED, Some(format!("restarting, for the {restarts}. time: {reason}")))
+        }
+        ComputerState::Contradicted { reason } => {
+            component(DEGRADED, Some(format!("{reason}; stop and run `choir verify`")))
+        }
+        ComputerState::Stopped => component(DEGRADED, Some("stopped".into())),
+    }
+}
+
+fn models(app: &App) -> Component {
+    match app.gateway.models().available {
+        true => component(OK, None),
+        false => component("off", Some("no model yet: prompts wait; add a provider in Settings".into())),
+    }
+}
+
+/// The computer's own parts, if it can be asked now.
+async fn inside(app: &App) -> BTreeMap<String, Component> {
+    if !matches!(*app.computer.borrow(), ComputerState::Running { .. }) {
+        return BTreeMap::new();
+    }
+    match tokio::time::timeout(ASK, app.link.get::<Health>("/internal/health")).await {
+        Ok(Ok(health)) => health.components,
+        Ok(Err(_)) | Err(_) => BTreeMap::from([("log".to_owned(), component(DEGRADED, Some("no answer".into())))]),
+    }
+}
+
+fn component(status: &str, detail: Option<String>) -> Component {
+    Component { status: status.to_owned(), detail }
+}

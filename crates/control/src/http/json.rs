@@ -1,0 +1,79 @@
+//! JSON bodies for control's own routes: typed, bounded, and refused by name.
+
+use super::error::Refused;
+use super::limits::JSON_BYTES_MAX;
+use axum::body::Body;
+use axum::extract::{FromRequest, Request};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::time::Duration;
+
+/// How long a small body may take to arrive.
+const BODY: Duration = Duration::from_secs(15);
+
+/// A typed body, in either direction.
+#[derive(Debug)]
+pub(super) struct Json<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Json<T> {
+    type Rejection = Refused;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Refused> {
+        require_json(request.headers())?;
+        let body = read(request.into_body(), JSON_BYTES_MAX).await?;
+        let hint = "See /api/openapi.json for the fields of this request.";
+        serde_json::from_slice(&body).map(Self).map_err(|error| Refused::bad_request(sentence(&error), hint))
+    }
+}
+
+impl<T: Serialize> IntoResponse for Json<T> {
+    fn into_response(self) -> Response {
+        match serde_json::to_vec(&self.0) {
+            Ok(body) => ([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response(),
+            Err(error) => {
+                tracing::error!(%error, "an answer could not be written");
+                StatusCode::INTERNAL_SERVER_ERROR.into_response()
+            }
+        }
+    }
+}
+
+/// A browser sends other content types without asking first, so none of them is taken for JSON.
+pub(super) fn require_json(headers: &HeaderMap) -> Result<(), Refused> {
+    let essence = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()?.split(';').next()).map(str::trim);
+    if essence.is_some_and(|essence| essence.eq_ignore_ascii_case("application/json")) {
+        return Ok(());
+    }
+    Err(Refused::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "not_json",
+        "The body of this request must be JSON.",
+        "Send it with `Content-Type: application/json`.",
+    ))
+}
+
+/// Reads a whole body within a size and a time.
+pub(super) async fn read(body: Body, bytes_max: usize) -> Result<Bytes, Refused> {
+    let collected = tokio::time::timeout(BODY, Limited::new(body, bytes_max).collect()).await;
+    match collected {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refused::too_large(bytes_max)),
+        Ok(Err(_)) => Err(Refused::bad_request("The body ended early.", "Send the request again.")),
+        Err(_) => Err(Refused::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "too_slow",
+            "The body did not arrive in time.",
+            "Send the request again.",
+        )),
+    }
+}
+
+/// What serde says names the field; it becomes a sentence.
+fn sentence(error: &serde_json::Error) -> String {
+    format!("The body is not what this request takes: {error}.")
+}

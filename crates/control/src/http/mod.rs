@@ -1,0 +1,114 @@
+//! The front: HTTP and WebSocket for browsers and programs.
+//!
+//! Every request passes, in this order: the security headers (on the way out), [`guard`], and under `/api`
+//! authentication with its limits. Upgrades take the same way as requests.
+
+mod assets;
+mod auth;
+mod error;
+mod forward;
+mod guard;
+mod headers;
+mod health;
+mod json;
+mod limits;
+mod openapi;
+mod pages;
+mod providers;
+mod serve;
+mod session;
+mod settings;
+mod stream;
+
+pub use auth::{Account, COOKIE_NAME, Proof};
+pub use error::Refused;
+pub use guard::Names;
+pub use limits::{JSON_BYTES_MAX, Limits};
+pub use openapi::openapi;
+pub use serve::{Front, Peer, serve};
+
+use crate::clock::Clock;
+use crate::computer::{Hub, Link, State};
+use crate::db::Db;
+use crate::gateway::Gateway;
+use crate::stop::Stop;
+use axum::Router;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::{any, delete, get, post, put};
+use http::StatusCode;
+use std::ops::Deref;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// What every handler can reach. Cheap to clone.
+#[derive(Clone)]
+pub struct App(Arc<Parts>);
+
+/// The parts of an [`App`].
+pub struct Parts {
+    /// Control's database.
+    pub db: Db,
+    /// For expiry.
+    pub clock: Clock,
+    /// Who asked how often.
+    pub limits: Limits,
+    /// Under which names we are reached.
+    pub names: Arc<Names>,
+    /// The computer.
+    pub link: Link,
+    /// Its log.
+    pub hub: Arc<Hub>,
+    /// How it is.
+    pub computer: watch::Receiver<State>,
+    /// Providers and settings.
+    pub gateway: Gateway,
+    /// Heard when connections should end.
+    pub stop: Stop,
+    /// The computer's part of the API description.
+    pub computer_api: utoipa::openapi::OpenApi,
+    /// Rings when a session or token ended, so that long-lived connections look again.
+    pub revoked: watch::Sender<()>,
+}
+
+impl App {
+    /// From its parts.
+    pub fn new(parts: Parts) -> Self {
+        Self(Arc::new(parts))
+    }
+}
+
+impl Deref for App {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+/// All routes.
+pub fn router(app: App) -> Router {
+    let api = Router::new()
+        .route("/api/openapi.json", get(openapi::get))
+        .route("/api/session", delete(session::end))
+        .route("/api/settings", get(settings::get).put(settings::put))
+        .route("/api/providers/{name}", put(providers::put))
+        .route("/api/providers/{name}/test", post(providers::test))
+        .route("/api/stream", get(stream::open))
+        .route("/api/{*rest}", any(forward::forward))
+        .method_not_allowed_fallback(method_not_allowed)
+        .layer(from_fn_with_state(app.clone(), auth::require));
+    Router::new()
+        .route("/health", get(health::get))
+        .route("/", get(pages::root))
+        .fallback(pages::asset)
+        .method_not_allowed_fallback(method_not_allowed)
+        .merge(api)
+        .layer(from_fn_with_state(app.names.clone(), guard::guard))
+        .layer(from_fn(headers::add))
+        .with_state(app)
+}
+
+async fn method_not_allowed() -> Refused {
+    let hint = "See /api/openapi.json.";
+    Refused::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "This address does not take that method.", hint)
+}

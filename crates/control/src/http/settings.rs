@@ -1,0 +1,145 @@
+//! `GET/PUT /api/settings`.
+
+use super::App;
+use super::error::Refused;
+use super::json::Json;
+use crate::config::ProviderKind;
+use crate::gateway::{self, KeyFrom, Provider, Settings};
+use axum::extract::State;
+use choir_proto::{Role, Usd};
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Everything that Settings shows. Keys are only said to be there.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[schema(as = Settings)]
+pub(super) struct Shown {
+    models: ShownModels,
+    budget: ShownBudget,
+    egress: ShownEgress,
+    providers: Vec<ShownProvider>,
+}
+
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+struct ShownModels {
+    /// `PROVIDER/MODEL`; empty means the first provider found.
+    default: String,
+    roles: BTreeMap<Role, String>,
+    /// Whether prompts can be worked on now.
+    available: bool,
+}
+
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+struct ShownBudget {
+    usd_per_run: Usd,
+}
+
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+struct ShownEgress {
+    /// What tasks may reach without asking.
+    ceiling: Vec<String>,
+}
+
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+struct ShownProvider {
+    name: String,
+    kind: ProviderKind,
+    base_url: String,
+    key: KeyFrom,
+    usable: bool,
+}
+
+/// What a person wants changed; what is absent stays.
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SettingsChange {
+    models: Option<ModelsChange>,
+    budget: Option<BudgetChange>,
+    egress: Option<EgressChange>,
+}
+
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ModelsChange {
+    default: Option<String>,
+    roles: Option<BTreeMap<Role, String>>,
+}
+
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct BudgetChange {
+    usd_per_run: Usd,
+}
+
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct EgressChange {
+    ceiling: Vec<String>,
+}
+
+/// What Settings shows.
+#[utoipa::path(get, path = "/api/settings", tag = "settings", responses((status = 200, body = Shown)))]
+pub(super) async fn get(State(app): State<App>) -> Json<Shown> {
+    Json(shown(&app))
+}
+
+/// Changes settings for good and answers what holds now.
+#[utoipa::path(put, path = "/api/settings", tag = "settings", request_body = SettingsChange,
+    responses((status = 200, body = Shown), (status = 400, body = choir_proto::ApiError)))]
+pub(super) async fn put(State(app): State<App>, Json(change): Json<SettingsChange>) -> Result<Json<Shown>, Refused> {
+    let settings = changed(app.gateway.settings(), change)?;
+    app.gateway.change(settings).await.map_err(|error| refused(&error))?;
+    Ok(Json(shown(&app)))
+}
+
+fn changed(mut settings: Settings, change: SettingsChange) -> Result<Settings, Refused> {
+    if let Some(models) = change.models {
+        settings.models.default = models.default.unwrap_or(settings.models.default);
+        settings.models.roles = models.roles.unwrap_or(settings.models.roles);
+        settings.models.roles.retain(|_, model| !model.is_empty());
+    }
+    for model in settings.models.roles.values().chain([&settings.models.default]).filter(|model| !model.is_empty()) {
+        let is_model = model.split_once('/').is_some_and(|(provider, name)| !provider.is_empty() && !name.is_empty());
+        if !is_model {
+            return Err(Refused::bad_request(format!("`{model}` is no model."), "Write it as PROVIDER/MODEL."));
+        }
+    }
+    if let Some(budget) = change.budget {
+        settings.budget.usd_per_run = budget.usd_per_run;
+    }
+    if let Some(egress) = change.egress {
+        settings.egress.ceiling = egress.ceiling;
+    }
+    Ok(settings)
+}
+
+fn shown(app: &App) -> Shown {
+    let settings = app.gateway.settings();
+    Shown {
+        models: ShownModels {
+            default: settings.models.default,
+            roles: settings.models.roles,
+            available: app.gateway.models().available,
+        },
+        budget: ShownBudget { usd_per_run: settings.budget.usd_per_run },
+        egress: ShownEgress { ceiling: settings.egress.ceiling },
+        providers: app.gateway.providers().iter().map(|provider| shown_provider(provider)).collect(),
+    }
+}
+
+fn shown_provider(provider: &Provider) -> ShownProvider {
+    ShownProvider {
+        name: provider.name.clone(),
+        kind: provider.kind,
+        base_url: provider.base_url.clone(),
+        key: provider.key_from,
+        usable: provider.is_usable(),
+    }
+}
+
+pub(super) fn refused(error: &gateway::Error) -> Refused {
+    tracing::error!(error = error as &dyn std::error::Error, "a setting could not be changed");
+    let hint = "Is the disk full or read-only? `choir doctor` tells.";
+    Refused::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "The change could not be kept.", hint)
+}

@@ -1,0 +1,186 @@
+//! `WS /api/stream`: the log, pushed. No gap, no duplicate, no queue of its own: every socket is a position in the
+//! ring that all of them share.
+
+use super::App;
+use super::auth::{Account, is_valid};
+use super::error::Refused;
+use crate::computer::{LinkError, Read};
+use axum::Extension;
+use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
+use axum::extract::{Query, State};
+use axum::response::Response;
+use choir_proto::Seq;
+use futures_util::SinkExt;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::time::Duration;
+
+/// Small on purpose: a reader says nothing, and a thousand idle ones should cost little.
+const READ_BUFFER: usize = 4 << 10;
+/// Enough for a burst in one system call.
+const WRITE_BUFFER: usize = 8 << 10;
+/// Readers send only pings and goodbyes.
+const MESSAGE_BYTES_MAX: usize = 4 << 10;
+/// Lines that are taken from the ring at once.
+const BATCH: usize = 64;
+/// Events in one page while catching up.
+const PAGE: usize = 256;
+/// How long a reader may take for a batch before it counts as gone.
+const SEND: Duration = Duration::from_secs(20);
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct From {
+    #[serde(default)]
+    after: Seq,
+}
+
+/// The log as a WebSocket: one JSON event in each text frame, from `after` on, without gap or duplicate.
+#[utoipa::path(get, path = "/api/stream", tag = "events",
+    params(("after" = Option<u64>, Query, description = "the last position that is already known")),
+    responses((status = 101, description = "the stream"), (status = 400, body = choir_proto::ApiError)))]
+pub(super) async fn open(
+    State(app): State<App>,
+    Extension(account): Extension<Account>,
+    from: Result<Query<From>, axum::extract::rejection::QueryRejection>,
+    upgrade: Result<WebSocketUpgrade, axum::extract::ws::rejection::WebSocketUpgradeRejection>,
+) -> Result<Response, Refused> {
+    let hint = "Open /api/stream?after=SEQ as a WebSocket.";
+    let Query(from) = from.map_err(|error| Refused::bad_request(error.body_text(), hint))?;
+    let upgrade = upgrade.map_err(|error| Refused::bad_request(error.body_text(), hint))?;
+    Ok(upgrade
+        .read_buffer_size(READ_BUFFER)
+        .write_buffer_size(WRITE_BUFFER)
+        .max_write_buffer_size(4 << 20)
+        .max_message_size(MESSAGE_BYTES_MAX)
+        .max_frame_size(MESSAGE_BYTES_MAX)
+        // Boxed, so that the task of an idle reader stays small.
+        .on_upgrade(move |socket| Box::pin(Reader { app, account, socket, after: from.after }.run())))
+}
+
+struct Reader {
+    app: App,
+    account: Account,
+    socket: WebSocket,
+    /// Everything up to here has been sent.
+    after: Seq,
+}
+
+/// Why a stream ends.
+enum End {
+    /// The reader left or its connection broke: nobody to tell.
+    Gone,
+    Slow,
+    SignedOut,
+    Stopping,
+    ComputerAway,
+}
+
+impl Reader {
+    async fn run(mut self) {
+        let end = self.pump().await;
+        let (code, reason) = match end {
+            End::Gone => return,
+            End::Slow => (close_code::AGAIN, "too slow"),
+            End::SignedOut => (close_code::POLICY, "signed out"),
+            End::Stopping => (close_code::AWAY, "stopping"),
+            End::ComputerAway => (close_code::AGAIN, "the computer is restarting"),
+        };
+        let reason = Utf8Bytes::from(format!("{reason}; resume with after={}", self.after));
+        let goodbye = self.socket.send(Message::Close(Some(CloseFrame { code, reason })));
+        // A reader that is too slow may not even take its goodbye; it is told as far as it listens.
+        if tokio::time::timeout(SEND, goodbye).await.is_err() {
+            tracing::debug!("a stream was cut without a goodbye");
+        }
+    }
+
+    async fn pump(&mut self) -> End {
+        let mut bell = self.app.hub.listen();
+        let mut revoked = self.app.revoked.subscribe();
+        let mut stop = self.app.stop.clone();
+        let mut position = None;
+        loop {
+            let sent = match position {
+                Some(at) => self.send_from(at).await.map(Some),
+                None => self.catch_up().await,
+            };
+            match sent {
+                Ok(Some(next)) if position != Some(next) => {
+                    position = Some(next);
+                    continue;
+                }
+                Ok(_) => {}
+                Err(end) => return end,
+            }
+            tokio::select! {
+                changed = bell.changed() => if changed.is_err() { return End::Stopping },
+                message = self.socket.recv() => match message {
+                    Some(Ok(Message::Close(_))) | Some(Err(_)) | None => return End::Gone,
+                    Some(Ok(_)) => {}
+                },
+                _ = revoked.changed() => if !is_valid(&self.app, self.account.proof).await { return End::SignedOut },
+                () = stop.said() => return End::Stopping,
+            }
+        }
+    }
+
+    /// Sends pages of the log until the ring reaches back far enough. Nothing: the ring does not stand yet.
+    async fn catch_up(&mut self) -> Result<Option<u64>, End> {
+        loop {
+            match self.app.hub.position(self.after) {
+                Err(_) => return Ok(None),
+                Ok(Some(position)) => return Ok(Some(position)),
+                Ok(None) => {}
+            }
+            let path = format!("/api/events?after={}&limit={PAGE}", self.after);
+            let page: Page = self.app.link.get(&path).await.map_err(|error| computer_away(&error))?;
+            let Some(last) = page.events.last() else { return Err(End::ComputerAway) };
+            let Ok(Position { seq }) = serde_json::from_str(last.get()) else { return Err(End::ComputerAway) };
+            let lines = page.events.into_iter().map(|event| Utf8Bytes::from(String::from(Box::<str>::from(event))));
+            self.send(lines).await?;
+            self.after = seq;
+        }
+    }
+
+    /// Sends what stands in the ring from a position and says where it ends.
+    async fn send_from(&mut self, position: u64) -> Result<u64, End> {
+        let (lines, next, seen) = match self.app.hub.read(position, self.after, BATCH) {
+            Read::Lines { lines, next, seen } => (lines, next, seen),
+            Read::Lapped => return Err(End::Slow),
+        };
+        if !lines.is_empty() {
+            self.send(lines).await?;
+        }
+        self.after = seen;
+        Ok(next)
+    }
+
+    async fn send(&mut self, lines: impl IntoIterator<Item = Utf8Bytes>) -> Result<(), End> {
+        let sending = async {
+            for line in lines {
+                self.socket.feed(Message::Text(line)).await?;
+            }
+            self.socket.flush().await
+        };
+        match tokio::time::timeout(SEND, sending).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(End::Gone),
+            Err(_) => Err(End::Slow),
+        }
+    }
+}
+
+fn computer_away(error: &LinkError) -> End {
+    tracing::debug!(error = error as &dyn std::error::Error, "a stream could not catch up");
+    End::ComputerAway
+}
+
+#[derive(Deserialize)]
+struct Page {
+    events: Vec<Box<RawValue>>,
+}
+
+#[derive(Deserialize)]
+struct Position {
+    seq: Seq,
+}

@@ -1,0 +1,256 @@
+//! `choir up`: the parts, put together, run and taken apart in order.
+
+use crate::clock::Clock;
+use crate::computer::{Launcher, State, Supervised, supervise};
+use crate::config::Config;
+use crate::data::{self, DataDir, Lock};
+use crate::db::{self, Db, Head};
+use crate::gateway::{self, Gateway};
+use crate::http::{self, App, Front, Limits, Names, Parts};
+use crate::seal::Seal;
+use crate::secret::Secret;
+use crate::stop::{Stopper, stop};
+use crate::token;
+use choir_proto::{ComputerId, wire};
+use ed25519_dalek::SigningKey;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// How often a moving head is signed at most.
+const SIGN: Duration = Duration::from_secs(1);
+
+/// What `choir up` is told.
+pub struct Options {
+    /// Where everything is kept.
+    pub data: PathBuf,
+    /// `HOST:PORT`.
+    pub listen: String,
+    /// As read.
+    pub config: Config,
+    /// Where relative paths of the configuration begin.
+    pub config_directory: PathBuf,
+    /// How a computer in a directory is started.
+    pub launcher: Box<dyn FnOnce(PathBuf) -> Launcher + Send>,
+    /// The computer's part of the API description.
+    pub computer_api: utoipa::openapi::OpenApi,
+    /// The wall clock.
+    pub clock: Clock,
+}
+
+/// Why control cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The data directory.
+    #[error(transparent)]
+    Data(#[from] data::Error),
+    /// The database.
+    #[error(transparent)]
+    Db(#[from] db::Error),
+    /// The gateway.
+    #[error(transparent)]
+    Gateway(#[from] gateway::Error),
+    /// The address.
+    #[error("cannot listen on {listen}")]
+    Listen {
+        /// What was asked for.
+        listen: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A file in the data directory.
+    #[error("cannot write `{path}`")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+impl From<token::Error> for Error {
+    fn from(error: token::Error) -> Self {
+        match error {
+            token::Error::Data(error) => Self::Data(error),
+            token::Error::Db(error) => Self::Db(error),
+        }
+    }
+}
+
+/// A running control. Dropping it does not stop it in order; [`Control::stop`] does.
+pub struct Control {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The first sign-in; it works once.
+    pub sign_in: Secret,
+    /// How the computer is.
+    pub computer: watch::Receiver<State>,
+    stop_front: Stopper,
+    stop_computer: Stopper,
+    front: JoinHandle<()>,
+    done: JoinHandle<()>,
+    signing: JoinHandle<()>,
+    data: DataDir,
+    _lock: Lock,
+}
+
+/// Starts everything and returns when requests can be served.
+pub async fn start(options: Options) -> Result<Control, Error> {
+    let data = DataDir::open(&options.data)?;
+    let lock = data.lock()?;
+    let db = Db::open(&data.database())?;
+    let listener = listen(&options.listen).await?;
+    let address = listener.local_addr().map_err(|source| Error::Listen { listen: options.listen.clone(), source })?;
+    let id = local_computer(&data, &db, &options.clock).await?;
+    let directory = data.computer(id);
+    data::make_private(&directory).map_err(|source| Error::Write { path: directory.clone(), source })?;
+
+    let gateway = Gateway::open(options.config, &options.config_directory, db.clone(), Seal::open(&data)?).await?;
+    let key = db::signing_key(&data)?;
+    let known = db.head(id).await?.map(|head| wire::Head { seq: head.seq, hash: head.hash });
+    let (stop_computer, computer_stops) = stop();
+    let service = gateway::service(gateway.clone());
+    let Supervised { link, hub, state, head, done } =
+        supervise((options.launcher)(directory), service, known, computer_stops);
+    tokio::spawn(tell_models(gateway.watch_models(), state.clone(), link.clone()));
+    let signing = tokio::spawn(sign_heads(db.clone(), key, id, head));
+
+    let (stop_front, front_stops) = stop();
+    let host = options.listen.rsplit_once(':').map_or(options.listen.as_str(), |(host, _)| host);
+    let sign_in = token::sign_in(&db, &options.clock).await?;
+    let app = App::new(Parts {
+        db,
+        clock: options.clock,
+        limits: Limits::default(),
+        names: Arc::new(Names::new(host)),
+        link,
+        hub,
+        computer: state.clone(),
+        gateway,
+        stop: front_stops.clone(),
+        computer_api: options.computer_api,
+        revoked: watch::channel(()).0,
+    });
+    let front = tokio::spawn(http::serve(Front { listener, router: http::router(app), stop: front_stops }));
+    write_address(&data, address)?;
+    Ok(Control {
+        address,
+        sign_in,
+        computer: state,
+        stop_front,
+        stop_computer,
+        front,
+        done,
+        signing,
+        data,
+        _lock: lock,
+    })
+}
+
+impl Control {
+    /// Waits until the computer answers, or has failed to for the first time: from then on /health tells.
+    pub async fn settled(&mut self) {
+        // The sender lives as long as the computer is supervised; without it there is nothing to wait for.
+        self.computer.wait_for(|state| *state != State::Starting).await.ok();
+    }
+
+    /// The address that signs a person in.
+    pub fn sign_in_url(&self) -> String {
+        format!("http://{}/?token={}", browsable(self.address), self.sign_in.expose())
+    }
+
+    /// Stops in order: first no new requests, then the computer, then the last signature.
+    pub async fn stop(self) {
+        let parts = [(self.stop_front, self.front), (self.stop_computer, self.done)];
+        for (stop, task) in parts {
+            stop.say();
+            if let Err(error) = task.await {
+                tracing::error!(%error, "a part failed while it was stopped");
+            }
+        }
+        if let Err(error) = self.signing.await {
+            tracing::error!(%error, "the last head could not be signed");
+        }
+        if let Err(error) = std::fs::remove_file(self.data.address()) {
+            tracing::warn!(%error, "the address file could not be removed");
+        }
+    }
+}
+
+/// The address as a browser can open it.
+fn browsable(address: SocketAddr) -> SocketAddr {
+    let mut address = address;
+    if address.ip().is_unspecified() {
+        address.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
+    }
+    address
+}
+
+async fn listen(listen: &str) -> Result<TcpListener, Error> {
+    TcpListener::bind(listen).await.map_err(|source| Error::Listen { listen: listen.to_owned(), source })
+}
+
+/// The one local computer: the one that is known, else one whose directory is there, else a new one.
+async fn local_computer(data: &DataDir, db: &Db, clock: &Clock) -> Result<ComputerId, Error> {
+    let found = data.known_computers()?.into_iter().min();
+    let fresh = || ComputerId::new(uuid::Builder::from_random_bytes(crate::secret::random_bytes()).into_uuid());
+    Ok(db.local_computer(found.unwrap_or_else(fresh), clock.now()).await?)
+}
+
+/// For the command line on the same machine.
+fn write_address(data: &DataDir, address: SocketAddr) -> Result<(), Error> {
+    let path = data.address();
+    let url = format!("http://{}\n", browsable(address));
+    data::write_private(&path, url.as_bytes()).map_err(|source| Error::Write { path, source })
+}
+
+/// Tells the computer whether there is a model: when that changes and whenever it has started.
+async fn tell_models(
+    mut models: watch::Receiver<wire::Models>,
+    mut state: watch::Receiver<State>,
+    link: crate::computer::Link,
+) {
+    loop {
+        if matches!(*state.borrow_and_update(), State::Running { .. }) {
+            let message = models.borrow_and_update().clone();
+            if let Err(error) = link.post("/internal/models", &message).await {
+                tracing::warn!(error = &error as &dyn std::error::Error, "the computer was not told about models");
+            }
+        }
+        tokio::select! {
+            changed = models.changed() => if changed.is_err() { return },
+            changed = state.changed() => if changed.is_err() { return },
+        }
+    }
+}
+
+/// Signs how far control has seen the log, at most once in a while and once at the end.
+async fn sign_heads(db: Db, key: SigningKey, computer: ComputerId, mut head: watch::Receiver<Option<wire::Head>>) {
+    loop {
+        let more = head.changed().await.is_ok();
+        let seen = *head.borrow_and_update();
+        if let Some(wire::Head { seq, hash }) = seen
+            && let Err(error) = db.sign_head(Head { computer, seq, hash }, &key).await
+        {
+            tracing::error!(error = &error as &dyn std::error::Error, "the head of the log could not be signed");
+        }
+        if !more {
+            return;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(SIGN) => {}
+            // The sender is gone: the end is signed without waiting.
+            () = closed(&mut head) => {}
+        }
+    }
+}
+
+/// Ends when the sender of a channel is gone; the newest value stays to be read.
+async fn closed(head: &mut watch::Receiver<Option<wire::Head>>) {
+    head.wait_for(|_| false).await.map(drop).unwrap_or(());
+}

@@ -1,0 +1,251 @@
+//! Calls to models, as a computer makes them.
+
+use crate::support::World;
+use crate::support::computer::FakeComputer;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use choir_control::config::{Budget, Config, Provider, ProviderKind};
+use choir_llm::{Format, encode_stream};
+use choir_proto::model::{Answer, AssistantMessage, Delta, ErrorClass, Message, ModelRequest, StopReason, Usage};
+use choir_proto::wire::{ModelCall, ModelFrame, Models};
+use choir_proto::{Role, RunId, Usd};
+use http::{Method, StatusCode};
+use http_body_util::BodyExt;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+const KEY: &str = "sk-canary-0123456789abcdef0123";
+
+/// What a provider does with a request.
+type Behaviour = Arc<dyn Fn() -> Response + Send + Sync>;
+
+/// A provider on loopback; the authorization headers that it saw.
+async fn provider(behaviour: Behaviour) -> (String, mpsc::UnboundedReceiver<String>) {
+    let (seen, requests) = mpsc::unbounded_channel();
+    let answer = async |State((behaviour, seen)): State<(Behaviour, mpsc::UnboundedSender<String>)>,
+                        request: Request| {
+        let key = request.headers().get("authorization").map(|value| value.to_str().unwrap().to_owned());
+        seen.send(key.unwrap_or_default()).ok();
+        match request.uri().path() {
+            "/v1/models" => r#"{"data":[{"id":"tiny"},{"id":"huge"}]}"#.into_response(),
+            _ => behaviour(),
+        }
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let router = Router::new().fallback(answer).with_state((behaviour, seen));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    (url, requests)
+}
+
+fn config(base_url: &str) -> Config {
+    let provider =
+        Provider { kind: ProviderKind::Openai, base_url: Some(base_url.into()), api_key_env: None, script: None };
+    Config { providers: [("local".to_owned(), provider)].into(), ..Config::default() }
+}
+
+fn says(text: &str, output_tokens: u64) -> Behaviour {
+    let message = AssistantMessage { text: text.into(), ..AssistantMessage::default() };
+    let usage = Usage { input_tokens: 10, output_tokens, ..Usage::default() };
+    let answer = Answer { message, stop: StopReason::Finished, usage, model: "local/tiny".into() };
+    let stream = encode_stream(Format::OpenAi, &answer, 4);
+    Arc::new(move || ([("content-type", "text/event-stream")], stream.clone()).into_response())
+}
+
+fn call(run: u8) -> ModelCall {
+    let request = ModelRequest {
+        model: None,
+        role: Role::Terminal,
+        system: "be brief".into(),
+        messages: vec![Message::user("hello")],
+        tools: Vec::new(),
+        tokens_max: 100,
+    };
+    ModelCall { run: RunId::from([run; 16]), task: [9; 16].into(), request }
+}
+
+fn request(call: &ModelCall) -> http::Request<Body> {
+    http::Request::post("http://control/model").body(serde_json::to_vec(call).unwrap().into()).unwrap()
+}
+
+async fn frames(computer: &FakeComputer, call: &ModelCall) -> Vec<ModelFrame> {
+    let response = computer.ask(request(call)).await;
+    assert_eq!(response.status(), StatusCode::OK);
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    body.split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(|line| serde_json::from_slice(line).unwrap())
+        .collect()
+}
+
+fn error(frames: &[ModelFrame]) -> (ErrorClass, String) {
+    match frames.last() {
+        Some(ModelFrame::Error(error)) => (error.class, error.message.clone()),
+        other => panic!("an error was expected: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn an_answer_is_streamed_named_and_accounted_for() {
+    let (url, _) = provider(says("Hello, person.", 5)).await;
+    let world = World::with(config(&url), FakeComputer::default()).await;
+    let frames = frames(&world.computer, &call(1)).await;
+    let text: String = frames
+        .iter()
+        .filter_map(|frame| match frame {
+            ModelFrame::Delta(Delta::Text { text }) => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(text, "Hello, person.");
+    let Some(ModelFrame::Answer(answer)) = frames.last() else { panic!("{frames:?}") };
+    assert_eq!((answer.message.text.as_str(), answer.model.as_str()), ("Hello, person.", "local/tiny"));
+    let spent = world.db().spent(RunId::from([1; 16])).await.unwrap();
+    assert_eq!((spent.calls, spent.tokens), (1, 15));
+}
+
+#[tokio::test]
+async fn without_a_provider_prompts_wait_until_one_is_added() {
+    let world = World::start().await;
+    assert_eq!(error(&frames(&world.computer, &call(1)).await).0, ErrorClass::NoModel);
+    let told: Models = serde_json::from_slice(&world.computer.told("/internal/models").await).unwrap();
+    assert!(!told.available);
+
+    let (url, mut requests) = provider(says("yes", 1)).await;
+    let browser = world.browser().await;
+    let body = format!(r#"{{"kind":"openai","base_url":"{url}","key":"{KEY}"}}"#);
+    assert_eq!(browser.json(Method::PUT, "/api/providers/mine", body).await.status, StatusCode::NO_CONTENT);
+    world.computer.told_that("/internal/models", |body| body == br#"{"available":true}"#).await;
+    assert!(matches!(frames(&world.computer, &call(1)).await.last(), Some(ModelFrame::Answer(_))));
+    assert_eq!(requests.recv().await.unwrap(), format!("Bearer {KEY}"));
+
+    let shown = browser.get("/api/settings").await.value();
+    assert_eq!(shown["providers"][0]["key"], "stored");
+    assert!(!shown.to_string().contains("canary"), "a key never comes back: {shown}");
+    let tested = browser.send(Method::POST, "/api/providers/mine/test", Default::default()).await.value();
+    assert_eq!((tested["ok"].as_bool(), tested["models"][0].as_str()), (Some(true), Some("tiny")));
+}
+
+#[tokio::test]
+async fn a_stored_key_survives_a_restart_and_lies_sealed() {
+    let (url, mut requests) = provider(says("yes", 1)).await;
+    let world = World::start().await;
+    let body = format!(r#"{{"kind":"openai","base_url":"{url}","key":"{KEY}"}}"#);
+    world.browser().await.json(Method::PUT, "/api/providers/mine", body).await;
+    let directory = world.directory;
+    world.control.stop().await;
+    for file in std::fs::read_dir(directory.path().join("control")).unwrap() {
+        let bytes = std::fs::read(file.unwrap().path()).unwrap();
+        assert!(!bytes.windows(6).any(|window| window == b"canary"));
+    }
+    let computer = FakeComputer::default();
+    let clock = choir_control::clock::Clock::system();
+    let options = crate::support::options(directory.path(), Config::default(), &computer, clock);
+    let mut control = choir_control::up::start(options).await.unwrap();
+    control.settled().await;
+    frames(&computer, &call(1)).await;
+    assert_eq!(requests.recv().await.unwrap(), format!("Bearer {KEY}"));
+    control.stop().await;
+}
+
+#[tokio::test]
+async fn the_budget_is_checked_before_the_call() {
+    let (url, mut requests) = provider(says("dear", 1)).await;
+    let budget = Budget { usd_per_run: Usd(50) };
+    let world = World::with(Config { budget, ..config(&url) }, FakeComputer::default()).await;
+    let usage = Usage { usd: Usd(51), ..Usage::default() };
+    world.db().add_spend(RunId::from([1; 16]), "local/tiny".into(), usage).await.unwrap();
+    assert_eq!(error(&frames(&world.computer, &call(1)).await).0, ErrorClass::Budget);
+    assert!(requests.try_recv().is_err(), "nobody was asked");
+    assert!(matches!(frames(&world.computer, &call(2)).await.last(), Some(ModelFrame::Answer(_))), "another run may");
+}
+
+#[tokio::test]
+async fn a_provider_that_echoes_the_key_does_not_leak_it() {
+    let echo: Behaviour = Arc::new(|| {
+        (StatusCode::UNAUTHORIZED, format!(r#"{{"error":{{"message":"bad key {KEY}"}}}}"#)).into_response()
+    });
+    let (url, _) = provider(echo).await;
+    let world = World::start().await;
+    let body = format!(r#"{{"kind":"openai","base_url":"{url}","key":"{KEY}"}}"#);
+    world.browser().await.json(Method::PUT, "/api/providers/mine", body).await;
+    let (class, message) = error(&frames(&world.computer, &call(1)).await);
+    assert_eq!(class, ErrorClass::Auth);
+    assert!(!message.contains("canary"), "{message}");
+}
+
+#[tokio::test]
+async fn failures_have_their_classes() {
+    let cases: [(Behaviour, ErrorClass); 4] = [
+        (Arc::new(|| StatusCode::TOO_MANY_REQUESTS.into_response()), ErrorClass::RateLimit),
+        (Arc::new(|| StatusCode::BAD_GATEWAY.into_response()), ErrorClass::Overloaded),
+        (Arc::new(|| "<html>login</html>".into_response()), ErrorClass::Garbage),
+        (
+            Arc::new(|| "data: {\"choices\":[{\"delta\":{\"content\":\"hal\"}}]}\n\n".into_response()),
+            ErrorClass::Truncated,
+        ),
+    ];
+    for (behaviour, class) in cases {
+        let (url, _) = provider(behaviour).await;
+        let world = World::with(config(&url), FakeComputer::default()).await;
+        assert_eq!(error(&frames(&world.computer, &call(1)).await).0, class);
+    }
+    let world = World::with(config("http://127.0.0.1:1"), FakeComputer::default()).await;
+    assert_eq!(error(&frames(&world.computer, &call(1)).await).0, ErrorClass::Overloaded);
+}
+
+#[tokio::test]
+async fn a_cancelled_call_lets_go_of_the_provider() {
+    let (gone, mut went) = mpsc::unbounded_channel();
+    // An answer that never ends, and that tells when nobody reads it any more.
+    let endless: Behaviour = Arc::new(move || {
+        let guard = OnDrop(gone.clone());
+        let stream = futures_util::stream::unfold((guard, true), |(guard, first)| async move {
+            if !first {
+                std::future::pending::<()>().await;
+            }
+            let chunk = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n";
+            Some((Ok::<_, std::convert::Infallible>(chunk), (guard, false)))
+        });
+        Body::from_stream(stream).into_response()
+    });
+    let (url, _) = provider(endless).await;
+    let world = World::with(config(&url), FakeComputer::default()).await;
+    let mut body = world.computer.ask(request(&call(1))).await.into_body();
+    body.frame().await.unwrap().unwrap();
+    drop(body);
+    went.recv().await.unwrap();
+}
+
+struct OnDrop(mpsc::UnboundedSender<()>);
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        self.0.send(()).ok();
+    }
+}
+
+#[tokio::test]
+async fn a_scenario_answers_without_a_model() {
+    let directory = tempfile::tempdir().unwrap();
+    let script = directory.path().join("scenario.json");
+    std::fs::write(&script, r#"{"roles":{"terminal":[{"text":"I heard {{prompt}}.","chunks":2}]}}"#).unwrap();
+    let provider = Provider { kind: ProviderKind::Scripted, base_url: None, api_key_env: None, script: Some(script) };
+    let config = Config { providers: [("tour".to_owned(), provider)].into(), ..Config::default() };
+    let world = World::with(config, FakeComputer::default()).await;
+    let frames = frames(&world.computer, &call(1)).await;
+    let Some(ModelFrame::Answer(answer)) = frames.last() else { panic!("{frames:?}") };
+    assert_eq!(answer.message.text, "I heard hello.");
+    assert_eq!(frames.len(), 3);
+}
+
+#[tokio::test]
+async fn the_inside_serves_nothing_else() {
+    let world = World::start().await;
+    let request = http::Request::get("http://control/api/settings").body(Body::empty()).unwrap();
+    assert_eq!(world.computer.ask(request).await.status(), StatusCode::NOT_FOUND);
+    let wrong = http::Request::post("http://control/model").body("{}".into()).unwrap();
+    assert_eq!(world.computer.ask(wrong).await.status(), StatusCode::BAD_REQUEST);
+}

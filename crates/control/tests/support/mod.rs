@@ -1,0 +1,92 @@
+//! A running control, a computer to stand behind it, and clients to stand before it.
+
+pub(crate) mod computer;
+pub(crate) mod http;
+
+use choir_control::clock::Clock;
+use choir_control::config::Config;
+use choir_control::data::DataDir;
+use choir_control::db::{Db, Scope};
+use choir_control::up::{self, Control, Options};
+use choir_control::{secret::Secret, token};
+use choir_proto::Timestamp;
+use computer::FakeComputer;
+use http::Client;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Everything a test needs; dropped with its directory.
+pub(crate) struct World {
+    pub(crate) control: Control,
+    pub(crate) computer: FakeComputer,
+    pub(crate) directory: TempDir,
+    now: Arc<AtomicI64>,
+}
+
+impl World {
+    pub(crate) async fn start() -> Self {
+        Self::with(Config::default(), FakeComputer::default()).await
+    }
+
+    pub(crate) async fn with(config: Config, computer: FakeComputer) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let now = Arc::new(AtomicI64::new(1_767_225_600_000_000));
+        let options = options(directory.path(), config, &computer, clock(&now));
+        let mut control = up::start(options).await.unwrap();
+        control.settled().await;
+        Self { control, computer, directory, now }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::new(self.control.address)
+    }
+
+    /// A client with a fresh token.
+    pub(crate) async fn client_with(&self, scope: Scope) -> Client {
+        let token = token::create(&self.db(), &clock(&self.now), "test".into(), scope, None).await.unwrap();
+        self.client().header("authorization", format!("Bearer {}", token.expose()))
+    }
+
+    /// A client with a browser's session.
+    pub(crate) async fn browser(&self) -> Client {
+        let answer = self.client().get(&format!("/?token={}", self.fresh_sign_in().await.expose())).await;
+        self.client().header("cookie", answer.cookie().expect("a session"))
+    }
+
+    pub(crate) async fn fresh_sign_in(&self) -> Secret {
+        token::sign_in(&self.db(), &clock(&self.now)).await.unwrap()
+    }
+
+    pub(crate) fn db(&self) -> Db {
+        Db::open(&DataDir::at(self.directory.path()).database()).unwrap()
+    }
+
+    pub(crate) fn advance(&self, by: Duration) {
+        self.now.fetch_add(by.as_micros() as i64, Ordering::SeqCst);
+    }
+
+    pub(crate) fn rewind(&self, by: Duration) {
+        self.now.fetch_sub(by.as_micros() as i64, Ordering::SeqCst);
+    }
+}
+
+pub(crate) fn options(data: &Path, config: Config, computer: &FakeComputer, clock: Clock) -> Options {
+    let launcher = computer.launcher();
+    Options {
+        data: data.to_owned(),
+        listen: "127.0.0.1:0".into(),
+        config,
+        config_directory: data.to_owned(),
+        launcher: Box::new(move |_| launcher),
+        computer_api: utoipa::openapi::OpenApi::default(),
+        clock,
+    }
+}
+
+fn clock(now: &Arc<AtomicI64>) -> Clock {
+    let now = now.clone();
+    Clock::new(move || Timestamp(now.load(Ordering::SeqCst)))
+}
