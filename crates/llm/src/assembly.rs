@@ -114,18 +114,20 @@ impl Assembly {
 
     /// The whole answer. The caller has made sure that the stream came to its end.
     pub(crate) fn finish(mut self, model: String) -> Result<Answer, ModelError> {
-        let stop = self.stop.unwrap_or(StopReason::Finished);
         let calls = std::mem::take(&mut self.calls);
-        let tool_calls = match stop {
-            StopReason::Finished | StopReason::ToolUse => whole_calls(calls)?,
+        let tool_calls = match self.stop {
+            Some(StopReason::Finished | StopReason::ToolUse) => whole_calls(calls)?,
             // Cut off by the provider: what is not JSON as it stands is only a part of a call.
-            StopReason::Length | StopReason::Refused => calls.into_iter().filter_map(PartialCall::strict).collect(),
+            Some(StopReason::Length | StopReason::Refused) => {
+                calls.into_iter().filter_map(PartialCall::strict).collect()
+            }
+            None => unexplained_calls(calls)?,
         };
-        let stop = match stop {
+        let stop = match self.stop {
+            Some(cut @ (StopReason::Length | StopReason::Refused)) => cut,
             // Servers disagree on what ends a turn with calls; the calls themselves decide.
-            StopReason::Finished | StopReason::ToolUse if tool_calls.is_empty() => StopReason::Finished,
-            StopReason::Finished | StopReason::ToolUse => StopReason::ToolUse,
-            cut => cut,
+            Some(StopReason::Finished | StopReason::ToolUse) | None if tool_calls.is_empty() => StopReason::Finished,
+            Some(StopReason::Finished | StopReason::ToolUse) | None => StopReason::ToolUse,
         };
         if stop == StopReason::Finished && self.text.trim().is_empty() {
             return Err(garbage("the model answered with nothing"));
@@ -169,6 +171,12 @@ fn whole_calls(calls: Vec<PartialCall>) -> Result<Vec<ToolCall>, ModelError> {
         return Err(garbage("a tool call has no name"));
     }
     Ok(calls.into_iter().map(PartialCall::lenient).collect())
+}
+
+/// Some servers end without a reason, and some proxies end so when the server behind them died: nothing is mended then.
+fn unexplained_calls(calls: Vec<PartialCall>) -> Result<Vec<ToolCall>, ModelError> {
+    let whole: Option<_> = calls.into_iter().map(PartialCall::strict).collect();
+    whole.ok_or_else(|| fault(ErrorClass::Truncated, "the provider's answer broke off in a tool call"))
 }
 
 impl PartialCall {
