@@ -12,3 +12,4 @@ pub mod path;
 pub mod protocol;
 pub mod record;
 pub mod runtime;
+pub mod tree;

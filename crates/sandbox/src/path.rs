@@ -132,6 +132,30 @@ impl fmt::Debug for RelativePath {
     }
 }
 
+/// What a symbolic link names; any bytes but NUL.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "Wire", try_from = "Wire")]
+pub struct LinkTarget(Vec<u8>);
+
+impl LinkTarget {
+    /// Parses a target.
+    pub fn parse(bytes: impl Into<Vec<u8>>) -> Result<Self, PathError> {
+        let bytes = bytes.into();
+        if bytes.contains(&0) {
+            return Err(PathError::Nul);
+        }
+        if bytes.is_empty() || bytes.len() > PATH_BYTES_MAX {
+            return Err(PathError::TooLong);
+        }
+        Ok(Self(bytes))
+    }
+
+    /// The bytes of the target.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Wire {
@@ -139,12 +163,25 @@ enum Wire {
     Bytes { hex: String },
 }
 
-impl From<RelativePath> for Wire {
-    fn from(path: RelativePath) -> Self {
-        match String::from_utf8(path.0) {
+impl Wire {
+    fn new(bytes: Vec<u8>) -> Self {
+        match String::from_utf8(bytes) {
             Ok(text) => Self::Text(text),
             Err(not_text) => Self::Bytes { hex: to_hex(not_text.as_bytes()) },
         }
+    }
+
+    fn into_bytes(self) -> Result<Vec<u8>, PathError> {
+        match self {
+            Self::Text(text) => Ok(text.into_bytes()),
+            Self::Bytes { hex } => from_hex(&hex).ok_or(PathError::Hex),
+        }
+    }
+}
+
+impl From<RelativePath> for Wire {
+    fn from(path: RelativePath) -> Self {
+        Self::new(path.0)
     }
 }
 
@@ -152,10 +189,21 @@ impl TryFrom<Wire> for RelativePath {
     type Error = PathError;
 
     fn try_from(wire: Wire) -> Result<Self, PathError> {
-        match wire {
-            Wire::Text(text) => Self::parse(text),
-            Wire::Bytes { hex } => Self::parse(from_hex(&hex).ok_or(PathError::Hex)?),
-        }
+        Self::parse(wire.into_bytes()?)
+    }
+}
+
+impl From<LinkTarget> for Wire {
+    fn from(target: LinkTarget) -> Self {
+        Self::new(target.0)
+    }
+}
+
+impl TryFrom<Wire> for LinkTarget {
+    type Error = PathError;
+
+    fn try_from(wire: Wire) -> Result<Self, PathError> {
+        Self::parse(wire.into_bytes()?)
     }
 }
 

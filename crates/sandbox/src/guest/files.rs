@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
-use crate::path::RelativePath;
+use crate::path::{LinkTarget, RelativePath};
 use crate::protocol::{
     Entry, Fault, FaultCode, FileKind, LIST_ENTRIES_MAX, Metadata, READ_BYTES_MAX, Removal, WRITE_BYTES_MAX,
 };
@@ -21,6 +21,8 @@ use crate::protocol::{
 const RESOLVE_ATTEMPTS_MAX: u32 = 64;
 /// Deepest tree that is removed; each level holds a descriptor.
 const REMOVE_DEPTH_MAX: u32 = 512;
+/// How the names of files begin that are being written.
+pub(super) const WRITE_PREFIX: &str = ".choir-write-";
 /// Permission bits of a new file.
 const FILE_MODE: u32 = 0o644;
 /// Permission bits that a host may set: no set-user-id, set-group-id or sticky bit.
@@ -152,6 +154,40 @@ impl Files {
         Ok(())
     }
 
+    /// The workspace itself.
+    pub(super) fn open_root(&self) -> Result<OwnedFd, Fault> {
+        self.open(&RelativePath::root(), OFlags::RDONLY | OFlags::DIRECTORY).map_err(on("open the workspace"))
+    }
+
+    /// What the system says of a path, without following a final link.
+    pub(super) fn raw_stat(&self, path: &RelativePath) -> Result<Stat, Errno> {
+        rustix::fs::fstat(self.open(path, OFlags::PATH | OFlags::NOFOLLOW)?)
+    }
+
+    /// Puts a link in the place of whatever is not a directory.
+    pub(super) fn put_link(&self, path: &RelativePath, target: &LinkTarget) -> Result<(), Fault> {
+        let act = "make the link";
+        let (parent, name) = self.parent(path, act)?;
+        let temporary = format!("{WRITE_PREFIX}{}-link", rustix::process::getpid().as_raw_pid());
+        // Left by a guest that was killed at this point, if it is there.
+        rustix::fs::unlinkat(&parent, temporary.as_str(), AtFlags::empty()).ok();
+        rustix::fs::symlinkat(target.as_bytes(), &parent, temporary.as_str()).map_err(on(act))?;
+        rustix::fs::renameat(&parent, temporary.as_str(), &parent, &name).map_err(on(act))
+    }
+
+    /// Makes a directory, or gives one that is there other permissions.
+    pub(super) fn put_directory(&self, path: &RelativePath, mode: u32) -> Result<(), Fault> {
+        let act = "make the directory";
+        let (parent, name) = self.parent(path, act)?;
+        match rustix::fs::mkdirat(&parent, &name, Mode::from_raw_mode(0o700)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(on(act)(errno)),
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let made = rustix::fs::openat(&parent, &name, flags, Mode::empty()).map_err(on(act))?;
+        rustix::fs::fchmod(&made, Mode::from_raw_mode(mode & MODE_BITS)).map_err(on(act))
+    }
+
     fn parent(&self, path: &RelativePath, act: &'static str) -> Result<(OwnedFd, CString), Fault> {
         let Some((directory, name)) = path.split() else {
             return Err(Fault::new(FaultCode::BadRequest, "the workspace itself cannot be replaced"));
@@ -190,7 +226,7 @@ impl Writing {
     fn begin(parent: OwnedFd, name: CString, mode: Mode, size: u64) -> Result<Self, Fault> {
         static SERIAL: AtomicU64 = AtomicU64::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        let temporary = format!(".choir-write-{}-{serial}", rustix::process::getpid().as_raw_pid());
+        let temporary = format!("{WRITE_PREFIX}{}-{serial}", rustix::process::getpid().as_raw_pid());
         let temporary = c_string(OsStr::new(&temporary))?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let create = || rustix::fs::openat(&parent, &temporary, flags, Mode::from_raw_mode(0o600));
@@ -249,24 +285,47 @@ impl Drop for Writing {
     }
 }
 
+/// Removes a name of an open directory with all that is in it.
+pub(super) fn remove_tree_at(parent: &OwnedFd, name: &str) -> Result<(), Fault> {
+    remove_tree(parent, &c_string(OsStr::new(name))?, REMOVE_DEPTH_MAX)
+}
+
 fn remove_tree(parent: &OwnedFd, name: &CString, depth_left: u32) -> Result<(), Fault> {
+    let act = "remove the tree";
     match rustix::fs::unlinkat(parent, name, AtFlags::empty()) {
         Err(Errno::ISDIR) => {}
-        other => return other.map_err(on("remove the tree")),
+        other => return other.map_err(on(act)),
     }
     if depth_left == 0 {
         return Err(Fault::new(FaultCode::Limit, "the tree is deeper than can be removed at once"));
     }
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let directory = rustix::fs::openat(parent, name, flags, Mode::empty()).map_err(on("remove the tree"))?;
-    let mut entries = Dir::read_from(&directory).map_err(on("remove the tree"))?;
+    let directory = open_for_removal(parent, name).map_err(on(act))?;
+    let mut entries = Dir::read_from(&directory).map_err(on(act))?;
     while let Some(entry) = entries.read() {
-        let entry = entry.map_err(on("remove the tree"))?;
+        let entry = entry.map_err(on(act))?;
         if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
             remove_tree(&directory, &entry.file_name().to_owned(), depth_left - 1)?;
         }
     }
-    rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR).map_err(on("remove the tree"))
+    rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR).map_err(on(act))
+}
+
+/// Opens a directory, making it readable and writable where its permissions do not say so.
+fn open_for_removal(parent: &OwnedFd, name: &CString) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let open = || rustix::fs::openat(parent, name, flags, Mode::empty());
+    let opened = match open() {
+        Err(Errno::ACCESS) => {
+            rustix::fs::chmodat(parent, name, Mode::RWXU, AtFlags::empty())?;
+            open()
+        }
+        other => other,
+    }?;
+    let mode = Mode::from_raw_mode(rustix::fs::fstat(&opened)?.st_mode);
+    if !mode.contains(Mode::RWXU) {
+        rustix::fs::fchmod(&opened, Mode::RWXU)?;
+    }
+    Ok(opened)
 }
 
 /// What `stat` says, in the protocol's words.
@@ -294,7 +353,8 @@ fn c_string(name: &OsStr) -> Result<CString, Fault> {
     CString::new(name.as_bytes()).map_err(|_| Fault::new(FaultCode::BadRequest, "the name holds a NUL byte"))
 }
 
-fn on(act: &'static str) -> impl Fn(Errno) -> Fault {
+/// Names what was being done when the system refused.
+pub(super) fn on(act: &'static str) -> impl Fn(Errno) -> Fault {
     move |errno| fault(act, Some(errno.raw_os_error()))
 }
 

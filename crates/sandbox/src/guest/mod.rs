@@ -7,6 +7,7 @@
 mod exec;
 mod files;
 mod inflow;
+mod keeper;
 mod process;
 mod screen;
 mod session;
@@ -14,7 +15,6 @@ mod signals;
 mod terminal;
 
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
-use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::process::DumpableBehavior;
@@ -24,6 +24,8 @@ use crate::protocol::StreamError;
 
 /// Where the workspace is, inside.
 pub const WORK_DIRECTORY: &str = "/work";
+/// Where a keeper's store is, inside.
+pub const STORE_DIRECTORY: &str = "/store";
 /// Where the guest's own program is, inside.
 pub const GUEST_PROGRAM: &str = "/run/choir/guest";
 
@@ -73,23 +75,27 @@ pub fn adopt(descriptor: RawFd) -> Result<OwnedFd, GuestError> {
 ///
 /// To be called before the process has started any thread: what is set here is inherited by threads made later.
 pub fn run(stream: OwnedFd, role: GuestRole) -> Result<(), GuestError> {
-    serve(stream, role, Path::new(WORK_DIRECTORY))
-}
-
-fn serve(stream: OwnedFd, role: GuestRole, root: &Path) -> Result<(), GuestError> {
     seclude(&stream)?;
-    let root = rustix::fs::open(root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|errno| prepare("opening the workspace", errno))?;
+    let root = open_directory(WORK_DIRECTORY).map_err(|errno| prepare("opening the workspace", errno))?;
+    let store = match (role, open_directory(STORE_DIRECTORY)) {
+        (GuestRole::Keeper, Ok(store)) => Some(store),
+        (GuestRole::Associate, _) | (GuestRole::Keeper, Err(rustix::io::Errno::NOENT)) => None,
+        (GuestRole::Keeper, Err(errno)) => return Err(prepare("opening the store", errno)),
+    };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
         .max_blocking_threads(BLOCKING_THREADS_MAX)
         .build()
         .map_err(|source| GuestError::Prepare { step: "starting the event loop", source })?;
-    let served = runtime.block_on(session::serve(stream, role, root));
+    let served = runtime.block_on(session::serve(stream, role, session::Places { root, store }));
     // An operation that hangs in the kernel must not keep the sandbox alive.
     runtime.shutdown_background();
     served
+}
+
+fn open_directory(path: &str) -> rustix::io::Result<OwnedFd> {
+    rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
 /// Most threads for file operations; more would only queue in the kernel.

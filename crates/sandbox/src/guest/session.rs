@@ -15,6 +15,7 @@ use super::GuestError;
 use super::exec::{self, Context};
 use super::files::Files;
 use super::inflow::{Inflow, InflowReader, inflow};
+use super::keeper::Keeper;
 use super::process::Processes;
 use super::terminal::{self, Order, TerminalControl};
 use crate::protocol::{
@@ -25,19 +26,32 @@ use crate::protocol::{
 /// Frames that may wait for the host; requests with more to say wait in turn.
 const OUTGOING_FRAMES_MAX: usize = 32;
 
+/// The directories that a guest works on.
+pub(super) struct Places {
+    /// The workspace.
+    pub(super) root: OwnedFd,
+    /// The store, of a keeper that has one.
+    pub(super) store: Option<OwnedFd>,
+}
+
 /// Serves a stream to its end, then ends every process.
-pub(super) async fn serve(stream: OwnedFd, role: GuestRole, root: OwnedFd) -> Result<(), GuestError> {
+pub(super) async fn serve(stream: OwnedFd, role: GuestRole, places: Places) -> Result<(), GuestError> {
     let stream = StdStream::from(stream);
     stream.set_nonblocking(true).map_err(|source| GuestError::Prepare { step: "opening the stream", source })?;
     let stream =
         UnixStream::from_std(stream).map_err(|source| GuestError::Prepare { step: "opening the stream", source })?;
     let processes = Processes::new().map_err(|source| GuestError::Prepare { step: "starting the reaper", source })?;
+    let files = Arc::new(Files::new(places.root));
+    let keeper = places.store.map(|store| Keeper::open(files.clone(), store)).transpose();
+    let keeper = keeper
+        .map_err(|fault| GuestError::Prepare { step: "opening the store", source: std::io::Error::other(fault) })?;
     let (reader, writer) = stream.into_split();
     let (sender, queue) = mpsc::channel(OUTGOING_FRAMES_MAX);
     let writing = tokio::spawn(write_frames(writer, queue));
     let session = Session {
         role,
-        files: Arc::new(Files::new(root)),
+        files,
+        keeper: keeper.map(Arc::new),
         processes: processes.clone(),
         out: Outgoing { queue: sender },
         underway: Arc::default(),
@@ -117,6 +131,7 @@ struct Underway {
 struct Session {
     role: GuestRole,
     files: Arc<Files>,
+    keeper: Option<Arc<Keeper>>,
     processes: Processes,
     out: Outgoing,
     underway: Arc<Mutex<HashMap<u64, Underway>>>,
@@ -197,6 +212,7 @@ impl Session {
     fn work(&self) -> Work {
         Work {
             files: self.files.clone(),
+            keeper: self.keeper.clone(),
             processes: self.processes.clone(),
             out: self.out.clone(),
             underway: self.underway.clone(),
@@ -221,6 +237,7 @@ fn parse(frame: &Frame) -> Result<FromHost, GuestError> {
 /// What one request needs of its session.
 struct Work {
     files: Arc<Files>,
+    keeper: Option<Arc<Keeper>>,
     processes: Processes,
     out: Outgoing,
     underway: Arc<Mutex<HashMap<u64, Underway>>>,
@@ -267,6 +284,25 @@ impl Work {
             Ask::Remove { path, removal } => self.done(move |files| files.remove(&path, removal)).await,
             Ask::Rename { from, to } => self.done(move |files| files.rename(&from, &to)).await,
             Ask::MakeDirectory { path } => self.done(move |files| files.make_directory(&path)).await,
+            Ask::TakeSnapshot => self.on_keeper(|keeper| keeper.snapshot()).await.map(Answer::Snapshot),
+            Ask::ReadTree { tree, offset, length } => {
+                self.part(id, move |keeper| keeper.read_tree(tree, offset, length)).await
+            }
+            Ask::PrepareTask { task, base } => {
+                self.on_keeper(move |keeper| keeper.prepare_task(&task, base)).await.map(|()| Answer::Done)
+            }
+            Ask::CaptureTask { task, base } => {
+                self.on_keeper(move |keeper| keeper.capture_task(&task, base)).await.map(Answer::Snapshot)
+            }
+            Ask::DropTask { task } => {
+                self.on_keeper(move |keeper| keeper.drop_task(&task)).await.map(|()| Answer::Done)
+            }
+            Ask::Diff { from, to, offset, length } => {
+                self.part(id, move |keeper| keeper.diff((from, to), offset, length)).await
+            }
+            Ask::Merge { base, result } => {
+                self.on_keeper(move |keeper| keeper.merge(base, result)).await.map(Answer::Merged)
+            }
             Ask::Health => Ok(Answer::Health(self.health())),
             // Taken by the session itself, before it becomes a request under way.
             Ask::Shutdown => Ok(Answer::Done),
@@ -320,6 +356,25 @@ impl Work {
     ) -> Result<T, Fault> {
         let files = self.files.clone();
         blocking(move || act(&files)).await
+    }
+
+    async fn on_keeper<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&Keeper) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        let missing = || Fault::new(FaultCode::BadRequest, "this keeper was started without a store");
+        let keeper = self.keeper.clone().ok_or_else(missing)?;
+        blocking(move || act(&keeper)).await
+    }
+
+    async fn part(
+        &self,
+        id: u64,
+        act: impl FnOnce(&Keeper) -> Result<(Vec<u8>, u64), Fault> + Send + 'static,
+    ) -> Result<Answer, Fault> {
+        let (bytes, size) = self.on_keeper(act).await?;
+        self.out.data(id, Channel::Content, Bytes::from(bytes)).await;
+        Ok(Answer::Part { size })
     }
 
     fn health(&self) -> Health {

@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::path::RelativePath;
+use crate::tree::TreeId;
 
 /// What a guest is for, and so what it may be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -152,6 +153,54 @@ pub enum Ask {
         /// The directory.
         path: RelativePath,
     },
+    /// Take the live directory's tree and make its snapshot.
+    TakeSnapshot,
+    /// Read a part of a tree's manifest; its bytes arrive as data frames.
+    ReadTree {
+        /// The tree.
+        tree: TreeId,
+        /// First byte.
+        offset: u64,
+        /// Most bytes wanted, at most [`super::READ_BYTES_MAX`].
+        length: u64,
+    },
+    /// Make the directories of a task that runs over a tree's snapshot.
+    PrepareTask {
+        /// The task.
+        task: EffectId,
+        /// What it starts from.
+        base: TreeId,
+    },
+    /// Take the tree that a task has made.
+    CaptureTask {
+        /// The task.
+        task: EffectId,
+        /// What it started from.
+        base: TreeId,
+    },
+    /// Remove a task's directories.
+    DropTask {
+        /// The task.
+        task: EffectId,
+    },
+    /// Read a part of the difference between two trees in git's format; its bytes arrive as data frames.
+    Diff {
+        /// The first tree.
+        from: TreeId,
+        /// The second tree.
+        to: TreeId,
+        /// First byte.
+        offset: u64,
+        /// Most bytes wanted, at most [`super::READ_BYTES_MAX`].
+        length: u64,
+    },
+    /// Apply the changes between two trees to the live directory.
+    Merge {
+        /// What was changed.
+        base: TreeId,
+        /// What became of it.
+        result: TreeId,
+    },
     /// Say how the guest is.
     Health,
     /// End everything and exit.
@@ -169,6 +218,13 @@ impl Ask {
             | Self::ResizeTerminal { .. }
             | Self::AttachTerminal { .. }
             | Self::DetachTerminal { .. } => role == GuestRole::Associate,
+            Self::TakeSnapshot
+            | Self::ReadTree { .. }
+            | Self::PrepareTask { .. }
+            | Self::CaptureTask { .. }
+            | Self::DropTask { .. }
+            | Self::Diff { .. }
+            | Self::Merge { .. } => role == GuestRole::Keeper,
             Self::Read { .. }
             | Self::Write { .. }
             | Self::List { .. }
@@ -362,6 +418,41 @@ pub enum Answer {
     Metadata(Metadata),
     /// How the guest is.
     Health(Health),
+    /// A tree was taken.
+    Snapshot(SnapshotReport),
+    /// A part was sent of something of this size.
+    Part {
+        /// Bytes of the whole.
+        size: u64,
+    },
+    /// A merge was done.
+    Merged(MergeReport),
+}
+
+/// A tree that was taken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SnapshotReport {
+    /// Its name.
+    pub tree: TreeId,
+    /// How many paths it holds.
+    pub paths: u64,
+    /// How many files had to be read for it.
+    pub files_read: u64,
+    /// How many paths are not in it: sockets, pipes, devices, and what may not be read.
+    pub skipped: u64,
+}
+
+/// What a merge did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MergeReport {
+    /// Paths changed.
+    pub applied: u64,
+    /// Paths that were already as wanted.
+    pub already: u64,
+    /// Paths that were neither as before nor as wanted, and were left alone; the first of them.
+    pub conflicts: Vec<RelativePath>,
+    /// How many more of these there are.
+    pub conflicts_more: u64,
 }
 
 /// How a command ended.

@@ -14,7 +14,8 @@ mod stream;
 pub use frame::{Channel, DATA_BYTES_MAX, FRAME_BYTES_MAX, Frame, FrameError, decode};
 pub use message::{
     Answer, Ask, Command, EffectId, EffectIdError, Ending, Entry, Exec, Exit, Fault, FaultCode, FileKind, FromGuest,
-    FromHost, GuestRole, Health, Input, Metadata, OpenTerminal, Progress, Removal, Reply, Request, TerminalSize,
+    FromHost, GuestRole, Health, Input, MergeReport, Metadata, OpenTerminal, Progress, Removal, Reply, Request,
+    SnapshotReport, TerminalSize,
 };
 pub use stream::{FrameReader, StreamError, control_frame};
 
@@ -34,6 +35,10 @@ pub const TERMINAL_WINDOW_BYTES: usize = 256 * 1024;
 pub const TERMINAL_SIZE_MAX: u16 = 500;
 /// Most bytes of a terminal's screen as it is sent to a new viewer.
 pub const SCREEN_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Largest difference between two trees in bytes.
+pub const DIFF_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Most conflicts that a merge names; a frame's worth of paths.
+pub const CONFLICTS_MAX: usize = 25;
 /// Most requests under way at once.
 pub const REQUESTS_MAX: usize = 256;
 /// Longest that a command may run; nothing runs for ever by omission.

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use rustix::fs::MemfdFlags;
 
-use super::spec::{Access, Spec};
-use crate::guest::{GUEST_PROGRAM, WORK_DIRECTORY};
+use super::spec::{Access, Spec, Workspace};
+use crate::guest::{GUEST_PROGRAM, STORE_DIRECTORY, WORK_DIRECTORY};
 use crate::protocol::GuestRole;
 
 /// The program, by its absolute path: nothing that a workspace or a variable says may choose another.
@@ -123,7 +123,14 @@ impl CommandLine {
 
     fn content(&mut self, spec: &Spec) {
         self.bind(Access::Read, &spec.guest_program, Path::new(GUEST_PROGRAM));
-        self.bind(spec.workspace_access, &spec.workspace, Path::new(WORK_DIRECTORY));
+        let (access, workspace) = match &spec.workspace {
+            Workspace::Directory { path, access } => (*access, path),
+            Workspace::Overlay(overlay) => (Access::Write, &overlay.merged),
+        };
+        self.bind(access, workspace, Path::new(WORK_DIRECTORY));
+        if let Some(store) = &spec.store {
+            self.bind(Access::Write, store, Path::new(STORE_DIRECTORY));
+        }
         for mount in &spec.mounts {
             self.bind(mount.access, &mount.host, &mount.inside);
         }

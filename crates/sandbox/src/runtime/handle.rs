@@ -1,5 +1,6 @@
 //! The handle of a guest.
 
+use std::cmp::Ordering;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::Arc;
@@ -17,9 +18,11 @@ use super::spec::Spec;
 use super::terminal::{self, Terminal, TerminalOutput};
 use crate::path::RelativePath;
 use crate::protocol::{
-    Answer, Ask, Channel, Entry, Exec, Health, LIST_ENTRIES_MAX, Metadata, OpenTerminal, READ_BYTES_MAX, Removal,
+    Answer, Ask, Channel, DIFF_BYTES_MAX, EffectId, Entry, Exec, Health, LIST_ENTRIES_MAX, MergeReport, Metadata,
+    OpenTerminal, READ_BYTES_MAX, Removal, SnapshotReport,
 };
 use crate::record::Record;
+use crate::tree::{MANIFEST_BYTES_MAX, Tree, TreeId};
 
 /// How long a guest may take to say hello. Milliseconds on an idle machine; this is for a very busy one.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(20);
@@ -209,6 +212,70 @@ impl Guest {
         done(self.inner.connection.call(Ask::MakeDirectory { path: path.clone() }).await?)
     }
 
+    /// Takes the live directory's tree and makes its snapshot. For a keeper.
+    pub async fn take_snapshot(&self) -> Result<SnapshotReport, CallError> {
+        snapshot(self.inner.connection.call(Ask::TakeSnapshot).await?)
+    }
+
+    /// Reads a tree from a keeper's store.
+    pub async fn read_tree(&self, tree: TreeId) -> Result<Tree, CallError> {
+        let part = |offset| Ask::ReadTree { tree, offset, length: READ_BYTES_MAX };
+        let manifest = self.read_parts(MANIFEST_BYTES_MAX, part).await?;
+        // A guest is believed no more than its hash.
+        if TreeId::of(&manifest) != tree {
+            return Err(CallError::Unexpected);
+        }
+        Tree::parse(&manifest).map_err(|_| CallError::Unexpected)
+    }
+
+    /// Makes the directories of a task over the snapshot of `base`: those of [`super::Overlay::of_task`].
+    pub async fn prepare_task(&self, task: &EffectId, base: TreeId) -> Result<(), CallError> {
+        done(self.inner.connection.call(Ask::PrepareTask { task: task.clone(), base }).await?)
+    }
+
+    /// Takes the tree that a task has made of `base`. The task's sandbox should have ended.
+    pub async fn capture_task(&self, task: &EffectId, base: TreeId) -> Result<SnapshotReport, CallError> {
+        snapshot(self.inner.connection.call(Ask::CaptureTask { task: task.clone(), base }).await?)
+    }
+
+    /// Removes a task's directories.
+    pub async fn drop_task(&self, task: &EffectId) -> Result<(), CallError> {
+        done(self.inner.connection.call(Ask::DropTask { task: task.clone() }).await?)
+    }
+
+    /// The difference between two trees, in git's format.
+    pub async fn diff(&self, from: TreeId, to: TreeId) -> Result<Bytes, CallError> {
+        let part = |offset| Ask::Diff { from, to, offset, length: READ_BYTES_MAX };
+        self.read_parts(DIFF_BYTES_MAX as u64, part).await
+    }
+
+    /// Applies the changes from `base` to `result` to the live directory, where it still is as in `base`. The other
+    /// way round it undoes them.
+    pub async fn merge(&self, base: TreeId, result: TreeId) -> Result<MergeReport, CallError> {
+        match self.inner.connection.call(Ask::Merge { base, result }).await? {
+            (Answer::Merged(report), _) => Ok(report),
+            _ => Err(CallError::Unexpected),
+        }
+    }
+
+    async fn read_parts(&self, limit_bytes: u64, part: impl Fn(u64) -> Ask) -> Result<Bytes, CallError> {
+        let mut whole = Vec::new();
+        loop {
+            let (Answer::Part { size }, bytes) = self.inner.connection.call(part(whole.len() as u64)).await? else {
+                return Err(CallError::Unexpected);
+            };
+            if size > limit_bytes {
+                return Err(CallError::TooLong);
+            }
+            whole.extend_from_slice(&bytes);
+            match (whole.len() as u64).cmp(&size) {
+                Ordering::Equal => return Ok(whole.into()),
+                Ordering::Less if !bytes.is_empty() => {}
+                Ordering::Less | Ordering::Greater => return Err(CallError::Changed),
+            }
+        }
+    }
+
     /// How the guest is.
     pub async fn health(&self) -> Result<Health, CallError> {
         match self.inner.connection.call(Ask::Health).await? {
@@ -238,6 +305,13 @@ impl Guest {
         let mut exited = self.inner.exited.clone();
         let gone = exited.wait_for(Option::is_some).await.ok().and_then(|gone| *gone);
         gone.and_then(|Gone(status)| status)
+    }
+}
+
+fn snapshot((answer, _): (Answer, Bytes)) -> Result<SnapshotReport, CallError> {
+    match answer {
+        Answer::Snapshot(report) => Ok(report),
+        _ => Err(CallError::Unexpected),
     }
 }
 

@@ -11,7 +11,8 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::bubblewrap;
-use super::spec::{Identity, Spec};
+use super::overlay::Stage;
+use super::spec::{Identity, Overlay, Spec, Workspace};
 use crate::guest::GuestRole;
 
 /// Why a guest could not be started.
@@ -86,6 +87,9 @@ impl Launcher {
             use std::os::unix::process::CommandExt;
             command.uid(uid).gid(gid);
         }
+        if let Workspace::Overlay(overlay) = &spec.workspace {
+            mount_before(&mut command, Stage::new(overlay, spec.identity)?);
+        }
         let mut inherited = line.descriptors;
         inherited.push(theirs);
         inherit(&mut command, inherited);
@@ -113,6 +117,14 @@ fn launch(queue: &mpsc::Receiver<Job>) {
 fn stream_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     Ok(socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?)
+}
+
+/// Mounts a task's overlay before the program starts.
+#[allow(unsafe_code)]
+fn mount_before(command: &mut std::process::Command, stage: Stage) {
+    use std::os::unix::process::CommandExt;
+    // SAFETY: between fork and exec the stage only makes system calls with what was allocated before.
+    unsafe { command.pre_exec(move || stage.enter()) };
 }
 
 /// Lets the started process have these descriptors under their numbers, the standard streams, and no other.
@@ -157,7 +169,20 @@ fn check(spec: &Spec) -> Result<(), StartError> {
         false => Err(StartError::Spec(format!("{} is not {what}", path.display()))),
     };
     must_be(spec.guest_program.is_file(), &spec.guest_program, "a program")?;
-    must_be(spec.workspace.is_dir(), &spec.workspace, "a directory")?;
+    match &spec.workspace {
+        Workspace::Directory { path, .. } => must_be(path.is_dir(), path, "a directory")?,
+        Workspace::Overlay(Overlay { lower, upper, work, merged }) => {
+            [lower, upper, work, merged]
+                .into_iter()
+                .try_for_each(|path| must_be(path.is_dir(), path, "a directory"))?;
+        }
+    }
+    if let Some(store) = &spec.store {
+        must_be(store.is_dir(), store, "a directory")?;
+        if spec.role != GuestRole::Keeper {
+            return Err(StartError::Spec("only a keeper has a store".to_owned()));
+        }
+    }
     for mount in &spec.mounts {
         must_be(mount.host.exists(), &mount.host, "there")?;
         must_be(mount.inside.is_absolute(), &mount.inside, "an absolute path")?;

@@ -9,6 +9,7 @@ mod connection;
 mod exec;
 mod handle;
 mod launch;
+mod overlay;
 mod spec;
 mod terminal;
 
@@ -16,7 +17,7 @@ pub use connection::CallError;
 pub use exec::{ExecError, ExecEvent, ExecHandle, Finished, Output};
 pub use handle::Guest;
 pub use launch::StartError;
-pub use spec::{Access, Identity, Limits, Mount, Spec};
+pub use spec::{Access, Identity, Limits, Mount, Overlay, Spec, Workspace};
 pub use terminal::{Terminal, TerminalError, TerminalEvent, TerminalOutput};
 
 use launch::Launcher;

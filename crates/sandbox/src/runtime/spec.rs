@@ -1,10 +1,11 @@
 //! What a sandbox is made of.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::protocol::GuestRole;
+use crate::protocol::{EffectId, GuestRole};
 use crate::record::Record;
+use crate::tree::TreeId;
 
 /// Everything that a sandbox is made of. Nothing of the host's environment enters but what is named here.
 #[derive(Debug, Clone)]
@@ -14,9 +15,9 @@ pub struct Spec {
     /// The program that serves as guest, called with `guest --fd N --role ROLE`.
     pub guest_program: PathBuf,
     /// The workspace, found inside at [`crate::guest::WORK_DIRECTORY`].
-    pub workspace: PathBuf,
-    /// Whether the workspace may be changed.
-    pub workspace_access: Access,
+    pub workspace: Workspace,
+    /// A keeper's store, found inside at [`crate::guest::STORE_DIRECTORY`].
+    pub store: Option<PathBuf>,
     /// Further parts of the host, such as one socket or a toolchain.
     pub mounts: Vec<Mount>,
     /// Variables beyond the fixed set.
@@ -37,14 +38,54 @@ impl Spec {
         Self {
             role,
             guest_program: guest_program.into(),
-            workspace: workspace.into(),
-            workspace_access: Access::Write,
+            workspace: Workspace::Directory { path: workspace.into(), access: Access::Write },
+            store: None,
             mounts: Vec::new(),
             environment: BTreeMap::new(),
             identity: Identity::Inherit,
             limits: Limits::default(),
             record: None,
             output_directory: None,
+        }
+    }
+}
+
+/// What is found inside as the workspace.
+#[derive(Debug, Clone)]
+pub enum Workspace {
+    /// A directory of the host.
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// Whether it may be changed.
+        access: Access,
+    },
+    /// A snapshot, changed in a layer of its own.
+    Overlay(Overlay),
+}
+
+/// The directories of an overlay. All but the first must be on one file system.
+#[derive(Debug, Clone)]
+pub struct Overlay {
+    /// What is beneath; never changed.
+    pub lower: PathBuf,
+    /// What was changed; stays after the sandbox.
+    pub upper: PathBuf,
+    /// The kernel's own.
+    pub work: PathBuf,
+    /// An empty directory, as the place to mount on.
+    pub merged: PathBuf,
+}
+
+impl Overlay {
+    /// The overlay of a task that a keeper prepared in its store, over the snapshot of `base`.
+    pub fn of_task(store: &Path, task: &EffectId, base: TreeId) -> Self {
+        let directory = store.join("tasks").join(format!("task-{task}"));
+        Self {
+            lower: store.join("snapshots").join(base.to_string()),
+            upper: directory.join("upper"),
+            work: directory.join("work"),
+            merged: directory.join("merged"),
         }
     }
 }

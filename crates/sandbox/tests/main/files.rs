@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use bytes::Bytes;
 use choir_sandbox::path::RelativePath;
 use choir_sandbox::protocol::{FaultCode, FileKind, GuestRole, Removal};
-use choir_sandbox::runtime::{Access, CallError, Runtime};
+use choir_sandbox::runtime::{Access, CallError, Runtime, Workspace};
 
 use crate::support::{Sandbox, path, spec};
 
@@ -16,7 +16,7 @@ async fn keeper() -> Sandbox {
 async fn keeper_with(access: Access) -> Sandbox {
     let workspace = tempfile::tempdir().expect("a directory");
     let mut spec = spec(GuestRole::Keeper, workspace.path());
-    spec.workspace_access = access;
+    spec.workspace = Workspace::Directory { path: workspace.path().into(), access };
     let guest = Runtime::process().expect("a runtime").start(spec).await.expect("starts");
     Sandbox { guest, workspace }
 }

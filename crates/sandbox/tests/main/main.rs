@@ -4,5 +4,6 @@ mod ending;
 mod exec;
 mod files;
 mod isolation;
+mod keeper;
 mod support;
 mod terminal;

@@ -1,0 +1,71 @@
+//! The tree that a task made: its base, changed by what the overlay's upper layer says.
+//!
+//! Only what the task changed is read. The layer is a fact of the kernel's making: a task cannot write the marks that
+//! stand for removed paths, because the overlay refuses them.
+
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{FileType, Stat};
+
+use super::index::Index;
+use super::reader::{DEPTH_MAX, Reader, too_deep};
+use super::scan::{entries, open_directory};
+use super::store::Store;
+use crate::path::RelativePath;
+use crate::protocol::{EffectId, Fault, SnapshotReport};
+use crate::tree::{Node, TreeId, is_derived};
+
+/// Marks a directory whose lower content is gone.
+const OPAQUE: &str = "user.overlay.opaque";
+
+/// Takes a task's result.
+pub(super) fn capture(store: &Store, task: &EffectId, base: TreeId) -> Result<SnapshotReport, Fault> {
+    let layer = store.task_layer(task)?;
+    let known = Index::default();
+    let mut reader = Reader::new(store, &known, store.get_tree(base)?);
+    apply(&mut reader, &layer, &RelativePath::root(), DEPTH_MAX)?;
+    let Reader { tree, files_read, skipped, .. } = reader;
+    let id = store.put_tree(&tree)?;
+    store.sync()?;
+    Ok(SnapshotReport { tree: id, paths: tree.len() as u64, files_read, skipped })
+}
+
+fn apply(reader: &mut Reader<'_>, layer: &OwnedFd, at: &RelativePath, depth_left: u32) -> Result<(), Fault> {
+    if depth_left == 0 {
+        return Err(too_deep());
+    }
+    for (name, stat) in entries(layer)? {
+        let Ok(path) = at.join(name.as_bytes()) else {
+            reader.skipped += 1;
+            continue;
+        };
+        if is_removed(&stat) {
+            reader.tree.remove(&path);
+        } else if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+            reader.tree.remove(&path);
+            reader.take(layer, &name, path, &stat)?;
+        } else if is_derived(name.as_bytes()) {
+            reader.tree.remove(&path);
+            reader.tree.insert(path, Node::Derived);
+        } else if let Some(below) = open_directory(layer, &name)? {
+            if !matches!(reader.tree.get(&path), Some(Node::Directory { .. })) || is_opaque(&below) {
+                reader.tree.remove(&path);
+            }
+            reader.tree.insert(path.clone(), Node::Directory { mode: stat.st_mode & 0o777 });
+            apply(reader, &below, &path, depth_left - 1)?;
+        } else {
+            reader.skipped += 1;
+        }
+    }
+    Ok(())
+}
+
+/// A device with the number zero stands for a path that was removed.
+fn is_removed(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice && stat.st_rdev == 0
+}
+
+fn is_opaque(directory: &OwnedFd) -> bool {
+    let mut value = [0; 1];
+    matches!(rustix::fs::fgetxattr(directory, OPAQUE, &mut value[..]), Ok(1)) && value == *b"y"
+}

@@ -1,0 +1,106 @@
+//! What is known of the live directory's files, so that an unchanged one is not read again.
+
+use std::collections::HashMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::fs::Stat;
+use serde::{Deserialize, Serialize};
+
+use super::store::Store;
+use crate::path::RelativePath;
+use crate::protocol::Fault;
+use crate::tree::ContentHash;
+
+/// A file that was changed this short before it was looked at may change again without a new time: the kernel's clock
+/// for files is coarse. Such a file is read again.
+const COARSE_NS: i64 = 50_000_000;
+
+/// The files known, as they were at one moment.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    files: HashMap<RelativePath, Known>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Known {
+    stamp: Stamp,
+    /// When it was looked at, nanoseconds since 1970.
+    seen_ns: i64,
+    hash: ContentHash,
+}
+
+/// What changes when a file does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Stamp {
+    inode: u64,
+    size: i64,
+    modified_ns: i64,
+    changed_ns: i64,
+}
+
+impl Stamp {
+    pub(super) fn of(stat: &Stat) -> Self {
+        let nanoseconds = |seconds: i64, rest: u64| {
+            seconds.saturating_mul(1_000_000_000).saturating_add(i64::try_from(rest).unwrap_or_default())
+        };
+        Self {
+            inode: stat.st_ino,
+            size: stat.st_size,
+            modified_ns: nanoseconds(stat.st_mtime, stat.st_mtime_nsec as _),
+            changed_ns: nanoseconds(stat.st_ctime, stat.st_ctime_nsec as _),
+        }
+    }
+}
+
+impl Index {
+    /// Reads the stored index. One that is missing or damaged only costs reading every file again.
+    pub(super) fn load(store: &Store) -> Self {
+        let content = store.read_index().unwrap_or_default();
+        let lines = content.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let files: Result<_, _> = lines.map(serde_json::from_slice::<(RelativePath, Known)>).collect();
+        Self { files: files.unwrap_or_default() }
+    }
+
+    pub(super) fn save(&self, store: &Store) -> Result<(), Fault> {
+        let mut content = Vec::new();
+        for entry in &self.files {
+            serde_json::to_writer(&mut content, &entry).expect("writing to memory cannot fail");
+            content.push(b'\n');
+        }
+        store.write_index(&content)
+    }
+
+    /// The file's hash, if it is certainly still the file that was hashed.
+    pub(super) fn hash(&self, path: &RelativePath, stat: &Stat) -> Option<ContentHash> {
+        let known = self.files.get(path)?;
+        let settled = known.stamp.changed_ns.max(known.stamp.modified_ns) < known.seen_ns - COARSE_NS;
+        (settled && known.stamp == Stamp::of(stat)).then_some(known.hash)
+    }
+
+    /// Whether the file is as it was when it was last looked at.
+    pub(super) fn is_same(&self, path: &RelativePath, stat: &Stat) -> bool {
+        self.files.get(path).is_some_and(|known| known.stamp == Stamp::of(stat))
+    }
+
+    /// Remembers a file; `stat` was taken before it was read.
+    pub(super) fn learn(&mut self, path: RelativePath, stat: &Stat, hash: ContentHash, seen_ns: i64) {
+        self.files.insert(path, Known { stamp: Stamp::of(stat), seen_ns, hash });
+    }
+
+    /// Takes over what another index knows of a path.
+    pub(super) fn keep(&mut self, path: RelativePath, other: &Self) {
+        if let Some(known) = other.files.get(&path) {
+            self.files.insert(path, known.clone());
+        }
+    }
+
+    pub(super) fn differs(&self, other: &Self) -> bool {
+        self.files != other.files
+    }
+}
+
+/// This moment, nanoseconds since 1970, by the clock that file times come from.
+pub(super) fn now_ns() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}

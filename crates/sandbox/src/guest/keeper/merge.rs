@@ -1,0 +1,134 @@
+//! Bringing a task's changes into the live directory.
+//!
+//! A changed path is applied where the live one is still what it was in the base; where it already is what the result
+//! says nothing is done; anywhere else it is a conflict and stays as it is. Done again after a crash, it does the rest.
+
+use std::os::fd::OwnedFd;
+
+use super::super::files::Files;
+use super::index::Index;
+use super::store::Store;
+use crate::path::RelativePath;
+use crate::protocol::{CONFLICTS_MAX, Fault, FaultCode, MergeReport};
+use crate::tree::{Node, Tree};
+
+/// Bytes copied at once.
+const CHUNK_BYTES: usize = 128 * 1024;
+
+/// What is merged.
+pub(super) struct Sides<'a> {
+    pub(super) base: &'a Tree,
+    pub(super) result: &'a Tree,
+    pub(super) live: &'a Tree,
+    /// Of the live directory, to notice a change since it was scanned.
+    pub(super) index: &'a Index,
+}
+
+/// Merges, path by path.
+pub(super) fn merge(sides: &Sides<'_>, files: &Files, store: &Store) -> Result<MergeReport, Fault> {
+    let mut report = MergeReport { applied: 0, already: 0, conflicts: Vec::new(), conflicts_more: 0 };
+    let changes = sides.base.changes(sides.result);
+    // What is removed goes first, the deepest before what holds it; then what is new, what holds it first.
+    let (removed, put): (Vec<_>, Vec<_>) =
+        changes.iter().map(|(path, _)| path).partition(|path| is_absent(sides.result, path));
+    for path in removed.into_iter().rev().chain(put) {
+        match merge_path(sides, path, files, store)? {
+            Merged::Applied => report.applied += 1,
+            Merged::Already => report.already += 1,
+            Merged::Conflict if report.conflicts.len() < CONFLICTS_MAX => report.conflicts.push(path.clone()),
+            Merged::Conflict => report.conflicts_more += 1,
+        }
+    }
+    Ok(report)
+}
+
+enum Merged {
+    Applied,
+    Already,
+    Conflict,
+}
+
+fn merge_path(sides: &Sides<'_>, path: &RelativePath, files: &Files, store: &Store) -> Result<Merged, Fault> {
+    let (base, live, result) = (present(sides.base, path), present(sides.live, path), present(sides.result, path));
+    if live == result {
+        return Ok(Merged::Already);
+    }
+    if live != base || !is_untouched(sides, path, files) {
+        return Ok(Merged::Conflict);
+    }
+    match change(path, live, result, files, store) {
+        Ok(()) => Ok(Merged::Applied),
+        // A directory that holds what the base did not know, or a name that changed its nature in this moment.
+        Err(fault) if is_conflict(fault.code) => Ok(Merged::Conflict),
+        Err(fault) => Err(fault),
+    }
+}
+
+fn change(
+    path: &RelativePath,
+    live: Option<&Node>,
+    result: Option<&Node>,
+    files: &Files,
+    store: &Store,
+) -> Result<(), Fault> {
+    // What cannot be replaced by a rename, because one of the two is a directory, is removed first.
+    if let (Some(old), Some(new)) = (live, result)
+        && is_directory(old) != is_directory(new)
+    {
+        remove(path, old, files)?;
+    }
+    match (live, result) {
+        (Some(old), None) => remove(path, old, files),
+        (_, Some(Node::File { mode, size, hash })) => {
+            put_file(path, (*mode, *size), store.object(*hash, *mode)?, files)
+        }
+        (_, Some(Node::Link { target })) => files.put_link(path, target),
+        (_, Some(Node::Directory { mode })) => files.put_directory(path, *mode),
+        (_, Some(Node::Derived)) | (None, None) => Ok(()),
+    }
+}
+
+fn remove(path: &RelativePath, node: &Node, files: &Files) -> Result<(), Fault> {
+    use crate::protocol::Removal;
+    files.remove(path, if is_directory(node) { Removal::EmptyDirectory } else { Removal::File })
+}
+
+fn put_file(path: &RelativePath, (mode, size): (u32, u64), content: OwnedFd, files: &Files) -> Result<(), Fault> {
+    use std::io::Read;
+    let mut writing = files.begin_write(path, Some(mode), size)?;
+    let (mut content, mut buffer) = (std::fs::File::from(content), vec![0; CHUNK_BYTES]);
+    loop {
+        match content.read(&mut buffer) {
+            Ok(0) => return writing.finish(),
+            Ok(read) => writing = writing.append(&buffer[..read])?,
+            Err(error) => return Err(super::super::files::fault("read from the store", error.raw_os_error())),
+        }
+    }
+}
+
+/// Whether a live file is still the one that was scanned.
+fn is_untouched(sides: &Sides<'_>, path: &RelativePath, files: &Files) -> bool {
+    match sides.live.get(path) {
+        Some(Node::File { .. }) => files.raw_stat(path).is_ok_and(|stat| sides.index.is_same(path, &stat)),
+        Some(_) => true,
+        None => files.raw_stat(path).is_err(),
+    }
+}
+
+/// Derived directories are neither applied nor in the way.
+fn present<'a>(tree: &'a Tree, path: &RelativePath) -> Option<&'a Node> {
+    tree.get(path).filter(|node| **node != Node::Derived)
+}
+
+fn is_absent(tree: &Tree, path: &RelativePath) -> bool {
+    present(tree, path).is_none()
+}
+
+fn is_directory(node: &Node) -> bool {
+    matches!(node, Node::Directory { .. })
+}
+
+fn is_conflict(code: FaultCode) -> bool {
+    use FaultCode::{Escapes, Exists, NotADirectory, NotAFile, NotEmpty, NotFound};
+    matches!(code, Escapes | Exists | NotADirectory | NotAFile | NotEmpty | NotFound)
+}

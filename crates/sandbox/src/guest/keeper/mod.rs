@@ -1,0 +1,138 @@
+//! What only the keeper does: trees, snapshots, the results of tasks, differences and merging.
+//!
+//! Tasks do not run over the live directory. What is written beneath a mounted overlay shows through at once, so a
+//! person's edit would change a task's world while it runs, and its result would be compared with a base that never
+//! existed. A task runs over a snapshot: a read-only directory of links into a store of contents.
+
+mod capture;
+mod diff;
+mod index;
+mod merge;
+mod reader;
+mod scan;
+mod store;
+
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use self::index::Index;
+use self::store::Store;
+use super::files::Files;
+use crate::protocol::{EffectId, Fault, FaultCode, MergeReport, READ_BYTES_MAX, SnapshotReport};
+use crate::tree::{Tree, TreeId};
+
+/// The keeper's work on one workspace and one store.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    files: Arc<Files>,
+    store: Store,
+    /// Held by every operation: they are long, and two at once would only see each other's halves.
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    index: Index,
+    /// The last tree taken, with its name.
+    last: Option<(TreeId, Tree)>,
+    /// The last difference asked for, because it is asked for in parts.
+    diff: Option<(TreeId, TreeId, Vec<u8>)>,
+}
+
+impl Keeper {
+    /// Opens a store.
+    pub(super) fn open(files: Arc<Files>, store: OwnedFd) -> Result<Self, Fault> {
+        let store = Store::open(store)?;
+        let index = Index::load(&store);
+        Ok(Self { files, store, state: Mutex::new(State { index, last: None, diff: None }) })
+    }
+
+    /// Takes the live directory's tree and makes its snapshot.
+    pub(super) fn snapshot(&self) -> Result<SnapshotReport, Fault> {
+        let mut state = self.lock();
+        let report = self.scan(&mut state)?;
+        let (id, tree) = state.last.as_ref().ok_or_else(broken)?;
+        if self.store.make_snapshot(*id, tree)? {
+            self.store.sync()?;
+        }
+        Ok(report)
+    }
+
+    /// A part of a tree's manifest, and the size of the whole.
+    pub(super) fn read_tree(&self, tree: TreeId, offset: u64, length: u64) -> Result<(Vec<u8>, u64), Fault> {
+        self.store.read_manifest(tree, offset, length.min(READ_BYTES_MAX))
+    }
+
+    /// Makes the directories of a task's overlay over the snapshot of `base`.
+    pub(super) fn prepare_task(&self, task: &EffectId, base: TreeId) -> Result<(), Fault> {
+        let _state = self.lock();
+        let tree = self.store.get_tree(base)?;
+        self.store.make_snapshot(base, &tree)?;
+        self.store.make_task(task)
+    }
+
+    /// Takes the tree that a task made of `base`.
+    pub(super) fn capture_task(&self, task: &EffectId, base: TreeId) -> Result<SnapshotReport, Fault> {
+        let _state = self.lock();
+        capture::capture(&self.store, task, base)
+    }
+
+    /// Removes a task's directories.
+    pub(super) fn drop_task(&self, task: &EffectId) -> Result<(), Fault> {
+        let _state = self.lock();
+        self.store.remove_task(task)
+    }
+
+    /// A part of the difference between two trees in git's format, and the size of the whole.
+    pub(super) fn diff(&self, (from, to): (TreeId, TreeId), offset: u64, length: u64) -> Result<(Vec<u8>, u64), Fault> {
+        let mut state = self.lock();
+        if !matches!(&state.diff, Some((known_from, known_to, _)) if (*known_from, *known_to) == (from, to)) {
+            let text = diff::diff(&self.store, &self.store.get_tree(from)?, &self.store.get_tree(to)?)?;
+            state.diff = Some((from, to, text));
+        }
+        let (_, _, text) = state.diff.as_ref().ok_or_else(broken)?;
+        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());
+        let end = start.saturating_add(usize::try_from(length.min(READ_BYTES_MAX)).unwrap_or(0)).min(text.len());
+        Ok((text[start..end].to_vec(), text.len() as u64))
+    }
+
+    /// Applies the changes from `base` to `result` to the live directory, where it still is as in `base`.
+    pub(super) fn merge(&self, base: TreeId, result: TreeId) -> Result<MergeReport, Fault> {
+        let mut state = self.lock();
+        let (base, result) = (self.store.get_tree(base)?, self.store.get_tree(result)?);
+        self.scan(&mut state)?;
+        let State { index, last, .. } = &*state;
+        let (_, live) = last.as_ref().ok_or_else(broken)?;
+        merge::merge(&merge::Sides { base: &base, result: &result, live, index }, &self.files, &self.store)
+    }
+
+    fn scan(&self, state: &mut State) -> Result<SnapshotReport, Fault> {
+        let scanned = scan::scan(&self.files, &self.store, &state.index)?;
+        let known = state.last.as_ref().filter(|(_, tree)| *tree == scanned.tree).map(|(id, _)| *id);
+        let id = match known {
+            Some(id) => id,
+            None => self.store.put_tree(&scanned.tree)?,
+        };
+        if scanned.index.differs(&state.index) {
+            scanned.index.save(&self.store)?;
+        }
+        let report = SnapshotReport {
+            tree: id,
+            paths: scanned.tree.len() as u64,
+            files_read: scanned.files_read,
+            skipped: scanned.skipped,
+        };
+        state.index = scanned.index;
+        state.last = Some((id, scanned.tree));
+        Ok(report)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // What is kept here is only ever replaced as a whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn broken() -> Fault {
+    Fault::new(FaultCode::System, "the keeper lost its place")
+}

@@ -1,0 +1,105 @@
+//! Reading single paths into the store.
+
+use std::ffi::CStr;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use super::super::files::on;
+use super::index::{Index, Stamp, now_ns};
+use super::store::Store;
+use crate::path::{LinkTarget, RelativePath};
+use crate::protocol::{Fault, FaultCode};
+use crate::tree::{Node, Tree};
+
+/// How often a file that changes while it is read is read again before it is taken as it is.
+const READ_ATTEMPTS_MAX: u32 = 3;
+/// Deepest directory that is walked; each level holds a descriptor.
+pub(super) const DEPTH_MAX: u32 = 256;
+
+/// Reads paths into a tree and their contents into the store.
+pub(super) struct Reader<'a> {
+    pub(super) store: &'a Store,
+    pub(super) known: &'a Index,
+    pub(super) tree: Tree,
+    pub(super) index: Index,
+    pub(super) files_read: u64,
+    /// Sockets, pipes, devices, and what may not be read.
+    pub(super) skipped: u64,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(store: &'a Store, known: &'a Index, tree: Tree) -> Self {
+        Self { store, known, tree, index: Index::default(), files_read: 0, skipped: 0 }
+    }
+
+    /// Takes one path that is not a directory. One that vanished meanwhile is not there.
+    pub(super) fn take(
+        &mut self,
+        directory: &OwnedFd,
+        name: &CStr,
+        path: RelativePath,
+        stat: &Stat,
+    ) -> Result<(), Fault> {
+        let node = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => self.file(directory, name, &path, stat)?,
+            FileType::Symlink => link(directory, name)?,
+            _ => None,
+        };
+        match node {
+            Some(node) => self.tree.insert(path, node),
+            None => self.skipped += 1,
+        }
+        Ok(())
+    }
+
+    fn file(
+        &mut self,
+        directory: &OwnedFd,
+        name: &CStr,
+        path: &RelativePath,
+        stat: &Stat,
+    ) -> Result<Option<Node>, Fault> {
+        let mode = stat.st_mode & 0o777;
+        let size = u64::try_from(stat.st_size).unwrap_or_default();
+        if let Some(hash) = self.known.hash(path, stat) {
+            self.index.keep(path.clone(), self.known);
+            return Ok(Some(Node::File { mode, size, hash }));
+        }
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        for attempt in 1..=READ_ATTEMPTS_MAX {
+            let file = match rustix::fs::openat(directory, name, flags, Mode::empty()) {
+                Ok(file) => file,
+                Err(Errno::NOENT | Errno::ACCESS | Errno::LOOP) => return Ok(None),
+                Err(errno) => return Err(on("read a file")(errno)),
+            };
+            let seen_ns = now_ns();
+            let before = rustix::fs::fstat(&file).map_err(on("read a file"))?;
+            if FileType::from_raw_mode(before.st_mode) != FileType::RegularFile {
+                return Ok(None);
+            }
+            let stored = self.store.add(&file, &before)?;
+            let after = rustix::fs::fstat(&file).map_err(on("read a file"))?;
+            if Stamp::of(&before) == Stamp::of(&after) || attempt == READ_ATTEMPTS_MAX {
+                self.files_read += 1;
+                self.index.learn(path.clone(), &before, stored.hash, seen_ns);
+                let mode = before.st_mode & 0o777;
+                return Ok(Some(Node::File { mode, size: stored.size, hash: stored.hash }));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn link(directory: &OwnedFd, name: &CStr) -> Result<Option<Node>, Fault> {
+    match rustix::fs::readlinkat(directory, name, Vec::new()) {
+        Ok(target) => Ok(LinkTarget::parse(target.into_bytes()).ok().map(|target| Node::Link { target })),
+        Err(Errno::NOENT | Errno::INVAL) => Ok(None),
+        Err(errno) => Err(on("read a link")(errno)),
+    }
+}
+
+pub(super) fn too_deep() -> Fault {
+    Fault::new(FaultCode::Limit, "the workspace is deeper than can be walked")
+}

@@ -1,0 +1,85 @@
+//! The live directory as a tree.
+
+use std::ffi::CString;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use super::super::files::{Files, WRITE_PREFIX, on};
+use super::index::Index;
+use super::reader::{DEPTH_MAX, Reader, too_deep};
+use super::store::Store;
+use crate::path::RelativePath;
+use crate::protocol::Fault;
+use crate::tree::{Node, Tree, is_derived};
+
+/// What a scan found.
+pub(super) struct Scanned {
+    pub(super) tree: Tree,
+    pub(super) index: Index,
+    pub(super) files_read: u64,
+    pub(super) skipped: u64,
+}
+
+/// Walks the live directory; only files that `known` does not vouch for are read.
+pub(super) fn scan(files: &Files, store: &Store, known: &Index) -> Result<Scanned, Fault> {
+    let root = files.open_root()?;
+    let mut reader = Reader::new(store, known, Tree::default());
+    walk(&mut reader, &root, &RelativePath::root(), DEPTH_MAX)?;
+    let Reader { tree, index, files_read, skipped, .. } = reader;
+    Ok(Scanned { tree, index, files_read, skipped })
+}
+
+fn walk(reader: &mut Reader<'_>, directory: &OwnedFd, at: &RelativePath, depth_left: u32) -> Result<(), Fault> {
+    if depth_left == 0 {
+        return Err(too_deep());
+    }
+    for (name, stat) in entries(directory)? {
+        let Ok(path) = at.join(name.as_bytes()) else {
+            reader.skipped += 1;
+            continue;
+        };
+        if name.as_bytes().starts_with(WRITE_PREFIX.as_bytes()) {
+            continue;
+        }
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+            reader.take(directory, &name, path, &stat)?;
+        } else if is_derived(name.as_bytes()) {
+            reader.tree.insert(path, Node::Derived);
+        } else if let Some(below) = open_directory(directory, &name)? {
+            reader.tree.insert(path.clone(), Node::Directory { mode: stat.st_mode & 0o777 });
+            walk(reader, &below, &path, depth_left - 1)?;
+        } else {
+            reader.skipped += 1;
+        }
+    }
+    Ok(())
+}
+
+/// The names in a directory, with what they are. Names that vanish meanwhile are left out.
+pub(super) fn entries(directory: &OwnedFd) -> Result<Vec<(CString, Stat)>, Fault> {
+    let mut found = Vec::new();
+    for entry in Dir::read_from(directory).map_err(on("list a directory"))? {
+        let name = entry.map_err(on("list a directory"))?.file_name().to_owned();
+        if matches!(name.as_bytes(), b"." | b"..") {
+            continue;
+        }
+        match rustix::fs::statat(directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => found.push((name, stat)),
+            Err(Errno::NOENT) => {}
+            Err(errno) => return Err(on("describe a path")(errno)),
+        }
+    }
+    Ok(found)
+}
+
+/// Opens a directory; `None` when it vanished or may not be read.
+pub(super) fn open_directory(parent: &OwnedFd, name: &CString) -> Result<Option<OwnedFd>, Fault> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match rustix::fs::openat(parent, name, flags, Mode::empty()) {
+        Ok(directory) => Ok(Some(directory)),
+        Err(Errno::NOENT | Errno::ACCESS | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+        Err(errno) => Err(on("open a directory")(errno)),
+    }
+}

@@ -1,0 +1,259 @@
+//! The store: contents by their hash, trees by theirs, snapshots made of links, and the layers of tasks.
+//!
+//! ```text
+//! objects/ab/HASH-MODE   contents; the mode is in the name because links share it
+//! trees/HASH             manifests
+//! snapshots/HASH/…       directories of links to objects
+//! tasks/NAME/{upper,work,merged}
+//! index                  what is known of the live directory's files
+//! ```
+
+use std::ffi::CString;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{AtFlags, Mode, OFlags, Stat, Timespec, Timestamps};
+use rustix::io::Errno;
+use sha2::{Digest, Sha256};
+
+use super::super::files::{fault, on, remove_tree_at};
+use crate::protocol::{EffectId, Fault, FaultCode};
+use crate::tree::{ContentHash, MANIFEST_BYTES_MAX, Node, Tree, TreeId};
+
+/// Bytes copied at once.
+const CHUNK_BYTES: usize = 128 * 1024;
+/// Name of a file that is being made. Operations are one at a time, so one name is enough.
+const NEW: &str = ".new";
+const DIRECTORY_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const OWN_ONLY: u32 = 0o700;
+
+/// An open store.
+#[derive(Debug)]
+pub(super) struct Store {
+    root: OwnedFd,
+    objects: OwnedFd,
+    trees: OwnedFd,
+    snapshots: OwnedFd,
+    tasks: OwnedFd,
+}
+
+/// A content that was put in the store.
+pub(super) struct Stored {
+    pub(super) hash: ContentHash,
+    pub(super) size: u64,
+}
+
+impl Store {
+    pub(super) fn open(root: OwnedFd) -> Result<Self, Fault> {
+        let open = |name: &str| make_directory(&root, name, OWN_ONLY);
+        let (objects, trees) = (open("objects")?, open("trees")?);
+        let (snapshots, tasks) = (open("snapshots")?, open("tasks")?);
+        // What a killed keeper was making is of no use.
+        remove_tree_at(&snapshots, NEW).or_else(absent_is_fine)?;
+        Ok(Self { root, objects, trees, snapshots, tasks })
+    }
+
+    /// Copies a file's content into the store.
+    pub(super) fn add(&self, file: &OwnedFd, stat: &Stat) -> Result<Stored, Fault> {
+        let act = "store a file";
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let copy = rustix::fs::openat(&self.objects, NEW, flags, Mode::from_raw_mode(0o600)).map_err(on(act))?;
+        let (mut hasher, mut size, mut buffer) = (Sha256::new(), 0, vec![0; CHUNK_BYTES]);
+        loop {
+            match rustix::io::read(file, &mut buffer) {
+                Ok(0) => break,
+                Ok(read) => {
+                    hasher.update(&buffer[..read]);
+                    write_all(&copy, &buffer[..read]).map_err(on(act))?;
+                    size += read as u64;
+                }
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(fault(act, Some(errno.raw_os_error()))),
+            }
+        }
+        let mode = stat.st_mode & 0o777;
+        // Links share the time as they share the mode; builds compare it.
+        let modified = Timespec { tv_sec: stat.st_mtime, tv_nsec: stat.st_mtime_nsec as _ };
+        rustix::fs::futimens(&copy, &Timestamps { last_access: modified, last_modification: modified })
+            .map_err(on(act))?;
+        rustix::fs::fchmod(&copy, Mode::from_raw_mode(mode)).map_err(on(act))?;
+        let hash = ContentHash::finish(hasher);
+        let (directory, name) = self.object_place(hash, mode)?;
+        rustix::fs::renameat(&self.objects, NEW, &directory, &name).map_err(on(act))?;
+        Ok(Stored { hash, size })
+    }
+
+    /// Opens a content for reading.
+    pub(super) fn object(&self, hash: ContentHash, mode: u32) -> Result<OwnedFd, Fault> {
+        let (directory, name) = self.object_place(hash, mode)?;
+        rustix::fs::openat(&directory, &name, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+            .map_err(on("read from the store"))
+    }
+
+    fn object_place(&self, hash: ContentHash, mode: u32) -> Result<(OwnedFd, CString), Fault> {
+        let text = hash.to_string();
+        let directory = make_directory(&self.objects, &text[..2], OWN_ONLY)?;
+        Ok((directory, c_string(&format!("{text}-{mode:03o}"))?))
+    }
+
+    /// Puts a tree's manifest; its name is the hash.
+    pub(super) fn put_tree(&self, tree: &Tree) -> Result<TreeId, Fault> {
+        let manifest = tree.manifest();
+        let id = TreeId::of(&manifest);
+        self.put_file(&self.trees, &id.to_string(), &manifest)?;
+        Ok(id)
+    }
+
+    /// Reads a tree.
+    pub(super) fn get_tree(&self, id: TreeId) -> Result<Tree, Fault> {
+        let manifest = self.get_file(&self.trees, &id.to_string())?;
+        if TreeId::of(&manifest) != id {
+            return Err(Fault::new(FaultCode::System, "a stored tree is damaged"));
+        }
+        Tree::parse(&manifest).map_err(|error| Fault::new(FaultCode::System, error.to_string()))
+    }
+
+    /// A part of a manifest, and the size of the whole.
+    pub(super) fn read_manifest(&self, id: TreeId, offset: u64, length: u64) -> Result<(Vec<u8>, u64), Fault> {
+        let file = open_file(&self.trees, &id.to_string())?;
+        let size = file.metadata().map_err(|error| fault("read a tree", error.raw_os_error()))?.len();
+        let wanted = usize::try_from(length.min(size.saturating_sub(offset))).unwrap_or_default();
+        let mut bytes = vec![0; wanted];
+        std::os::unix::fs::FileExt::read_exact_at(&file, &mut bytes, offset)
+            .map_err(|error| fault("read a tree", error.raw_os_error()))?;
+        Ok((bytes, size))
+    }
+
+    /// The file that says what is known of the live directory.
+    pub(super) fn read_index(&self) -> Result<Vec<u8>, Fault> {
+        self.get_file(&self.root, "index")
+    }
+
+    pub(super) fn write_index(&self, content: &[u8]) -> Result<(), Fault> {
+        self.put_file(&self.root, "index", content)
+    }
+
+    /// Makes everything put so far durable.
+    pub(super) fn sync(&self) -> Result<(), Fault> {
+        rustix::fs::syncfs(&self.root).map_err(on("sync the store"))
+    }
+
+    /// Makes the snapshot of a tree. Says whether it had to.
+    pub(super) fn make_snapshot(&self, id: TreeId, tree: &Tree) -> Result<bool, Fault> {
+        let act = "make a snapshot";
+        let name = id.to_string();
+        if rustix::fs::statat(&self.snapshots, name.as_str(), AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+            return Ok(false);
+        }
+        remove_tree_at(&self.snapshots, NEW).or_else(absent_is_fine)?;
+        let directory = make_directory(&self.snapshots, NEW, 0o755)?;
+        tree.iter().try_for_each(|(path, node)| self.place(&directory, path.as_path(), node))?;
+        // Last, and the deepest first: a directory that may not be written could not have been filled.
+        let modes: Vec<_> = tree.iter().filter_map(|(path, node)| Some((path, directory_mode(node)?))).collect();
+        for (path, mode) in modes.into_iter().rev() {
+            rustix::fs::chmodat(&directory, path.as_path(), Mode::from_raw_mode(mode), AtFlags::empty())
+                .map_err(on(act))?;
+        }
+        rustix::fs::renameat(&self.snapshots, NEW, &self.snapshots, name.as_str()).map_err(on(act))?;
+        Ok(true)
+    }
+
+    /// Paths are walked as texts here, safely: the directory is new and nobody else's, and links in it are made after
+    /// the directories above them and never walked through, because a tree holds no path beneath a link.
+    fn place(&self, directory: &OwnedFd, path: &std::path::Path, node: &Node) -> Result<(), Fault> {
+        let act = "make a snapshot";
+        match node {
+            Node::Directory { .. } => {
+                rustix::fs::mkdirat(directory, path, Mode::from_raw_mode(OWN_ONLY)).map_err(on(act))
+            }
+            Node::Link { target } => rustix::fs::symlinkat(target.as_bytes(), directory, path).map_err(on(act)),
+            Node::File { mode, hash, .. } => {
+                let (from, name) = self.object_place(*hash, *mode)?;
+                rustix::fs::linkat(&from, &name, directory, path, AtFlags::empty()).map_err(on(act))
+            }
+            Node::Derived => Ok(()),
+        }
+    }
+
+    /// Makes a task's directories, or finds them as its killed predecessor left them.
+    pub(super) fn make_task(&self, task: &EffectId) -> Result<(), Fault> {
+        let directory = make_directory(&self.tasks, &task_name(task), OWN_ONLY)?;
+        ["upper", "work", "merged"].iter().try_for_each(|name| make_directory(&directory, name, 0o755).map(drop))
+    }
+
+    /// Opens the layer that holds what a task changed.
+    pub(super) fn task_layer(&self, task: &EffectId) -> Result<OwnedFd, Fault> {
+        let name = task_name(task);
+        let directory = rustix::fs::openat(&self.tasks, name.as_str(), DIRECTORY_FLAGS, Mode::empty());
+        let directory = directory.map_err(on("find the task"))?;
+        rustix::fs::openat(&directory, "upper", DIRECTORY_FLAGS, Mode::empty()).map_err(on("find the task"))
+    }
+
+    pub(super) fn remove_task(&self, task: &EffectId) -> Result<(), Fault> {
+        remove_tree_at(&self.tasks, &task_name(task)).or_else(absent_is_fine)
+    }
+
+    fn put_file(&self, directory: &OwnedFd, name: &str, content: &[u8]) -> Result<(), Fault> {
+        let act = "write to the store";
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let file = rustix::fs::openat(directory, NEW, flags, Mode::from_raw_mode(0o600)).map_err(on(act))?;
+        write_all(&file, content).map_err(on(act))?;
+        rustix::fs::fdatasync(&file).map_err(on(act))?;
+        rustix::fs::renameat(directory, NEW, directory, name).map_err(on(act))
+    }
+
+    fn get_file(&self, directory: &OwnedFd, name: &str) -> Result<Vec<u8>, Fault> {
+        let mut content = Vec::new();
+        let mut file = open_file(directory, name)?.take(MANIFEST_BYTES_MAX);
+        file.read_to_end(&mut content).map_err(|error| fault("read from the store", error.raw_os_error()))?;
+        Ok(content)
+    }
+}
+
+/// A task's name, which might be `.` or `..`, as a directory's name, which must not.
+fn task_name(task: &EffectId) -> String {
+    format!("task-{task}")
+}
+
+fn directory_mode(node: &Node) -> Option<u32> {
+    match node {
+        Node::Directory { mode } => Some(*mode),
+        Node::File { .. } | Node::Link { .. } | Node::Derived => None,
+    }
+}
+
+fn open_file(directory: &OwnedFd, name: &str) -> Result<std::fs::File, Fault> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(directory, name, flags, Mode::empty()).map(Into::into).map_err(on("read from the store"))
+}
+
+fn make_directory(parent: &OwnedFd, name: &str, mode: u32) -> Result<OwnedFd, Fault> {
+    let open = || rustix::fs::openat(parent, name, DIRECTORY_FLAGS, Mode::empty());
+    match open() {
+        Err(Errno::NOENT) => {
+            rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(mode)).map_err(on("prepare the store"))?;
+            open()
+        }
+        other => other,
+    }
+    .map_err(on("prepare the store"))
+}
+
+fn absent_is_fine(fault: Fault) -> Result<(), Fault> {
+    if fault.code == FaultCode::NotFound { Ok(()) } else { Err(fault) }
+}
+
+fn c_string(text: &str) -> Result<CString, Fault> {
+    CString::new(text).map_err(|_| Fault::new(FaultCode::BadRequest, "a name holds a NUL byte"))
+}
+
+fn write_all(file: &OwnedFd, mut bytes: &[u8]) -> Result<(), Errno> {
+    while !bytes.is_empty() {
+        match rustix::io::write(file, bytes) {
+            Ok(written) => bytes = &bytes[written..],
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}

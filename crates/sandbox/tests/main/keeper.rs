@@ -1,0 +1,280 @@
+//! The keeper: snapshots, tasks over them, their results, differences, and merging.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use choir_sandbox::protocol::{EffectId, Ending, GuestRole, SnapshotReport};
+use choir_sandbox::runtime::{Guest, Overlay, Runtime, Workspace};
+use choir_sandbox::tree::{Change, Node, TreeId};
+use tempfile::TempDir;
+
+use crate::support::{path, shell, spec};
+
+/// A keeper on a fresh workspace and store.
+struct Kept {
+    guest: Guest,
+    runtime: Runtime,
+    workspace: TempDir,
+    store: TempDir,
+}
+
+async fn kept() -> Kept {
+    let (workspace, store) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    let runtime = Runtime::process().expect("a runtime");
+    let guest = start_keeper(&runtime, workspace.path(), store.path()).await;
+    Kept { guest, runtime, workspace, store }
+}
+
+async fn start_keeper(runtime: &Runtime, workspace: &Path, store: &Path) -> Guest {
+    let mut spec = spec(GuestRole::Keeper, workspace);
+    spec.store = Some(store.into());
+    runtime.start(spec).await.expect("starts")
+}
+
+fn task(name: &str) -> EffectId {
+    EffectId::parse(name).expect("a good id")
+}
+
+impl Kept {
+    fn live(&self, name: &str) -> PathBuf {
+        self.workspace.path().join(name)
+    }
+
+    fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        let file = self.live(name);
+        std::fs::create_dir_all(file.parent().expect("a parent")).expect("made");
+        std::fs::write(file, content).expect("writes");
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.live(name)).expect("reads")
+    }
+
+    async fn snapshot(&self) -> SnapshotReport {
+        self.guest.take_snapshot().await.expect("taken")
+    }
+
+    /// An associate on a task's overlay.
+    async fn task_sandbox(&self, name: &str, base: TreeId) -> Guest {
+        self.guest.prepare_task(&task(name), base).await.expect("prepared");
+        let mut spec = spec(GuestRole::Associate, Path::new("/"));
+        spec.workspace = Workspace::Overlay(Overlay::of_task(self.store.path(), &task(name), base));
+        self.runtime.start(spec).await.expect("starts")
+    }
+
+    /// Runs a command as a task over `base` and takes its result.
+    async fn run_task(&self, name: &str, base: TreeId, command: &str) -> TreeId {
+        let guest = self.task_sandbox(name, base).await;
+        let output = guest.exec(shell(command)).await.expect("is sent").collect(10_000).await.expect("ends");
+        assert_eq!(output.finished.exit.ending, Ending::Code(0), "{output:?}");
+        guest.shutdown().await;
+        self.guest.capture_task(&task(name), base).await.expect("captured").tree
+    }
+
+    async fn changes(&self, from: TreeId, to: TreeId) -> Vec<(String, Change)> {
+        let (from, to) =
+            (self.guest.read_tree(from).await.expect("reads"), self.guest.read_tree(to).await.expect("reads"));
+        from.changes(&to).into_iter().map(|(path, change)| (path.to_string(), change)).collect()
+    }
+}
+
+#[tokio::test]
+async fn a_tree_holds_everything_but_what_is_derived() {
+    let kept = kept().await;
+    kept.write("src/main.rs", "fn main() {}");
+    kept.write("target/debug/big", "derived");
+    kept.write(".git/config", "[core]");
+    kept.write("run.sh", "#!/bin/sh");
+    std::fs::set_permissions(kept.live("run.sh"), PermissionsExt::from_mode(0o750)).expect("set");
+    std::fs::create_dir(kept.live("empty")).expect("made");
+    symlink("/nowhere", kept.live("link")).expect("linked");
+    rustix::fs::mknodat(rustix::fs::CWD, kept.live("pipe"), rustix::fs::FileType::Fifo, 0o600.into(), 0).expect("made");
+    let report = kept.snapshot().await;
+    assert_eq!(report.skipped, 1);
+    let tree = kept.guest.read_tree(report.tree).await.expect("reads");
+    let paths: Vec<_> = tree.iter().map(|(path, _)| path.to_string()).collect();
+    assert_eq!(paths, [".git", ".git/config", "empty", "link", "run.sh", "src", "src/main.rs", "target"]);
+    assert!(matches!(tree.get(&path("run.sh")), Some(Node::File { mode: 0o750, size: 9, .. })));
+    assert!(matches!(tree.get(&path("target")), Some(Node::Derived)));
+    let snapshot = kept.store.path().join("snapshots").join(report.tree.to_string());
+    assert_eq!(std::fs::read_to_string(snapshot.join("src/main.rs")).expect("reads"), "fn main() {}");
+    assert_eq!(std::fs::read_link(snapshot.join("link")).expect("a link"), Path::new("/nowhere"));
+    assert!(snapshot.join("empty").is_dir());
+    assert!(!snapshot.join("target").exists());
+}
+
+#[tokio::test]
+async fn only_changed_files_are_read_again_even_by_another_keeper() {
+    let kept = kept().await;
+    for n in 0..50 {
+        kept.write(&format!("file-{n}"), "old");
+    }
+    // Files changed just now might change again within the clock's step, so make them old.
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    let first = kept.snapshot().await;
+    assert_eq!(first.files_read, 50);
+    // What was read a moment after it was written is read once more, and from then on known.
+    while kept.snapshot().await.files_read > 0 {}
+    kept.write("file-7", "new");
+    std::fs::File::options().write(true).open(kept.live("file-7")).expect("opens").set_modified(long_ago).expect("set");
+    let second = kept.snapshot().await;
+    assert_eq!(second.files_read, 1, "same size, an older time, and yet seen");
+    assert_eq!(kept.changes(first.tree, second.tree).await, [("file-7".to_owned(), Change::Modified)]);
+    while kept.snapshot().await.files_read > 0 {}
+    kept.guest.shutdown().await;
+    let other = start_keeper(&kept.runtime, kept.workspace.path(), kept.store.path()).await;
+    let third = other.take_snapshot().await.expect("taken");
+    assert_eq!((third.tree, third.files_read), (second.tree, 0));
+}
+
+#[tokio::test]
+async fn a_task_changes_its_layer_and_nothing_else() {
+    let kept = kept().await;
+    kept.write("kept", "kept");
+    kept.write("changed", "old");
+    kept.write("gone/deep/file", "gone");
+    kept.write("replaced/inside", "x");
+    let base = kept.snapshot().await.tree;
+    let command = "echo new > changed; rm -r gone; rm -r replaced; mkdir replaced; echo y > replaced/other; \
+                   mkdir -p made/empty; ln -s away link; echo '#!' > tool; chmod 755 tool; mkdir target; echo > target/x; \
+                   mkdir gone; echo again > gone/other";
+    let result = kept.run_task("one", base, command).await;
+    let mut expected = vec![
+        ("changed", Change::Modified),
+        ("gone/deep", Change::Deleted),
+        ("gone/deep/file", Change::Deleted),
+        ("gone/other", Change::Added),
+        ("link", Change::Added),
+        ("made", Change::Added),
+        ("made/empty", Change::Added),
+        ("replaced/inside", Change::Deleted),
+        ("replaced/other", Change::Added),
+        ("tool", Change::Added),
+    ];
+    expected.sort_by_key(|(path, _)| *path);
+    let found = kept.changes(base, result).await;
+    assert_eq!(found.iter().map(|(path, change)| (path.as_str(), *change)).collect::<Vec<_>>(), expected);
+    assert_eq!(kept.read("changed"), "old");
+    assert!(kept.live("gone/deep/file").exists());
+    assert_eq!(kept.snapshot().await.tree, base);
+}
+
+#[tokio::test]
+async fn a_task_does_not_see_what_happens_to_the_live_directory() {
+    let kept = kept().await;
+    kept.write("file", "before");
+    let base = kept.snapshot().await.tree;
+    let guest = kept.task_sandbox("two", base).await;
+    std::fs::write(kept.live("file"), "after").expect("writes");
+    kept.write("new", "new");
+    let output = guest.exec(shell("cat file; ls")).await.expect("is sent").collect(1000).await.expect("ends");
+    assert_eq!(output.stdout, b"beforefile\n");
+}
+
+#[tokio::test]
+async fn a_killed_task_keeps_what_it_wrote() {
+    let kept = kept().await;
+    kept.write("file", "before");
+    let base = kept.snapshot().await.tree;
+    let guest = kept.task_sandbox("three", base).await;
+    let mut handle = guest.exec(shell("echo half > file; echo done; exec sleep 1000")).await.expect("is sent");
+    handle.next().await.expect("has written");
+    guest.terminate().await;
+    // Taken as it is, and gone on with by a new sandbox.
+    let half = kept.guest.capture_task(&task("three"), base).await.expect("captured").tree;
+    assert_eq!(kept.changes(base, half).await, [("file".to_owned(), Change::Modified)]);
+    let result = kept.run_task("three", base, "grep -q half file && echo rest >> file").await;
+    kept.guest.merge(base, result).await.expect("merged");
+    assert_eq!(kept.read("file"), "half\nrest\n");
+    kept.guest.drop_task(&task("three")).await.expect("dropped");
+    assert!(std::fs::read_dir(kept.store.path().join("tasks")).expect("lists").next().is_none());
+}
+
+#[tokio::test]
+async fn a_merge_applies_what_it_can_and_names_the_rest() {
+    let kept = kept().await;
+    for name in ["a", "b", "c", "d", "dir/x"] {
+        kept.write(name, "base");
+    }
+    let base = kept.snapshot().await.tree;
+    let command = "for f in a b c; do echo task > $f; done; rm d; rm -r dir; echo n > new; mkdir -p deep/er; echo f > deep/er/f; ln -s a l";
+    let result = kept.run_task("four", base, command).await;
+    kept.write("b", "person");
+    kept.write("c", "task\n");
+    kept.write("dir/mine", "person");
+    let report = kept.guest.merge(base, result).await.expect("merged");
+    let conflicts: Vec<_> = report.conflicts.iter().map(ToString::to_string).collect();
+    assert_eq!(conflicts, ["dir", "b"]);
+    assert_eq!(report.already, 1);
+    assert_eq!((kept.read("a"), kept.read("b"), kept.read("c")), ("task\n".into(), "person".into(), "task\n".into()));
+    assert!(!kept.live("d").exists());
+    assert!(!kept.live("dir/x").exists());
+    assert_eq!(kept.read("dir/mine"), "person");
+    assert_eq!(kept.read("deep/er/f"), "f\n");
+    assert_eq!(std::fs::read_link(kept.live("l")).expect("a link"), Path::new("a"));
+    // Undone, everything but the person's own is as before; done again, it is done again.
+    kept.guest.merge(result, base).await.expect("undone");
+    assert_eq!((kept.read("a"), kept.read("b"), kept.read("d")), ("base".into(), "person".into(), "base".into()));
+    assert!(!kept.live("new").exists() && !kept.live("deep").exists());
+    kept.guest.merge(base, result).await.expect("merged");
+    assert_eq!(kept.read("a"), "task\n");
+}
+
+#[tokio::test]
+async fn a_merge_follows_no_link_out() {
+    let kept = kept().await;
+    let outside = tempfile::tempdir().expect("a directory");
+    kept.write("dir/file", "base");
+    let base = kept.snapshot().await.tree;
+    let result = kept.run_task("five", base, "echo task > dir/file; echo new > dir/new").await;
+    std::fs::remove_dir_all(kept.live("dir")).expect("removed");
+    symlink(outside.path(), kept.live("dir")).expect("linked");
+    let report = kept.guest.merge(base, result).await.expect("merged");
+    assert_eq!((report.applied, report.conflicts.len()), (0, 2));
+    assert!(std::fs::read_dir(outside.path()).expect("lists").next().is_none());
+}
+
+#[tokio::test]
+async fn a_difference_applied_by_git_gives_the_same_tree() {
+    let kept = kept().await;
+    let numbers = |range: std::ops::Range<u32>| range.map(|n| format!("line {n}\n")).collect::<String>();
+    kept.write("text", numbers(0..200));
+    kept.write("no newline", "one\ntwo");
+    kept.write("returns", "a\r\nb\rc\r\n");
+    kept.write("binary", [0_u8, 1, 2, 255].repeat(30_000));
+    kept.write("gone.bin", [0_u8; 100]);
+    kept.write("latin", b"caf\xe9\n");
+    kept.write("empty", "");
+    kept.write("mode", "x\n");
+    kept.write("becomes-link", "x\n");
+    kept.write("quote \"\u{e9}\\\t", "x\n");
+    let base = kept.snapshot().await.tree;
+    let command = "sed -i -e 3d -e 's/^line 100$/changed/' -e '$a last' text; printf 'one\\ntwo\\nthree' > 'no newline'; \
+        printf 'a\\r\\nB\\rc\\r\\n' > returns; printf '\\000new' >> binary; rm gone.bin; printf 'th\\351\\n' >> latin; \
+        echo full > empty; chmod 755 mode; ln -sf text becomes-link; echo y >> \"$(printf 'quote \"\\303\\251\\\\\\t')\"; \
+        head -c 100000 /dev/urandom > random; : > nothing; echo deep > a; mkdir -p p/q; echo r > p/q/r";
+    let result = kept.run_task("six", base, command).await;
+    let diff = kept.guest.diff(base, result).await.expect("a difference");
+    let patch = kept.store.path().join("patch");
+    std::fs::write(&patch, &diff).expect("writes");
+    let applied =
+        Command::new("git").arg("apply").arg(&patch).current_dir(kept.workspace.path()).output().expect("runs");
+    assert!(
+        applied.status.success(),
+        "{applied:?}\n{}",
+        String::from_utf8_lossy(&diff).chars().take(3000).collect::<String>()
+    );
+    assert_eq!(kept.changes(kept.snapshot().await.tree, result).await, []);
+    assert_eq!(kept.guest.diff(result, result).await.expect("a difference"), "");
+}
+
+#[tokio::test]
+async fn an_associate_has_no_store_and_no_trees() {
+    let sandbox = crate::support::associate().await;
+    assert!(sandbox.guest.take_snapshot().await.is_err());
+    let kept = kept().await;
+    let mut other = spec(GuestRole::Associate, kept.workspace.path());
+    other.store = Some(kept.store.path().into());
+    assert!(kept.runtime.start(other).await.is_err());
+}
