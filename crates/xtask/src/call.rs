@@ -148,7 +148,7 @@ impl Call {
                 }
                 tail.push_back(line);
             }
-            _ => beat(tail.back().map_or("", String::as_str)),
+            _ => beat(tail.iter().rfind(|line| !line.trim().is_empty()).map_or("", String::as_str)),
         })
         .with_context(|| format!("{self}"))?;
         Ok((Output { text: Vec::from(tail).join("\n"), closing }, status))

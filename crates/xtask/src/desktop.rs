@@ -46,7 +46,8 @@ pub(crate) fn build(paths: &Paths, steps: &mut Steps) -> Result<PathBuf> {
 fn compile(paths: &Paths, steps: &mut Steps) -> Result<PathBuf> {
     let profile = env::var(PROFILE_VARIABLE).unwrap_or_else(|_| PROFILE.to_owned());
     let target = "wasm32-unknown-unknown";
-    steps.call(COMPILE, &paths.cargo(["build", "--locked", "--profile", &profile, "--target", target, "-p", "choir-desktop"]))?;
+    let arguments = ["build", "--locked", "--profile", &profile, "--target", target, "-p", "choir-desktop"];
+    steps.call(COMPILE, &paths.cargo(arguments))?;
     // Cargo's directory of the `dev` profile has another name than the profile.
     let directory = if profile == "dev" { "debug" } else { &profile };
     let wasm = paths.target.join(target).join(directory).join("choir-desktop.wasm");
