@@ -1,0 +1,225 @@
+//! One run: its first agent, what the person says to it, and its honest end.
+
+use super::{ActorError, Reply, answer};
+use crate::harness::{Assignment, Harness, HarnessError, Past, RunContext, Signal, drive};
+use crate::journal::Scope;
+use choir_core::agent::Identity;
+use choir_core::effect;
+use choir_core::fold::run::Runs;
+use choir_proto::event::{
+    Actor as By, DocumentTrashed, RunAccepted, RunAnswered, RunEnded, RunPaused, RunResumed, RunStarted, RunSteered,
+};
+use choir_proto::task::{TaskKind, TaskRequest, TaskResult, TaskStatus};
+use choir_proto::{Event, Role, RunId, RunStatus, Seq, TaskId};
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// A run's actor.
+pub(super) struct Run;
+
+/// What a run needs.
+pub(super) struct RunArguments {
+    pub(super) run: RunId,
+    pub(super) harness: Harness,
+}
+
+/// What a person can want of a run at work.
+#[derive(Debug, Clone)]
+pub enum RunCommand {
+    /// Stop it.
+    Cancel,
+    /// Hold it.
+    Pause,
+    /// Go on.
+    Resume,
+    /// Say something to it.
+    Steer(String),
+}
+
+/// What a run can be told.
+pub(super) enum RunMessage {
+    /// By a person.
+    Command(RunCommand, Reply),
+    /// By its first agent.
+    Ended(Result<TaskResult, HarnessError>),
+}
+
+/// A run's own.
+pub(super) struct RunState {
+    run: RunId,
+    harness: Harness,
+    signal: watch::Sender<Signal>,
+    accepted: RunAccepted,
+}
+
+impl Actor for Run {
+    type Msg = RunMessage;
+    type State = RunState;
+    type Arguments = RunArguments;
+
+    async fn pre_start(&self, myself: ActorRef<Self::Msg>, arguments: Self::Arguments) -> Result<Self::State, ActorProcessingErr> {
+        let RunArguments { run, harness } = arguments;
+        let past = Past::read(harness.journal.log(), run).await?;
+        let accepted = past.events().find_map(|(_, event)| match event {
+            Event::RunAccepted(accepted) => Some(accepted.clone()),
+            _ => None,
+        });
+        let accepted = accepted.ok_or("the run was never accepted")?;
+        let paused = past.events().fold(false, |paused, (_, event)| match event {
+            Event::RunPaused(_) => true,
+            Event::RunResumed(_) => false,
+            _ => paused,
+        });
+        if !paused {
+            // Also after a crash: a run that waited for a model may find one now.
+            let waits = past.events().fold(true, |waits, (_, event)| match event {
+                Event::RunBlocked(_) => true,
+                Event::RunStarted(_) => false,
+                _ => waits,
+            });
+            if waits {
+                harness.journal.append(&Scope::of(By::Computer).run(run), vec![RunStarted {}.into()]).await?;
+            }
+        }
+        let (signal, receiver) = watch::channel(Signal { paused, cancelled: false, steered: past.steered() });
+        let context = RunContext {
+            harness: harness.clone(),
+            run,
+            document: accepted.document_id,
+            model: accepted.request.model.clone(),
+            signal: receiver,
+            past: Arc::new(past),
+        };
+        conduct(myself, context, &accepted);
+        Ok(RunState { run, harness, signal, accepted })
+    }
+
+    async fn handle(&self, myself: ActorRef<Self::Msg>, message: Self::Msg, state: &mut Self::State) -> Result<(), ActorProcessingErr> {
+        match message {
+            RunMessage::Command(command, reply) => answer(reply, state.command(command).await),
+            RunMessage::Ended(result) => {
+                state.end(result?).await?;
+                myself.stop(None);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Drives the first agent beside the actor, so that the actor always has an ear for the person.
+fn conduct(myself: ActorRef<RunMessage>, context: RunContext, accepted: &RunAccepted) {
+    let task = TaskId::new(effect::derived(&context.run.to_string(), "root"));
+    let identity = Identity { run: context.run, task, role: Role::Conductor };
+    let assignment = Assignment { identity, request: objective(accepted), parent: None, depth: 0 };
+    tokio::spawn(async move {
+        let result = tokio::spawn(drive(context, assignment)).await;
+        match result {
+            // The actor may be gone because the whole tree is.
+            Ok(result) => drop(myself.send_message(RunMessage::Ended(result))),
+            Err(panic) => myself.kill_with(panic),
+        }
+    });
+}
+
+trait KillWith {
+    fn kill_with(&self, panic: tokio::task::JoinError);
+}
+
+impl KillWith for ActorRef<RunMessage> {
+    /// A bug in an agent is the run's failure; its supervisor decides what that means.
+    fn kill_with(&self, panic: tokio::task::JoinError) {
+        tracing::error!(%panic, "an agent panicked");
+        let gone = choir_store::StoreError::Closed;
+        drop(self.send_message(RunMessage::Ended(Err(HarnessError::Read(gone)))));
+    }
+}
+
+fn objective(accepted: &RunAccepted) -> TaskRequest {
+    let request = &accepted.request;
+    let mut instruction = request.prompt.clone();
+    if request.document_id.is_some() {
+        instruction.push_str("\n\n(This continues the run's document. The writer can read it.)");
+    }
+    for context in &request.context {
+        let named = serde_json::to_string(context).unwrap_or_default();
+        instruction.push_str(&format!("\n\nThe person points at: {named}"));
+    }
+    TaskRequest {
+        kind: TaskKind::Edit,
+        instruction,
+        acceptance_criteria: Vec::new(),
+        base_ref: None,
+        commands: Vec::new(),
+        git_action: None,
+        allowed_tools: None,
+        egress: None,
+        verify: request.verify.clone(),
+        budget: request.budget,
+        wanted: None,
+    }
+}
+
+impl RunState {
+    async fn command(&mut self, command: RunCommand) -> Result<Seq, ActorError> {
+        let event: Event = match &command {
+            RunCommand::Cancel => return Ok(self.cancel()),
+            RunCommand::Pause => RunPaused {}.into(),
+            RunCommand::Resume => RunResumed {}.into(),
+            RunCommand::Steer(text) => RunSteered { text: text.clone() }.into(),
+        };
+        let scope = Scope::of(By::Person).run(self.run);
+        let seq = self.harness.journal.append(&scope, vec![event]).await.map_err(HarnessError::Append)?;
+        self.signal.send_modify(|signal| match command {
+            RunCommand::Cancel => {}
+            RunCommand::Pause => signal.paused = true,
+            RunCommand::Resume => signal.paused = false,
+            RunCommand::Steer(text) => signal.steered.push((seq, text)),
+        });
+        Ok(seq)
+    }
+
+    /// Stopping is not a fact until everything has stopped: the end says so.
+    fn cancel(&mut self) -> Seq {
+        self.signal.send_modify(|signal| signal.cancelled = true);
+        self.harness.journal.log().head().seq
+    }
+
+    async fn end(&mut self, result: TaskResult) -> Result<(), HarnessError> {
+        let view = self.harness.views.get::<Runs>(self.run).await?;
+        let mut answered = view.as_ref().is_some_and(|run| run.answer.is_some());
+        let untouched = self.document_untouched().await?;
+        let mut events: Vec<Event> = Vec::new();
+        if result.status == TaskStatus::Ok && !answered && untouched {
+            events.push(RunAnswered { text: result.summary.clone() }.into());
+            answered = true;
+        }
+        if let (true, true, Some(document_id)) = (answered, untouched, self.accepted.document_id) {
+            // A short answer was enough: the page that was kept ready for more is put away.
+            events.push(DocumentTrashed { document_id, reason: "a short answer was enough".into() }.into());
+        }
+        events.push(RunEnded { status: status_of(&result), summary: result.summary }.into());
+        self.harness.journal.append(&Scope::of(By::Computer).run(self.run), events).await?;
+        Ok(())
+    }
+
+    /// Whether the run's own document still says nothing but the prompt.
+    async fn document_untouched(&self) -> Result<bool, HarnessError> {
+        let Some(id) = self.accepted.document_id.filter(|_| self.accepted.request.document_id.is_none()) else {
+            return Ok(false);
+        };
+        Ok(self.harness.documents.find(id).await?.is_some_and(|document| document.version == 1))
+    }
+}
+
+fn status_of(result: &TaskResult) -> RunStatus {
+    match result.status {
+        TaskStatus::Ok => RunStatus::Completed,
+        TaskStatus::Cancelled => RunStatus::Cancelled,
+        TaskStatus::OutOfTime => RunStatus::OutOfTime,
+        TaskStatus::OutOfSteps => RunStatus::OutOfSteps,
+        TaskStatus::OutOfBudget => RunStatus::OutOfBudget,
+        TaskStatus::Failed | TaskStatus::NeedsInput => RunStatus::Failed,
+        TaskStatus::Unknown | TaskStatus::Running => RunStatus::Unknown,
+    }
+}

@@ -1,0 +1,210 @@
+//! What a person has going: the desktop, and one actor for each run that has not ended.
+
+use super::desktop::{Desktop, DesktopMessage};
+use super::run::{Run, RunArguments, RunCommand, RunMessage};
+use super::tree::Tree;
+use super::{ActorError, Reply, answer};
+use crate::harness::Harness;
+use crate::journal::Scope;
+use choir_core::fold::run::ActiveRuns;
+use choir_core::supervise::{INTENSITY, Supervisor, Verdict};
+use choir_proto::event::{Actor as By, ActorEscalated, ActorRestarted, RunEnded};
+use choir_proto::{RunId, RunStatus};
+use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// Runs picked up at a start. More than that many unfinished runs is not a session but a mistake.
+const RUNS_PICKED_UP_MAX: usize = 10_000;
+
+/// The session's actor.
+pub(super) struct Session;
+
+impl Session {
+    pub(super) const NAME: &'static str = "Session";
+}
+
+/// What the session needs.
+pub(super) struct SessionArguments {
+    pub(super) harness: Harness,
+    pub(super) tree: Tree,
+}
+
+/// What the session can be told.
+pub enum SessionMessage {
+    /// A run was accepted.
+    Start(RunId),
+    /// A person wants something of a run.
+    Run(RunId, RunCommand, Reply),
+    /// A person did something to a window.
+    Desktop(DesktopMessage),
+    /// The wait before a restart is over.
+    Restart(Child),
+}
+
+/// Who the session looks after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Child {
+    /// The desktop.
+    Desktop,
+    /// A run.
+    Run(RunId),
+}
+
+impl Child {
+    fn name(self) -> String {
+        match self {
+            Self::Desktop => Desktop::NAME.to_owned(),
+            Self::Run(run) => format!("Run {run}"),
+        }
+    }
+}
+
+/// The session's own.
+pub(super) struct SessionState {
+    harness: Harness,
+    tree: Tree,
+    supervisor: Supervisor,
+    desktop: Option<ActorRef<DesktopMessage>>,
+    runs: HashMap<RunId, ActorRef<RunMessage>>,
+    children: HashMap<ActorId, Child>,
+}
+
+impl Actor for Session {
+    type Msg = SessionMessage;
+    type State = SessionState;
+    type Arguments = SessionArguments;
+
+    async fn pre_start(&self, myself: ActorRef<Self::Msg>, arguments: Self::Arguments) -> Result<Self::State, ActorProcessingErr> {
+        let SessionArguments { harness, tree } = arguments;
+        let active = harness.views.newest::<ActiveRuns>(None, RUNS_PICKED_UP_MAX).await?;
+        let mut state = SessionState {
+            harness,
+            tree,
+            supervisor: Supervisor::new(INTENSITY),
+            desktop: None,
+            runs: HashMap::new(),
+            children: HashMap::new(),
+        };
+        state.spawn(&myself, Child::Desktop).await?;
+        for (key, _) in active.into_iter().rev() {
+            state.spawn(&myself, Child::Run(key.parse()?)).await?;
+        }
+        Ok(state)
+    }
+
+    async fn handle(&self, myself: ActorRef<Self::Msg>, message: Self::Msg, state: &mut Self::State) -> Result<(), ActorProcessingErr> {
+        match message {
+            SessionMessage::Start(run) => state.spawn(&myself, Child::Run(run)).await?,
+            SessionMessage::Restart(child) => state.spawn(&myself, child).await?,
+            SessionMessage::Run(run, command, reply) => match state.runs.get(&run) {
+                Some(actor) => {
+                    // A run that ended in this moment drops the reply, and the asker hears that it is silent.
+                    actor.send_message(RunMessage::Command(command, reply)).ok();
+                }
+                None => answer(reply, Err(ActorError::NotAtWork(run))),
+            },
+            SessionMessage::Desktop(message) => {
+                if let Some(desktop) = &state.desktop {
+                    desktop.send_message(message).ok();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        event: SupervisionEvent,
+        state: &mut Self::State,
+    ) -> Result<(), ActorProcessingErr> {
+        match event {
+            SupervisionEvent::ActorTerminated(cell, ..) => {
+                state.ended(&cell);
+                Ok(())
+            }
+            SupervisionEvent::ActorFailed(cell, error) => state.failed(&myself, &cell, &error.to_string()).await,
+            _ => Ok(()),
+        }
+    }
+}
+
+impl SessionState {
+    async fn spawn(&mut self, myself: &ActorRef<SessionMessage>, child: Child) -> Result<(), ActorProcessingErr> {
+        let id = match child {
+            Child::Desktop => {
+                let (actor, _) = Actor::spawn_linked(None, Desktop, self.harness.clone(), myself.get_cell()).await?;
+                self.desktop = Some(actor.clone());
+                actor.get_id()
+            }
+            Child::Run(run) if self.runs.contains_key(&run) => return Ok(()),
+            Child::Run(run) => {
+                let arguments = RunArguments { run, harness: self.harness.clone() };
+                let (actor, _) = Actor::spawn_linked(None, Run, arguments, myself.get_cell()).await?;
+                self.runs.insert(run, actor.clone());
+                actor.get_id()
+            }
+        };
+        self.children.insert(id, child);
+        self.tree.started(&child.name(), Some(Session::NAME), id);
+        Ok(())
+    }
+
+    fn ended(&mut self, cell: &ActorCell) {
+        let Some(child) = self.remove(cell) else { return };
+        self.supervisor.forget(&child.name());
+        self.tree.ended(&child.name());
+    }
+
+    async fn failed(&mut self, myself: &ActorRef<SessionMessage>, cell: &ActorCell, reason: &str) -> Result<(), ActorProcessingErr> {
+        let Some(child) = self.remove(cell) else { return Ok(()) };
+        let name = child.name();
+        let now = self.harness.journal.world().elapsed().as_millis() as u64;
+        tracing::error!(actor = %name, %reason, "an actor failed");
+        match self.supervisor.failed(&name, now) {
+            Verdict::Restart { after_ms, restarts } => {
+                self.tree.restarting(&name);
+                self.record(child, ActorRestarted { name, reason: reason.to_owned(), restarts }.into()).await;
+                myself.send_after(Duration::from_millis(after_ms), move || SessionMessage::Restart(child));
+                Ok(())
+            }
+            Verdict::Escalate => {
+                self.tree.ended(&name);
+                self.record(child, ActorEscalated { name, reason: reason.to_owned() }.into()).await;
+                self.give_up(child, reason).await
+            }
+        }
+    }
+
+    /// One run that cannot be had must not take the others with it; a desktop that cannot be had is the session's end.
+    async fn give_up(&mut self, child: Child, reason: &str) -> Result<(), ActorProcessingErr> {
+        match child {
+            Child::Desktop => Err(format!("the desktop fails again and again: {reason}").into()),
+            Child::Run(_) => {
+                let summary = format!("This run failed again and again: {reason}");
+                self.record(child, RunEnded { status: RunStatus::Failed, summary }.into()).await;
+                Ok(())
+            }
+        }
+    }
+
+    async fn record(&self, child: Child, event: choir_proto::Event) {
+        let scope = match child {
+            Child::Desktop => Scope::of(By::Computer),
+            Child::Run(run) => Scope::of(By::Computer).run(run),
+        };
+        if let Err(error) = self.harness.journal.append(&scope, vec![event]).await {
+            tracing::error!(%error, "a failure could not be written down");
+        }
+    }
+
+    fn remove(&mut self, cell: &ActorCell) -> Option<Child> {
+        let child = self.children.remove(&cell.get_id())?;
+        match child {
+            Child::Desktop => self.desktop = None,
+            Child::Run(run) => drop(self.runs.remove(&run)),
+        }
+        Some(child)
+    }
+}

@@ -1,0 +1,75 @@
+//! The API over one computer. Control has checked who asks; here it is only said what they get.
+
+#![allow(unused_qualifications, reason = "the description of routes expands to qualified names")]
+
+mod documents;
+mod events;
+mod internal;
+mod reject;
+mod runs;
+mod shell;
+mod tasks;
+
+pub use reject::{Rejection, TypedJson};
+
+use crate::actor::{SessionMessage, Tree};
+use crate::harness::Harness;
+use axum::Router;
+use ractor::ActorRef;
+use tokio::sync::watch;
+use utoipa::openapi::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// What every handler can reach.
+#[derive(Clone)]
+pub struct App {
+    /// The log, the views, documents, control.
+    pub harness: Harness,
+    /// What is known of every actor.
+    pub tree: Tree,
+    /// The present session; absent while it restarts.
+    pub session: watch::Receiver<Option<ActorRef<SessionMessage>>>,
+    /// Counted up when control says that models changed.
+    pub models: watch::Sender<u64>,
+    /// Set when the computer shall end.
+    pub stopping: watch::Sender<bool>,
+}
+
+fn described() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(runs::create, runs::list))
+        .routes(routes!(runs::get))
+        .routes(routes!(runs::cancel))
+        .routes(routes!(runs::pause))
+        .routes(routes!(runs::resume))
+        .routes(routes!(runs::steer))
+        .routes(routes!(tasks::get))
+        .routes(routes!(tasks::schema))
+        .routes(routes!(events::list))
+        .routes(routes!(documents::list, documents::create))
+        .routes(routes!(documents::get, documents::put))
+        .routes(routes!(documents::versions))
+        .routes(routes!(documents::version))
+        .routes(routes!(shell::desktop, shell::command))
+        .routes(routes!(shell::supervision))
+        .routes(routes!(shell::blob))
+}
+
+/// Every route, the private ones of control included.
+pub fn router(app: App) -> Router {
+    let (public, _) = described().split_for_parts();
+    public.merge(internal::router()).fallback(reject::no_route).method_not_allowed_fallback(reject::no_method).with_state(app)
+}
+
+/// The description of the public routes.
+pub fn openapi() -> OpenApi {
+    described().into_openapi()
+}
+
+impl App {
+    /// The session, unless it is being restarted.
+    fn session(&self) -> Result<ActorRef<SessionMessage>, Rejection> {
+        self.session.borrow().clone().ok_or_else(|| crate::actor::ActorError::Silent("the session").into())
+    }
+}

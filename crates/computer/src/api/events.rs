@@ -1,0 +1,50 @@
+//! The log, page by page.
+
+use super::App;
+use super::reject::{Rejection, id};
+use axum::Json;
+use axum::extract::{Query, State};
+use choir_proto::Seq;
+use choir_proto::api::Events;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+/// Events in one answer when nobody says.
+const LIMIT: usize = 100;
+
+/// Events in one answer at most.
+const LIMIT_MAX: usize = 1000;
+
+/// Which events.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Filter {
+    /// Only later ones.
+    #[serde(default)]
+    after: u64,
+    /// At most so many.
+    limit: Option<usize>,
+    /// Only of this run.
+    run: Option<String>,
+    /// Only of this kind.
+    kind: Option<String>,
+}
+
+/// Reads the log.
+#[utoipa::path(get, path = "/api/events", params(Filter), responses((status = 200, body = Events)))]
+pub(super) async fn list(State(app): State<App>, Query(filter): Query<Filter>) -> Result<Json<Events>, Rejection> {
+    let log = app.harness.journal.log();
+    let limit = filter.limit.unwrap_or(LIMIT).clamp(1, LIMIT_MAX);
+    let run = filter.run.map(|run| id(&run, "run")).transpose()?;
+    let after = Seq(filter.after);
+    // The head is read first: an event that arrives in between belongs to the next page, never to none.
+    let head = log.head().seq;
+    let query = choir_store::Query { after, upto: Some(head), limit, run, kind: filter.kind };
+    let events = log.read(query).await?;
+    let cut_short = events.len() == limit;
+    let next = match events.last() {
+        Some(last) if cut_short => last.header.seq,
+        _ => head.max(after),
+    };
+    Ok(Json(Events { events, next, head }))
+}

@@ -1,0 +1,139 @@
+//! Routes for control alone. Nobody else can reach this socket.
+
+use super::App;
+use super::reject::{Rejection, TypedJson};
+use crate::journal::Scope;
+use axum::body::Body;
+use axum::extract::{Query, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use bytes::Bytes;
+use choir_proto::api::{Acknowledged, Component, Health};
+use choir_proto::wire::{Head, Live, Models, Record};
+use choir_proto::{Event, Seq};
+use choir_store::{StoreError, Subscription};
+use futures_util::stream::unfold;
+use http::header;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use tokio::sync::broadcast;
+
+pub(super) fn router() -> Router<App> {
+    Router::new()
+        .route("/internal/health", get(health))
+        .route("/internal/head", get(head))
+        .route("/internal/stream", get(stream))
+        .route("/internal/models", post(models))
+        .route("/internal/record", post(record))
+        .route("/internal/shutdown", post(shutdown))
+}
+
+async fn health(State(app): State<App>) -> Json<Health> {
+    let session = app.session.borrow().is_some();
+    let component = |ok: bool, detail: &str| Component {
+        status: if ok { "ok" } else { "degraded" }.into(),
+        detail: (!ok).then(|| detail.to_owned()),
+    };
+    let components = BTreeMap::from([
+        ("log".to_owned(), component(true, "")),
+        ("session".to_owned(), component(session, "The session is being restarted.")),
+    ]);
+    Json(Health { status: if session { "ok" } else { "degraded" }.into(), version: crate::VERSION.into(), components })
+}
+
+async fn head(State(app): State<App>) -> Json<Head> {
+    let head = app.harness.journal.log().head();
+    Json(Head { seq: head.seq, hash: head.hash })
+}
+
+#[derive(Deserialize)]
+struct From {
+    #[serde(default)]
+    after: u64,
+}
+
+/// Every event after a position, one JSON line each, without end; between them what is said live and not kept.
+async fn stream(State(app): State<App>, Query(from): Query<From>) -> Response {
+    let follower = Follower {
+        subscription: app.harness.journal.log().subscribe(Seq(from.after)),
+        live: app.harness.live.subscribe(),
+    };
+    let lines = unfold(follower, |mut follower| async move {
+        match follower.lines().await {
+            Ok(lines) => Some((Ok(lines), follower)),
+            Err(StoreError::Closed) => None,
+            Err(error) => Some((Err(error), follower)),
+        }
+    });
+    ([(header::CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(lines)).into_response()
+}
+
+struct Follower {
+    subscription: Subscription,
+    live: broadcast::Receiver<Live>,
+}
+
+/// A frame of the stream that is not an event.
+#[derive(Serialize)]
+struct LiveFrame<'a> {
+    kind: &'static str,
+    #[serde(flatten)]
+    live: &'a Live,
+}
+
+impl Follower {
+    async fn lines(&mut self) -> Result<Bytes, StoreError> {
+        loop {
+            let mut lines = Vec::new();
+            tokio::select! {
+                // Whole events first: a live piece is only of use until the whole is there.
+                biased;
+                events = self.subscription.next() => {
+                    for event in events? {
+                        line(&*event, &mut lines);
+                    }
+                }
+                live = self.live.recv() => match live {
+                    Ok(live) => line(&LiveFrame { kind: "live", live: &live }, &mut lines),
+                    // Pieces that were missed are in the whole message that follows.
+                    Err(broadcast::error::RecvError::Lagged(_)) => continue,
+                    Err(broadcast::error::RecvError::Closed) => return Err(StoreError::Closed),
+                },
+            }
+            return Ok(lines.into());
+        }
+    }
+}
+
+fn line(value: &impl Serialize, into: &mut Vec<u8>) {
+    let start = into.len();
+    if let Err(error) = serde_json::to_writer(&mut *into, value) {
+        tracing::error!(%error, "a frame could not be written");
+        into.truncate(start);
+        return;
+    }
+    into.push(b'\n');
+}
+
+/// Control found or lost a model.
+async fn models(State(app): State<App>, TypedJson(models): TypedJson<Models>) -> Json<Models> {
+    if models.available {
+        app.models.send_modify(|count| *count += 1);
+    }
+    Json(models)
+}
+
+/// Control knows a fact that belongs into the log.
+async fn record(State(app): State<App>, TypedJson(record): TypedJson<Record>) -> Result<Json<Acknowledged>, Rejection> {
+    let event = Event::decode(&record.kind, record.version, &record.payload)
+        .map_err(|error| Rejection::bad("bad_payload", error.to_string(), "See the description of the kind."))?;
+    let scope = Scope { actor: record.actor, run: record.run, task: record.task };
+    let seq = app.harness.journal.append(&scope, vec![event]).await?;
+    Ok(Json(Acknowledged { seq }))
+}
+
+async fn shutdown(State(app): State<App>) -> Json<Acknowledged> {
+    app.stopping.send_replace(true);
+    Json(Acknowledged { seq: app.harness.journal.log().head().seq })
+}

@@ -1,0 +1,136 @@
+//! Everything that is refused is refused in one shape.
+
+use crate::actor::ActorError;
+use crate::harness::HarnessError;
+use axum::Json;
+use axum::extract::{FromRequest, Request};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use choir_core::fold::desktop::Refused;
+use choir_proto::ApiError;
+use choir_store::{AppendError, StoreError};
+use http::StatusCode;
+use serde::de::DeserializeOwned;
+
+/// A refusal with its status.
+#[derive(Debug)]
+pub struct Rejection {
+    status: StatusCode,
+    error: ApiError,
+}
+
+impl Rejection {
+    /// The request is wrong.
+    pub fn bad(code: &str, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { status: StatusCode::BAD_REQUEST, error: ApiError::new(code, message, hint) }
+    }
+
+    /// There is no such thing. The same words whether it never was or is somebody else's.
+    pub fn missing(what: &str) -> Self {
+        let error = ApiError::new("not_found", format!("There is no such {what}."), "Check the id.");
+        Self { status: StatusCode::NOT_FOUND, error }
+    }
+
+    /// It cannot be done in the present state.
+    pub fn conflict(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { status: StatusCode::CONFLICT, error: ApiError::new("conflict", message, hint) }
+    }
+
+    fn unavailable(code: &str, message: impl Into<String>, hint: &str) -> Self {
+        Self { status: StatusCode::SERVICE_UNAVAILABLE, error: ApiError::new(code, message, hint) }
+    }
+}
+
+impl IntoResponse for Rejection {
+    fn into_response(self) -> Response {
+        (self.status, Json(self.error)).into_response()
+    }
+}
+
+impl From<StoreError> for Rejection {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Missing(_) => Self::missing("content"),
+            StoreError::Damaged(_) | StoreError::Row { .. } => Self {
+                status: StatusCode::INTERNAL_SERVER_ERROR,
+                error: ApiError::new("damaged", error.to_string(), "Run `choir verify` to see what is damaged."),
+            },
+            StoreError::Closed => Self::unavailable("closing", "This computer is stopping.", "Try again in a moment."),
+            other => {
+                // The details are for the log of the process, not for whoever asked.
+                tracing::error!(error = %other, source = ?std::error::Error::source(&other), "stored data could not be read");
+                Self::unavailable("storage_failed", "Stored data could not be read.", "Check the disk; `choir doctor` helps.")
+            }
+        }
+    }
+}
+
+impl From<AppendError> for Rejection {
+    fn from(error: AppendError) -> Self {
+        let hint = "Nothing was lost and nothing was changed. Free some space or mend the disk, then try again.";
+        match error {
+            AppendError::Full => {
+                Self { status: StatusCode::INSUFFICIENT_STORAGE, error: ApiError::new("disk_full", "The disk is full.", hint) }
+            }
+            AppendError::Closed => Self::unavailable("closing", "This computer is stopping.", "Try again in a moment."),
+            AppendError::Moved { .. } | AppendError::IdReused(_) => Self::conflict(error.to_string(), "Read again, then retry."),
+            AppendError::Failed(source) => {
+                tracing::error!(error = %source, "the log could not be written");
+                Self::unavailable("log_failed", "The log could not be written.", hint)
+            }
+        }
+    }
+}
+
+impl From<HarnessError> for Rejection {
+    fn from(error: HarnessError) -> Self {
+        match error {
+            HarnessError::Append(error) => error.into(),
+            HarnessError::Read(error) => error.into(),
+        }
+    }
+}
+
+impl From<ActorError> for Rejection {
+    fn from(error: ActorError) -> Self {
+        match error {
+            ActorError::NotAtWork(_) => Self::conflict("This run has ended.", "Start a new one that continues its document."),
+            ActorError::Desktop(Refused::NoWindow(_)) => Self::missing("window"),
+            ActorError::Desktop(Refused::TooMany) => Self::conflict("There are too many windows.", "Close some."),
+            ActorError::Harness(error) => error.into(),
+            ActorError::Silent(_) => Self::unavailable("busy", error.to_string(), "Try again in a moment."),
+        }
+    }
+}
+
+/// A JSON body; what is wrong with it is said by name.
+pub struct TypedJson<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for TypedJson<T> {
+    type Rejection = Rejection;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Rejection> {
+        let bytes = Bytes::from_request(request, state).await.map_err(|error| Rejection {
+            status: error.status(),
+            error: ApiError::new("bad_body", "The body could not be read.", "Send a smaller body."),
+        })?;
+        serde_json::from_slice(&bytes).map(Self).map_err(|error| {
+            let code = if error.is_data() { "bad_field" } else { "bad_json" };
+            Rejection::bad(code, format!("The body is not what is expected: {error}."), "See /api/openapi.json.")
+        })
+    }
+}
+
+pub(super) async fn no_route() -> Rejection {
+    Rejection::missing("route")
+}
+
+pub(super) async fn no_method() -> Rejection {
+    let error = ApiError::new("method_not_allowed", "This route does not do that.", "See /api/openapi.json.");
+    Rejection { status: StatusCode::METHOD_NOT_ALLOWED, error }
+}
+
+/// An id in a path. One that cannot be read names nothing.
+pub(super) fn id<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, Rejection> {
+    text.parse().map_err(|_| Rejection::missing(what))
+}

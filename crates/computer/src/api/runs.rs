@@ -1,0 +1,153 @@
+//! Runs: accepted in milliseconds, whatever the model does.
+
+use super::reject::{Rejection, TypedJson, id};
+use super::App;
+use crate::actor::{RunCommand, SessionMessage, ask};
+use crate::journal::Scope;
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use choir_core::fold::run::Runs;
+use choir_proto::api::{Acknowledged, RunAccepted, Steer};
+use choir_proto::event::Actor;
+use choir_proto::run::{NewRun, Run};
+use choir_proto::{DocumentId, RunId};
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+/// The longest prompt. More than that is a document or an artifact.
+const PROMPT_BYTES_MAX: usize = 256 * 1024;
+
+/// Rows in one list.
+const LIST_MAX: usize = 100;
+
+/// Characters of a title that was made from a prompt.
+const TITLE_CHARACTERS_MAX: usize = 60;
+
+/// Which part of a list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Page {
+    /// Start after this one.
+    pub(super) before: Option<String>,
+    /// At most so many.
+    pub(super) limit: Option<usize>,
+}
+
+impl Page {
+    pub(super) fn limit(&self) -> usize {
+        self.limit.unwrap_or(LIST_MAX).clamp(1, LIST_MAX)
+    }
+}
+
+/// Newest first.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct RunList {
+    runs: Vec<Run>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+/// Gives the computer an objective.
+#[utoipa::path(post, path = "/api/runs", request_body = NewRun, responses((status = 202, body = RunAccepted)))]
+pub(super) async fn create(State(app): State<App>, TypedJson(request): TypedJson<NewRun>) -> Result<(StatusCode, Json<RunAccepted>), Rejection> {
+    check(&request)?;
+    let journal = &app.harness.journal;
+    let run_id = RunId::new(journal.world().uuid());
+    let (document_id, mut facts) = match request.document_id {
+        Some(document) => {
+            app.harness.documents.find(document).await?.ok_or_else(|| Rejection::missing("document"))?;
+            (document, Vec::new())
+        }
+        None => {
+            let document = DocumentId::new(journal.world().uuid());
+            let title = title(&request.prompt);
+            (document, app.harness.documents.create(document, &title, &request.prompt, "the prompt").await?)
+        }
+    };
+    let accepted = choir_proto::event::RunAccepted { request, document_id: Some(document_id) };
+    facts.insert(0, accepted.into());
+    let scope = Scope::of(Actor::Person).run(run_id);
+    let seq = journal.append(&scope, facts).await?;
+    // Without a session right now the run is still in the log, and the next session picks it up.
+    if let Some(session) = &*app.session.borrow() {
+        session.send_message(SessionMessage::Start(run_id)).ok();
+    }
+    Ok((StatusCode::ACCEPTED, Json(RunAccepted { run_id, seq })))
+}
+
+fn check(request: &NewRun) -> Result<(), Rejection> {
+    if request.prompt.trim().is_empty() {
+        return Err(Rejection::bad("empty_prompt", "The prompt is empty.", "Say what you want done."));
+    }
+    if request.prompt.len() > PROMPT_BYTES_MAX {
+        let message = format!("The prompt is longer than {PROMPT_BYTES_MAX} bytes.");
+        return Err(Rejection::bad("prompt_too_long", message, "Attach long texts as files."));
+    }
+    Ok(())
+}
+
+/// A title for a document of which only the prompt is known.
+fn title(prompt: &str) -> String {
+    let line = prompt.trim().lines().next().unwrap_or_default().trim();
+    let mut title: String = line.chars().filter(|c| !c.is_control()).take(TITLE_CHARACTERS_MAX).collect();
+    if line.chars().count() > TITLE_CHARACTERS_MAX {
+        title.push('…');
+    }
+    title
+}
+
+/// Lists runs, newest first.
+#[utoipa::path(get, path = "/api/runs", params(Page), responses((status = 200, body = RunList)))]
+pub(super) async fn list(State(app): State<App>, Query(page): Query<Page>) -> Result<Json<RunList>, Rejection> {
+    let limit = page.limit();
+    let rows = app.harness.views.newest::<Runs>(page.before, limit).await?;
+    let next = (rows.len() == limit).then(|| rows.last().map(|(key, _)| key.clone())).flatten();
+    Ok(Json(RunList { runs: rows.into_iter().map(|(_, run)| run).collect(), next }))
+}
+
+/// One run.
+#[utoipa::path(get, path = "/api/runs/{id}", params(("id" = String, Path)), responses((status = 200, body = Run)))]
+pub(super) async fn get(State(app): State<App>, Path(run): Path<String>) -> Result<Json<Run>, Rejection> {
+    find(&app, &run).await.map(Json)
+}
+
+async fn find(app: &App, run: &str) -> Result<Run, Rejection> {
+    let run: RunId = id(run, "run")?;
+    app.harness.views.get::<Runs>(run).await?.ok_or_else(|| Rejection::missing("run"))
+}
+
+/// Stops a run with everything it has going.
+#[utoipa::path(post, path = "/api/runs/{id}/cancel", params(("id" = String, Path)), responses((status = 202, body = Acknowledged)))]
+pub(super) async fn cancel(State(app): State<App>, Path(run): Path<String>) -> Result<(StatusCode, Json<Acknowledged>), Rejection> {
+    command(&app, &run, RunCommand::Cancel).await
+}
+
+/// Holds a run before its next step.
+#[utoipa::path(post, path = "/api/runs/{id}/pause", params(("id" = String, Path)), responses((status = 202, body = Acknowledged)))]
+pub(super) async fn pause(State(app): State<App>, Path(run): Path<String>) -> Result<(StatusCode, Json<Acknowledged>), Rejection> {
+    command(&app, &run, RunCommand::Pause).await
+}
+
+/// Lets a run go on.
+#[utoipa::path(post, path = "/api/runs/{id}/resume", params(("id" = String, Path)), responses((status = 202, body = Acknowledged)))]
+pub(super) async fn resume(State(app): State<App>, Path(run): Path<String>) -> Result<(StatusCode, Json<Acknowledged>), Rejection> {
+    command(&app, &run, RunCommand::Resume).await
+}
+
+/// Says something to the agents of a run.
+#[utoipa::path(post, path = "/api/runs/{id}/steer", params(("id" = String, Path)), request_body = Steer,
+    responses((status = 202, body = Acknowledged)))]
+pub(super) async fn steer(
+    State(app): State<App>,
+    Path(run): Path<String>,
+    TypedJson(steer): TypedJson<Steer>,
+) -> Result<(StatusCode, Json<Acknowledged>), Rejection> {
+    command(&app, &run, RunCommand::Steer(steer.text)).await
+}
+
+async fn command(app: &App, run: &str, command: RunCommand) -> Result<(StatusCode, Json<Acknowledged>), Rejection> {
+    let run = find(app, run).await?.run_id;
+    let seq = ask(&app.session()?, "the session", |reply| SessionMessage::Run(run, command, reply)).await?;
+    Ok((StatusCode::ACCEPTED, Json(Acknowledged { seq })))
+}

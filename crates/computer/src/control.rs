@@ -1,0 +1,54 @@
+//! Control as the computer sees it: models and sandboxes, asked for over one socket.
+
+mod client;
+
+pub use client::ControlClient;
+
+use choir_proto::TaskId;
+use choir_proto::model::{Answer, Delta, ModelError};
+use choir_proto::wire::{
+    AssociateFinished, AssociateStarted, EffectRecord, Exec, Exit, FinishAssociate, ModelCall, Models, OutputStream,
+    StartAssociate,
+};
+use futures_util::future::BoxFuture;
+
+/// Why control did not do what was asked.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ControlError {
+    /// It said no, with a reason for people.
+    #[error("{0}")]
+    Refused(String),
+    /// It cannot be reached, or broke off.
+    #[error("control cannot be reached: {0}")]
+    Gone(String),
+}
+
+/// Takes pieces of a model's answer while they arrive.
+pub type OnDelta = Box<dyn FnMut(Delta) + Send>;
+
+/// Takes output of a command while it arrives.
+pub type OnOutput = Box<dyn FnMut(OutputStream, &[u8]) + Send>;
+
+/// What control does for a computer. The simulation has its own.
+pub trait Control: Send + Sync {
+    /// Asks a model.
+    fn model(&self, call: ModelCall, on_delta: OnDelta) -> BoxFuture<'_, Result<Answer, ModelError>>;
+    /// Whether there is a model to ask.
+    fn models(&self) -> BoxFuture<'_, Result<Models, ControlError>>;
+    /// Starts an associate for a task; starting it again finds the same one.
+    fn start_associate(&self, task: TaskId, start: StartAssociate) -> BoxFuture<'_, Result<AssociateStarted, ControlError>>;
+    /// Runs a command in a task's associate.
+    fn exec(&self, task: TaskId, exec: Exec, on_output: OnOutput) -> BoxFuture<'_, Result<Exit, ControlError>>;
+    /// What the shim knows of an effect.
+    fn effect(&self, effect_id: String) -> BoxFuture<'_, Result<EffectRecord, ControlError>>;
+    /// Reads a file in a task's associate.
+    fn read_file(&self, task: TaskId, path: String) -> BoxFuture<'_, Result<Vec<u8>, ControlError>>;
+    /// Writes a file in a task's associate.
+    fn write_file(&self, task: TaskId, path: String, content: Vec<u8>) -> BoxFuture<'_, Result<(), ControlError>>;
+    /// Lists a folder in a task's associate: one name a line, folders with a slash.
+    fn list_files(&self, task: TaskId, path: String) -> BoxFuture<'_, Result<String, ControlError>>;
+    /// Ends an associate, merging its changes or not.
+    fn finish_associate(&self, task: TaskId, finish: FinishAssociate) -> BoxFuture<'_, Result<AssociateFinished, ControlError>>;
+    /// Ends an associate at once, with everything in it.
+    fn kill_associate(&self, task: TaskId) -> BoxFuture<'_, Result<(), ControlError>>;
+}

@@ -1,0 +1,201 @@
+//! HTTP/2 over the socket that control gave us at birth.
+
+use super::{Control, ControlError, OnDelta, OnOutput};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use choir_proto::model::{Answer, ErrorClass, ModelError};
+use choir_proto::wire::{
+    AssociateFinished, AssociateStarted, EffectRecord, Exec, ExecFrame, Exit, FinishAssociate, ModelCall, ModelFrame, Models,
+    StartAssociate,
+};
+use choir_proto::{ApiError, TaskId};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{SendRequest, handshake};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::net::UnixStream;
+
+/// One line of a streamed answer. A whole model answer is one line.
+const LINE_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// The client end of the socket to control.
+#[derive(Debug, Clone)]
+pub struct ControlClient {
+    sender: SendRequest<Full<Bytes>>,
+}
+
+impl ControlClient {
+    /// Begins to speak. The connection is driven in the background until control goes away.
+    pub async fn connect(stream: UnixStream) -> Result<Self, ControlError> {
+        let (sender, connection) = handshake(TokioExecutor::new(), TokioIo::new(stream)).await.map_err(gone)?;
+        tokio::spawn(connection.map(|ended| {
+            if let Err(error) = ended {
+                tracing::warn!(%error, "the connection to control broke");
+            }
+        }));
+        Ok(Self { sender })
+    }
+
+    async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<Response<Incoming>, ControlError> {
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("http://control{path}"))
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(Full::new(body))
+            .map_err(|error| ControlError::Refused(error.to_string()))?;
+        let response = self.sender.clone().send_request(request).await.map_err(gone)?;
+        if response.status().is_success() { Ok(response) } else { Err(refusal(response).await) }
+    }
+
+    async fn ask<T: DeserializeOwned>(&self, method: Method, path: &str, body: &impl Serialize) -> Result<T, ControlError> {
+        let body = serde_json::to_vec(body).map_err(|error| ControlError::Refused(error.to_string()))?;
+        let response = self.send(method, path, body.into()).await?;
+        let bytes = response.into_body().collect().await.map_err(gone)?.to_bytes();
+        serde_json::from_slice(&bytes).map_err(|error| ControlError::Gone(format!("it answered nonsense: {error}")))
+    }
+
+    /// Sends a request whose answer is lines of JSON, and hands each to `take` until it says that it has enough.
+    async fn lines<F: DeserializeOwned, T>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+        mut take: impl FnMut(F) -> Option<T>,
+    ) -> Result<T, ControlError> {
+        let body = serde_json::to_vec(body).map_err(|error| ControlError::Refused(error.to_string()))?;
+        let mut answer = self.send(Method::POST, path, body.into()).await?.into_body();
+        let mut buffer = Vec::new();
+        while let Some(frame) = answer.frame().await {
+            let Ok(data) = frame.map_err(gone)?.into_data() else { continue };
+            buffer.extend_from_slice(&data);
+            let mut from = 0;
+            while let Some(length) = buffer[from..].iter().position(|byte| *byte == b'\n') {
+                let line = &buffer[from..from + length];
+                from += length + 1;
+                if line.is_empty() {
+                    continue;
+                }
+                let parsed = serde_json::from_slice(line);
+                let parsed = parsed.map_err(|error| ControlError::Gone(format!("it answered nonsense: {error}")))?;
+                if let Some(done) = take(parsed) {
+                    return Ok(done);
+                }
+            }
+            buffer.drain(..from);
+            if buffer.len() > LINE_BYTES_MAX {
+                return Err(ControlError::Gone("it answered with an endless line".into()));
+            }
+        }
+        Err(ControlError::Gone("it broke off in the middle".into()))
+    }
+}
+
+impl Control for ControlClient {
+    fn model(&self, call: ModelCall, mut on_delta: OnDelta) -> BoxFuture<'_, Result<Answer, ModelError>> {
+        async move {
+            let answer = self.lines("/model", &call, |frame| match frame {
+                ModelFrame::Delta(delta) => {
+                    on_delta(delta);
+                    None
+                }
+                ModelFrame::Answer(answer) => Some(Ok(answer)),
+                ModelFrame::Error(error) => Some(Err(error)),
+            });
+            answer.await.unwrap_or_else(|error| {
+                Err(ModelError { class: ErrorClass::Overloaded, message: error.to_string(), retry_after_ms: None })
+            })
+        }
+        .boxed()
+    }
+
+    fn models(&self) -> BoxFuture<'_, Result<Models, ControlError>> {
+        async move { self.ask(Method::GET, "/models", &()).await }.boxed()
+    }
+
+    fn start_associate(&self, task: TaskId, start: StartAssociate) -> BoxFuture<'_, Result<AssociateStarted, ControlError>> {
+        async move { self.ask(Method::PUT, &format!("/associates/{task}"), &start).await }.boxed()
+    }
+
+    fn exec(&self, task: TaskId, exec: Exec, mut on_output: OnOutput) -> BoxFuture<'_, Result<Exit, ControlError>> {
+        async move {
+            let path = format!("/associates/{task}/exec");
+            let ended = self.lines(&path, &exec, |frame| match frame {
+                ExecFrame::Output { stream, data } => match BASE64_STANDARD.decode(data) {
+                    Ok(bytes) => {
+                        on_output(stream, &bytes);
+                        None
+                    }
+                    Err(error) => Some(Err(ControlError::Gone(format!("it answered nonsense: {error}")))),
+                },
+                ExecFrame::Exit(exit) => Some(Ok(exit)),
+                ExecFrame::Failed { message } => Some(Err(ControlError::Refused(message))),
+            });
+            ended.await?
+        }
+        .boxed()
+    }
+
+    fn effect(&self, effect_id: String) -> BoxFuture<'_, Result<EffectRecord, ControlError>> {
+        async move { self.ask(Method::GET, &format!("/effects/{effect_id}"), &()).await }.boxed()
+    }
+
+    fn read_file(&self, task: TaskId, path: String) -> BoxFuture<'_, Result<Vec<u8>, ControlError>> {
+        async move {
+            let path = format!("/associates/{task}/files?path={}", escape(&path));
+            let response = self.send(Method::GET, &path, Bytes::new()).await?;
+            Ok(response.into_body().collect().await.map_err(gone)?.to_bytes().to_vec())
+        }
+        .boxed()
+    }
+
+    fn write_file(&self, task: TaskId, path: String, content: Vec<u8>) -> BoxFuture<'_, Result<(), ControlError>> {
+        async move {
+            let path = format!("/associates/{task}/files?path={}", escape(&path));
+            self.send(Method::PUT, &path, content.into()).await.map(|_| ())
+        }
+        .boxed()
+    }
+
+    fn list_files(&self, task: TaskId, path: String) -> BoxFuture<'_, Result<String, ControlError>> {
+        async move {
+            let path = format!("/associates/{task}/files/list?path={}", escape(&path));
+            let response = self.send(Method::GET, &path, Bytes::new()).await?;
+            let bytes = response.into_body().collect().await.map_err(gone)?.to_bytes();
+            Ok(String::from_utf8_lossy(&bytes).into_owned())
+        }
+        .boxed()
+    }
+
+    fn finish_associate(&self, task: TaskId, finish: FinishAssociate) -> BoxFuture<'_, Result<AssociateFinished, ControlError>> {
+        async move { self.ask(Method::POST, &format!("/associates/{task}/finish"), &finish).await }.boxed()
+    }
+
+    fn kill_associate(&self, task: TaskId) -> BoxFuture<'_, Result<(), ControlError>> {
+        async move { self.send(Method::DELETE, &format!("/associates/{task}"), Bytes::new()).await.map(|_| ()) }.boxed()
+    }
+}
+
+/// Percent-encodes everything that is not plainly safe in a query.
+fn escape(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b'/');
+    text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}
+
+fn gone(error: impl std::fmt::Display) -> ControlError {
+    ControlError::Gone(error.to_string())
+}
+
+async fn refusal(response: Response<Incoming>) -> ControlError {
+    let status = response.status();
+    let body = response.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    match serde_json::from_slice::<ApiError>(&body) {
+        Ok(error) => ControlError::Refused(error.error.message),
+        Err(_) if status == StatusCode::NOT_FOUND => ControlError::Refused("it is not there".into()),
+        Err(_) => ControlError::Refused(format!("control answered {status}")),
+    }
+}

@@ -1,0 +1,335 @@
+//! The shell around the agent's loop: it does what `core` asks for, appends what came of it, and folds that.
+
+mod begin;
+mod document;
+mod finish;
+mod past;
+mod perform;
+
+pub use document::{Base, Documents};
+pub use past::Past;
+
+use crate::control::Control;
+use crate::journal::{Journal, Scope};
+use crate::view::ViewReader;
+use begin::Begun;
+use choir_core::agent::{Agent, Ending, Identity, Next, Reaction, Spent, react};
+use choir_proto::event::{Actor, Header, ModelCalled, ModelFailed, RunBlocked, RunStarted, TaskRequested, TaskStarted};
+use choir_proto::model::{ErrorClass, ModelError, ModelRequest};
+use choir_proto::task::{TaskRequest, TaskResult, TaskStatus};
+use choir_proto::wire::{Live, ModelCall, StartAssociate};
+use choir_proto::{DocumentId, Event, Role, RunId, Seq, TaskId};
+use choir_store::{AppendError, StoreError};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{broadcast, watch};
+
+/// Agents below agents. A plan that needs more is a loop.
+const DEPTH_MAX: u32 = 4;
+
+/// What every agent of a computer shares.
+#[derive(Clone)]
+pub struct Harness {
+    /// Where facts go.
+    pub journal: Journal,
+    /// What is known.
+    pub views: ViewReader,
+    /// Models and sandboxes.
+    pub control: Arc<dyn Control>,
+    /// The words of documents.
+    pub documents: Documents,
+    /// Pieces of answers while they arrive; nobody has to listen.
+    pub live: broadcast::Sender<Live>,
+    /// Counts up whenever models may have become available.
+    pub models: watch::Receiver<u64>,
+}
+
+/// Why an agent could not go on: the log itself failed. Everything else is an ending.
+#[derive(Debug, thiserror::Error)]
+pub enum HarnessError {
+    /// Nothing could be appended.
+    #[error("the log cannot be written: {0}")]
+    Append(#[from] AppendError),
+    /// Nothing could be read.
+    #[error("the log cannot be read: {0}")]
+    Read(#[from] StoreError),
+}
+
+/// What a person wants of a run at work.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Signal {
+    /// Hold before the next step.
+    pub paused: bool,
+    /// Stop now.
+    pub cancelled: bool,
+    /// Words to the agents, with their place in the log.
+    pub steered: Vec<(Seq, String)>,
+}
+
+/// One run at work.
+#[derive(Clone)]
+pub struct RunContext {
+    /// What every agent shares.
+    pub harness: Harness,
+    /// Which run.
+    pub run: RunId,
+    /// The document it writes.
+    pub document: Option<DocumentId>,
+    /// `PROVIDER/MODEL` for this run.
+    pub model: Option<String>,
+    /// What the person wants.
+    pub signal: watch::Receiver<Signal>,
+    /// What had happened when this process took the run.
+    pub past: Arc<Past>,
+}
+
+/// An agent to drive to its end.
+pub struct Assignment {
+    /// Which agent.
+    pub identity: Identity,
+    /// What is asked of it.
+    pub request: TaskRequest,
+    /// Who asked.
+    pub parent: Option<TaskId>,
+    /// How far below the first agent.
+    pub depth: u32,
+}
+
+/// Drives an agent to its end, from wherever its events say it is. Boxed, because agents drive agents.
+pub fn drive(context: RunContext, assignment: Assignment) -> BoxFuture<'static, Result<TaskResult, HarnessError>> {
+    async move {
+        let mut driver = Driver::new(context, assignment);
+        if let Some(result) = driver.context.past.result(driver.identity.task) {
+            return Ok(result.clone());
+        }
+        driver.begin().await?;
+        let ending = driver.work().await?;
+        driver.end(ending).await
+    }
+    .boxed()
+}
+
+struct Driver {
+    context: RunContext,
+    identity: Identity,
+    request: TaskRequest,
+    parent: Option<TaskId>,
+    depth: u32,
+    agent: Agent,
+    /// Words from the person that the agent has heard.
+    heard: Seq,
+    started: Duration,
+}
+
+impl Driver {
+    fn new(context: RunContext, assignment: Assignment) -> Self {
+        let Assignment { identity, request, parent, depth } = assignment;
+        let mut agent = Agent::new(identity, &request, context.model.clone());
+        let mut heard = Seq::ZERO;
+        for (header, event) in context.past.of_agent(identity.task, parent.is_none()) {
+            agent.apply(header, event);
+            heard = header.seq;
+        }
+        let started = context.harness.journal.world().elapsed();
+        Self { context, identity, request, parent, depth, agent, heard, started }
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::of(Actor::Agent(self.identity.role)).run(self.identity.run).task(self.identity.task)
+    }
+
+    async fn begin(&mut self) -> Result<(), HarnessError> {
+        if !self.context.past.knows(self.identity.task) {
+            let role = Some(self.identity.role);
+            let requested = TaskRequested { request: self.request.clone(), role, parent: self.parent };
+            self.append(vec![requested.into()]).await?;
+        }
+        Ok(())
+    }
+
+    /// A worker that acts needs a place to act in. Without one it fails, and says why.
+    async fn prepare(&mut self) -> Result<Option<Ending>, HarnessError> {
+        if self.identity.role != Role::Terminal {
+            return Ok(None);
+        }
+        let start = StartAssociate { egress: self.request.egress.clone() };
+        match self.context.harness.control.start_associate(self.identity.task, start).await {
+            Ok(started) => {
+                self.append(vec![TaskStarted { base_tree: started.base_tree }.into()]).await?;
+                Ok(None)
+            }
+            Err(error) => {
+                let summary = format!("No sandbox could be started: {error}");
+                Ok(Some(Ending { status: TaskStatus::Failed, summary }))
+            }
+        }
+    }
+
+    async fn work(&mut self) -> Result<Ending, HarnessError> {
+        if self.depth > DEPTH_MAX {
+            let summary = format!("Agents may delegate {DEPTH_MAX} deep, no deeper.");
+            return Ok(Ending { status: TaskStatus::Failed, summary });
+        }
+        if let Some(ending) = self.prepare().await? {
+            return Ok(ending);
+        }
+        loop {
+            if let Some(ending) = self.hold().await {
+                return Ok(ending);
+            }
+            let spent = Spent { time_ms: self.time_ms() };
+            let ended = match self.agent.next(spent) {
+                Next::Model(request) => self.ask(*request).await?,
+                Next::Begin(calls) => self.perform(calls, Begun::Now).await?,
+                Next::Outstanding(calls) => self.perform(calls, Begun::BeforeACrash).await?,
+                Next::End(ending) => Some(ending),
+            };
+            if let Some(ending) = ended {
+                return Ok(ending);
+            }
+        }
+    }
+
+    /// Waits while the person wants to wait. An ending means that the person wants no more.
+    async fn hold(&mut self) -> Option<Ending> {
+        let mut signal = self.context.signal.clone();
+        match signal.wait_for(|signal| !signal.paused || signal.cancelled).await {
+            Ok(signal) if signal.cancelled => Some(cancelled()),
+            Ok(_) => None,
+            // The run's actor is gone, and with it everybody who could want something.
+            Err(_) => Some(cancelled()),
+        }
+    }
+
+    async fn ask(&mut self, request: ModelRequest) -> Result<Option<Ending>, HarnessError> {
+        let world = Arc::clone(self.context.harness.journal.world());
+        let before = world.elapsed();
+        let call = ModelCall { run: self.identity.run, task: self.identity.task, request };
+        let control = Arc::clone(&self.context.harness.control);
+        let time_left = self.agent.limits().time_ms.saturating_sub(self.time_ms());
+        let answer = tokio::select! {
+            answer = control.model(call, self.publish()) => answer,
+            () = stopped(self.context.signal.clone()) => return Ok(Some(cancelled())),
+            () = tokio::time::sleep(Duration::from_millis(time_left)) => return Ok(None),
+        };
+        match answer {
+            Ok(answer) => {
+                let called = ModelCalled {
+                    turn: self.agent.next_turn(),
+                    model: answer.model,
+                    message: answer.message,
+                    stop: answer.stop,
+                    usage: answer.usage,
+                    duration_ms: (world.elapsed() - before).as_millis() as u64,
+                };
+                self.append(vec![called.into()]).await?;
+                Ok(None)
+            }
+            Err(error) => self.failed(error).await,
+        }
+    }
+
+    async fn failed(&mut self, error: ModelError) -> Result<Option<Ending>, HarnessError> {
+        let attempt = self.agent.failures() + 1;
+        let turn = self.agent.next_turn();
+        let ModelError { class, message, .. } = error.clone();
+        // A missing model is not the model's failure: the run waits and says so, once.
+        if class != ErrorClass::NoModel {
+            self.append(vec![ModelFailed { turn, attempt, class, message: message.clone() }.into()]).await?;
+        }
+        match react(&error, attempt, self.context.harness.journal.world().chance()) {
+            Reaction::Stop(status) => Ok(Some(Ending { status, summary: message })),
+            Reaction::Retry { after_ms } => {
+                tokio::select! {
+                    () = tokio::time::sleep(Duration::from_millis(after_ms)) => Ok(None),
+                    () = stopped(self.context.signal.clone()) => Ok(Some(cancelled())),
+                }
+            }
+            Reaction::Park(on) => {
+                let mut models = self.context.harness.models.clone();
+                models.mark_unchanged();
+                let run = Scope::of(Actor::Computer).run(self.identity.run);
+                let journal = self.context.harness.journal.clone();
+                journal.append(&run, vec![RunBlocked { on, message }.into()]).await?;
+                tokio::select! {
+                    changed = models.changed() => if changed.is_err() { return Ok(Some(cancelled())) },
+                    () = stopped(self.context.signal.clone()) => return Ok(Some(cancelled())),
+                }
+                journal.append(&run, vec![RunStarted {}.into()]).await?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Pieces of the answer go to whoever listens; the log gets the whole.
+    fn publish(&self) -> crate::control::OnDelta {
+        let live = self.context.harness.live.clone();
+        let (run, task, actor) = (self.identity.run, self.identity.task, Actor::Agent(self.identity.role));
+        Box::new(move |delta| {
+            // Nobody listening is the usual case.
+            live.send(Live { run, task, actor: actor.clone(), delta }).ok();
+        })
+    }
+
+    /// Appends facts of this agent and folds them, after whatever the person said before them.
+    async fn append(&mut self, events: Vec<Event>) -> Result<(), HarnessError> {
+        let last = self.context.harness.journal.append(&self.scope(), events.clone()).await?;
+        self.fold(last, &events);
+        Ok(())
+    }
+
+    fn fold(&mut self, last: Seq, events: &[Event]) {
+        self.hear(last);
+        for event in events {
+            self.agent.apply(&placeless(last), event);
+        }
+    }
+
+    /// Only the first agent of a run hears the person; it decides what that means for the others.
+    fn hear(&mut self, before: Seq) {
+        if self.parent.is_some() {
+            return;
+        }
+        let steered = self.context.signal.borrow().steered.clone();
+        let heard = self.heard;
+        for (seq, text) in steered.into_iter().filter(|(seq, _)| *seq > heard && *seq < before) {
+            self.agent.apply(&placeless(seq), &choir_proto::event::RunSteered { text }.into());
+            self.heard = seq;
+        }
+    }
+
+    fn time_ms(&self) -> u64 {
+        (self.context.harness.journal.world().elapsed() - self.started).as_millis() as u64
+    }
+}
+
+/// Resolves when the person wants no more.
+async fn stopped(mut signal: watch::Receiver<Signal>) {
+    // When the sender is gone nobody can want anything any more, which comes to the same.
+    signal.wait_for(|signal| signal.cancelled).await.ok();
+}
+
+fn cancelled() -> Ending {
+    Ending { status: TaskStatus::Cancelled, summary: "Stopped.".into() }
+}
+
+/// The agent's fold looks at no field of the header; events that were just appended are not read back for one.
+fn placeless(seq: Seq) -> Header {
+    Header {
+        seq,
+        id: choir_proto::EventId::new(uuid::Uuid::nil()),
+        epoch: 0,
+        at: choir_proto::Timestamp(0),
+        actor: Actor::Computer,
+        run: None,
+        task: None,
+        cause: None,
+        kind: String::new(),
+        version: 0,
+        payload_hash: choir_proto::Hash::ZERO,
+        prev: choir_proto::Hash::ZERO,
+        hash: choir_proto::Hash::ZERO,
+    }
+}

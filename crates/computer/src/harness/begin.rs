@@ -1,0 +1,125 @@
+//! Tool calls: intent first, then the act, then the result. Independent calls run at the same time.
+
+use super::perform::Performed;
+use super::{Driver, HarnessError, stopped};
+use choir_core::agent::{Begin, Ending};
+use choir_core::tool::Nature;
+use choir_proto::{Event, Role};
+use choir_proto::event::{ToolFinished, ToolOutcome, ToolStarted};
+use choir_proto::wire::EffectRecord;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+
+/// When a call was begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Begun {
+    /// Its intent is not in the log yet.
+    Now,
+    /// Its intent is in the log, and a crash came before its result.
+    BeforeACrash,
+}
+
+impl Driver {
+    /// Performs calls and appends what came of each as soon as it is known.
+    pub(super) async fn perform(&mut self, calls: Vec<Begin>, begun: Begun) -> Result<Option<Ending>, HarnessError> {
+        if begun == Begun::Now {
+            self.append(calls.iter().map(intent).collect()).await?;
+        }
+        let mut running: FuturesUnordered<_> = calls
+            .into_iter()
+            .map(|call| {
+                let performer = self.performer();
+                async move {
+                    let performed = match begun {
+                        Begun::Now => performer.perform(&call).await?,
+                        Begun::BeforeACrash => performer.pick_up(&call).await?,
+                    };
+                    Ok::<_, HarnessError>((call, performed))
+                }
+            })
+            .collect();
+        let mut ended_by_person = false;
+        loop {
+            let next = tokio::select! {
+                next = running.next() => next,
+                () = stopped(self.context.signal.clone()), if !ended_by_person => {
+                    // Child agents hear the person by themselves; a command has to be told. All of them end soon, and
+                    // what they did is still written down.
+                    ended_by_person = true;
+                    self.kill().await;
+                    continue;
+                }
+            };
+            let Some(finished) = next else { return Ok(None) };
+            let (call, mut performed) = finished?;
+            if ended_by_person && performed.outcome == ToolOutcome::Error {
+                performed.outcome = ToolOutcome::Cancelled;
+            }
+            self.conclude(&call, performed).await?;
+        }
+    }
+
+    async fn conclude(&mut self, call: &Begin, performed: Performed) -> Result<(), HarnessError> {
+        let finished: Event = ToolFinished {
+            effect_id: call.effect_id.clone(),
+            call_id: call.call.id.clone(),
+            outcome: performed.outcome,
+            content: performed.content,
+            output: performed.output,
+            duration_ms: performed.duration_ms,
+        }
+        .into();
+        match performed.appended {
+            // Some tools append their own facts together with the result, so that no crash can come between.
+            Some(last) => self.fold(last, &[finished]),
+            None => self.append(vec![finished]).await?,
+        }
+        Ok(())
+    }
+
+    async fn kill(&self) {
+        if self.identity.role != Role::Terminal {
+            return;
+        }
+        if let Err(error) = self.context.harness.control.kill_associate(self.identity.task).await {
+            tracing::warn!(%error, "an associate could not be ended");
+        }
+    }
+}
+
+fn intent(begin: &Begin) -> Event {
+    ToolStarted {
+        effect_id: begin.effect_id.clone(),
+        turn: begin.turn,
+        index: begin.index,
+        call_id: begin.call.id.clone(),
+        name: begin.call.name.clone(),
+        arguments: begin.call.arguments.clone(),
+    }
+    .into()
+}
+
+impl super::perform::Performer {
+    /// Goes on with a call whose result a crash swallowed.
+    async fn pick_up(&self, call: &Begin) -> Result<Performed, HarnessError> {
+        let Ok(tool) = &call.tool else { return self.perform(call).await };
+        if tool.nature() == Nature::Repeatable {
+            return self.perform(call).await;
+        }
+        match self.context.harness.control.effect(call.effect_id.clone()).await {
+            Ok(EffectRecord::Absent) => self.perform(call).await,
+            Ok(EffectRecord::Exited(exit)) => Ok(Performed::new(
+                ToolOutcome::Ok,
+                format!(
+                    "The command ended with exit code {} while this computer was restarting; its output was lost.",
+                    exit.code.map_or("unknown".to_owned(), |code| code.to_string())
+                ),
+            )),
+            Ok(EffectRecord::Started) | Err(_) => Ok(Performed::new(
+                ToolOutcome::Unknown,
+                "This computer stopped while the command was running. Nobody knows how far it came. Look before you repeat it."
+                    .into(),
+            )),
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! What each tool does.
+
+use super::{Assignment, Driver, HarnessError, RunContext, drive};
+use choir_core::agent::{Begin, Identity};
+use choir_core::effect;
+use choir_core::tool::{Bash, Tool, replace_once};
+use choir_proto::event::{RunAnswered, ToolFinished, ToolOutcome};
+use choir_proto::task::{Delegation, TaskKind, TaskRequest, TaskStatus};
+use choir_proto::wire::{Exec, OutputStream};
+use choir_proto::{Event, Hash, Role, Seq};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// How long a command may take when nobody says.
+const COMMAND_TIMEOUT_S: f64 = 120.0;
+
+/// The longest that anybody may ask for.
+const COMMAND_TIMEOUT_S_MAX: f64 = 3600.0;
+
+/// Bytes of output that the model is shown; head and tail are kept, the middle goes to the blob.
+const CONTENT_BYTES_MAX: usize = 16 * 1024;
+
+/// Bytes of output that are kept at all.
+const OUTPUT_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// What came of a call.
+pub(super) struct Performed {
+    pub(super) outcome: ToolOutcome,
+    pub(super) content: String,
+    pub(super) output: Option<Hash>,
+    pub(super) duration_ms: u64,
+    /// Set when the result is in the log already.
+    pub(super) appended: Option<Seq>,
+}
+
+impl Performed {
+    pub(super) fn new(outcome: ToolOutcome, content: String) -> Self {
+        Self { outcome, content, output: None, duration_ms: 0, appended: None }
+    }
+
+    fn of(result: Result<String, String>) -> Self {
+        match result {
+            Ok(content) => Self::new(ToolOutcome::Ok, content),
+            Err(why) => Self::new(ToolOutcome::Error, why),
+        }
+    }
+}
+
+/// Everything that one call needs, apart from the agent that waits for it.
+pub(super) struct Performer {
+    pub(super) context: RunContext,
+    identity: Identity,
+    depth: u32,
+}
+
+impl Driver {
+    pub(super) fn performer(&self) -> Performer {
+        Performer { context: self.context.clone(), identity: self.identity, depth: self.depth }
+    }
+}
+
+impl Performer {
+    /// Does what was asked. A refusal or failure is a result like any other; only a failing log is an error.
+    pub(super) async fn perform(&self, begin: &Begin) -> Result<Performed, HarnessError> {
+        let world = Arc::clone(self.context.harness.journal.world());
+        let before = world.elapsed();
+        let mut performed = match &begin.tool {
+            Err(why) => Performed::new(ToolOutcome::Refused, why.clone()),
+            Ok(tool) => self.act(tool, begin).await?,
+        };
+        performed.duration_ms = (world.elapsed() - before).as_millis() as u64;
+        Ok(performed)
+    }
+
+    async fn act(&self, tool: &Tool, begin: &Begin) -> Result<Performed, HarnessError> {
+        let control = &self.context.harness.control;
+        let task = self.identity.task;
+        match tool {
+            Tool::Finish(_) => Ok(Performed::new(ToolOutcome::Ok, "Noted.".into())),
+            Tool::Answer(answer) => {
+                let answered = RunAnswered { text: answer.text.clone() }.into();
+                self.together(begin, vec![answered], "The person has the answer.").await
+            }
+            Tool::Delegate(delegation) => self.delegate(delegation, &begin.effect_id).await,
+            Tool::Bash(bash) => self.bash(bash, &begin.effect_id).await,
+            Tool::ReadDocument | Tool::WriteDocument(_) | Tool::EditDocument(_) => self.document(tool, begin).await,
+            Tool::ReadFile(at) => {
+                let read = control.read_file(task, at.path.clone()).await.map_err(|error| error.to_string());
+                Ok(Performed::of(read.map(|bytes| shorten(&String::from_utf8_lossy(&bytes)))))
+            }
+            Tool::ListFiles(at) => {
+                let listed = control.list_files(task, at.path.clone()).await.map_err(|error| error.to_string());
+                Ok(Performed::of(listed.map(|names| shorten(&names))))
+            }
+            Tool::WriteFile(file) => {
+                let written = control.write_file(task, file.path.clone(), file.content.clone().into_bytes()).await;
+                Ok(Performed::of(written.map(|()| "Written.".into()).map_err(|error| error.to_string())))
+            }
+            Tool::EditFile(edit) => {
+                let edited = async {
+                    let bytes = control.read_file(task, edit.path.clone()).await.map_err(|error| error.to_string())?;
+                    let text = String::from_utf8(bytes).map_err(|_| "The file is not text.".to_owned())?;
+                    let text = replace_once(&text, &edit.old, &edit.new)?;
+                    let written = control.write_file(task, edit.path.clone(), text.into_bytes()).await;
+                    written.map(|()| "Edited.".into()).map_err(|error| error.to_string())
+                };
+                Ok(Performed::of(edited.await))
+            }
+        }
+    }
+
+    /// Appends facts and the call's result as one unit: after a crash either all of it happened or nothing did.
+    pub(super) async fn together(&self, begin: &Begin, mut facts: Vec<Event>, content: &str) -> Result<Performed, HarnessError> {
+        let mut performed = Performed::new(ToolOutcome::Ok, content.to_owned());
+        let finished = ToolFinished {
+            effect_id: begin.effect_id.clone(),
+            call_id: begin.call.id.clone(),
+            outcome: performed.outcome,
+            content: performed.content.clone(),
+            output: None,
+            duration_ms: 0,
+        };
+        facts.push(finished.into());
+        performed.appended = Some(self.context.harness.journal.append(&self.scope(), facts).await?);
+        Ok(performed)
+    }
+
+    pub(super) fn scope(&self) -> crate::journal::Scope {
+        let actor = choir_proto::event::Actor::Agent(self.identity.role);
+        crate::journal::Scope::of(actor).run(self.identity.run).task(self.identity.task)
+    }
+
+    async fn delegate(&self, delegation: &Delegation, effect_id: &str) -> Result<Performed, HarnessError> {
+        if delegation.role == Role::Conductor {
+            return Ok(Performed::new(ToolOutcome::Refused, "A run has one conductor.".into()));
+        }
+        let identity = Identity { run: self.identity.run, task: effect::child(effect_id), role: delegation.role };
+        let assignment =
+            Assignment { identity, request: request(delegation), parent: Some(self.identity.task), depth: self.depth + 1 };
+        let result = drive(self.context.clone(), assignment).await?;
+        let files: Vec<_> = result.files_changed.iter().map(|file| file.path.as_str()).collect();
+        let told = serde_json::json!({"status": result.status, "summary": result.summary, "files_changed": files});
+        let outcome = if result.status == TaskStatus::Ok { ToolOutcome::Ok } else { ToolOutcome::Error };
+        Ok(Performed::new(outcome, told.to_string()))
+    }
+
+    async fn bash(&self, bash: &Bash, effect_id: &str) -> Result<Performed, HarnessError> {
+        let timeout = bash.timeout_s.filter(|seconds| seconds.is_finite() && *seconds > 0.0).unwrap_or(COMMAND_TIMEOUT_S);
+        let exec = Exec {
+            effect_id: effect_id.to_owned(),
+            command: bash.command.clone(),
+            timeout_ms: Duration::from_secs_f64(timeout.min(COMMAND_TIMEOUT_S_MAX)).as_millis() as u64,
+        };
+        let output = Arc::new(Mutex::new(Vec::new()));
+        let collected = Arc::clone(&output);
+        let on_output = Box::new(move |_: OutputStream, bytes: &[u8]| {
+            let mut output = collected.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let space = OUTPUT_BYTES_MAX.saturating_sub(output.len());
+            output.extend_from_slice(&bytes[..bytes.len().min(space)]);
+        });
+        let ended = self.context.harness.control.exec(self.identity.task, exec, on_output).await;
+        let output = std::mem::take(&mut *output.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        let text = String::from_utf8_lossy(&output);
+        let (outcome, heading) = match ended {
+            Ok(exit) if exit.timed_out => (ToolOutcome::Error, format!("Stopped after {timeout} s.")),
+            Ok(exit) => match exit.code {
+                Some(0) => (ToolOutcome::Ok, "exit code 0".to_owned()),
+                Some(code) => (ToolOutcome::Error, format!("exit code {code}")),
+                None => (ToolOutcome::Unknown, "Nobody knows how it ended.".to_owned()),
+            },
+            Err(error) => (ToolOutcome::Error, error.to_string()),
+        };
+        let mut performed = Performed::new(outcome, format!("{heading}\n{}", shorten(&text)));
+        if text.len() > CONTENT_BYTES_MAX {
+            performed.output = Some(self.context.harness.documents.keep(output).await?);
+        }
+        Ok(performed)
+    }
+}
+
+fn request(delegation: &Delegation) -> TaskRequest {
+    let kind = match delegation.role {
+        Role::Researcher => TaskKind::Research,
+        Role::Conductor | Role::Writer | Role::Terminal => TaskKind::Edit,
+    };
+    TaskRequest {
+        kind,
+        instruction: delegation.objective.clone(),
+        acceptance_criteria: delegation.acceptance_criteria.clone(),
+        base_ref: None,
+        commands: Vec::new(),
+        git_action: None,
+        allowed_tools: None,
+        egress: delegation.egress.clone(),
+        verify: delegation.verify.clone(),
+        budget: delegation.budget,
+        wanted: None,
+    }
+}
+
+/// Head and tail of a text that is too long to show.
+fn shorten(text: &str) -> String {
+    if text.len() <= CONTENT_BYTES_MAX {
+        return text.to_owned();
+    }
+    let head = floor(text, CONTENT_BYTES_MAX / 2);
+    let tail = floor(text, text.len() - CONTENT_BYTES_MAX / 2);
+    format!("{}\n… {} bytes are left out …\n{}", &text[..head], tail - head, &text[tail..])
+}
+
+fn floor(text: &str, at: usize) -> usize {
+    (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}

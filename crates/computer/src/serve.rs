@@ -1,0 +1,123 @@
+//! The whole life of a computer's process: open the log, start the tree, answer until told to stop.
+
+use crate::actor::{Application, Tree};
+use crate::api::{self, App};
+use crate::control::{Control, ControlClient, ControlError};
+use crate::harness::{Documents, Harness};
+use crate::journal::{Journal, Scope};
+use crate::view::{ViewReader, projections};
+use crate::world::{RealWorld, World};
+use choir_proto::event::{Actor, ComputerCreated, ComputerStarted, ComputerStopped};
+use choir_proto::{ComputerId, Seq};
+use choir_store::{AppendError, LiveViews, Log, OpenError, Query, StoreError, Views};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::service::TowerToHyperService;
+use std::path::Path;
+use std::sync::Arc;
+use tokio::net::UnixStream;
+use tokio::sync::{broadcast, watch};
+
+/// Pieces of answers kept for a listener that is a little behind.
+const LIVE_QUEUED_MAX: usize = 1024;
+
+/// Why a computer could not start or had to end.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Its files could not be opened.
+    #[error("the computer's files could not be opened")]
+    Open(#[from] OpenError),
+    /// Its log could not be read.
+    #[error("the computer's log could not be read")]
+    Read(#[from] StoreError),
+    /// Its log could not be written.
+    #[error("the computer's log could not be written")]
+    Append(#[from] AppendError),
+    /// Control is not there.
+    #[error("control is not there")]
+    Control(#[from] ControlError),
+    /// The actors could not be started.
+    #[error("the actors could not be started: {0}")]
+    Actors(#[from] ractor::SpawnErr),
+    /// The connection to control broke.
+    #[error("the connection to control broke")]
+    Connection(#[from] hyper::Error),
+}
+
+/// Runs the computer in a directory. `api` is answered, `control` is asked; it ends when told to or when control is gone.
+pub async fn serve(directory: &Path, id: ComputerId, api: UnixStream, control: UnixStream) -> Result<(), ServeError> {
+    let control = Arc::new(ControlClient::connect(control).await?);
+    let computer = Computer::open(directory, id, control, RealWorld::new()).await?;
+    let mut stopping = computer.stopping.subscribe();
+    let service = TowerToHyperService::new(api::router(computer.app.clone()));
+    let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+    let connection = server.serve_connection(TokioIo::new(api), service);
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        _ = stopping.wait_for(|stopping| *stopping) => {
+            connection.as_mut().graceful_shutdown();
+            // The answer to the shutdown itself is still on its way; endless streams are not waited for.
+            Ok(())
+        }
+    };
+    computer.close("stopped").await?;
+    Ok(ended?)
+}
+
+/// A computer whose log is open and whose actors run.
+pub struct Computer {
+    /// What handlers can reach.
+    pub app: App,
+    stopping: watch::Sender<bool>,
+    application: ractor::ActorRef<()>,
+}
+
+impl Computer {
+    /// Opens the log and starts the tree.
+    pub async fn open(
+        directory: &Path,
+        id: ComputerId,
+        control: Arc<dyn Control>,
+        world: Arc<dyn World>,
+    ) -> Result<Self, ServeError> {
+        let log = Log::open(directory)?;
+        let views = Views::open(directory, projections())?;
+        let journal = Journal::new(log.clone(), world);
+        record_start(&journal, id).await?;
+        let views = ViewReader::new(LiveViews::follow(log.clone(), views).await?);
+        let (models, models_changed) = watch::channel(0);
+        let (live, _) = broadcast::channel(LIVE_QUEUED_MAX);
+        let documents = Documents::new(views.clone(), Arc::clone(log.blobs()));
+        let harness = Harness { journal, views, control, documents, live, models: models_changed };
+        let tree = Tree::default();
+        let (application, session) = Application::start(harness.clone(), tree.clone()).await?;
+        let (stopping, _) = watch::channel(false);
+        let app = App { harness, tree, session, models, stopping: stopping.clone() };
+        Ok(Self { app, stopping, application })
+    }
+
+    /// Ends in order: agents stop where they are, and the log says that nothing was lost.
+    pub async fn close(self, reason: &str) -> Result<(), ServeError> {
+        self.application.stop_and_wait(None, None).await.ok();
+        let journal = &self.app.harness.journal;
+        journal.append(&Scope::of(Actor::Computer), vec![ComputerStopped { reason: reason.into() }.into()]).await?;
+        journal.log().clone().close().await;
+        Ok(())
+    }
+}
+
+async fn record_start(journal: &Journal, id: ComputerId) -> Result<(), ServeError> {
+    let log = journal.log();
+    let head = log.head().seq;
+    let choir_version = crate::VERSION.to_owned();
+    let scope = Scope::of(Actor::Computer);
+    if head == Seq::ZERO {
+        let created = ComputerCreated { computer_id: id, choir_version: choir_version.clone() };
+        journal.append(&scope, vec![created.into(), ComputerStarted { choir_version, clean: true }.into()]).await?;
+        return Ok(());
+    }
+    let last = log.read(Query { after: Seq(head.0 - 1), limit: 1, ..Query::default() }).await?;
+    let clean = last.first().is_some_and(|event| event.header.kind == "computer.stopped");
+    journal.append(&scope, vec![ComputerStarted { choir_version, clean }.into()]).await?;
+    Ok(())
+}

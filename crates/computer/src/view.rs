@@ -1,0 +1,120 @@
+//! The folds of `core` as views of the store, and typed reading of their rows.
+
+use choir_core::fold::desktop::Desktops;
+use choir_core::fold::document::{Documents, Versions};
+use choir_core::fold::run::{ActiveRuns, Runs};
+use choir_core::fold::task::Tasks;
+use choir_core::fold::Fold;
+use choir_proto::Event;
+use choir_proto::event::Header;
+use choir_store::view::Load;
+use choir_store::{LiveViews, Projection, StoreError};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Rows of one view kept in memory between writes.
+const ROWS_CACHED_MAX: usize = 4096;
+
+/// Every view of a computer.
+pub fn projections() -> Vec<Box<dyn Projection>> {
+    vec![
+        Box::new(Typed::<Runs>::default()),
+        Box::new(Typed::<ActiveRuns>::default()),
+        Box::new(Typed::<Tasks>::default()),
+        Box::new(Typed::<Documents>::default()),
+        Box::new(Typed::<Versions>::default()),
+        Box::new(Typed::<Desktops>::default()),
+    ]
+}
+
+/// A fold whose rows are JSON in the store. `serde_json` writes struct fields in their order and our maps are sorted, so
+/// equal rows are equal bytes.
+struct Typed<F: Fold> {
+    rows: BTreeMap<String, Option<F::Row>>,
+    dirty: BTreeSet<String>,
+}
+
+impl<F: Fold> Default for Typed<F> {
+    fn default() -> Self {
+        Self { rows: BTreeMap::new(), dirty: BTreeSet::new() }
+    }
+}
+
+impl<F: Fold> Projection for Typed<F> {
+    fn name(&self) -> &'static str {
+        F::NAME
+    }
+
+    fn version(&self) -> u32 {
+        F::VERSION
+    }
+
+    fn apply(&mut self, header: &Header, event: &Event, load: &mut Load<'_>) -> Result<(), StoreError> {
+        let Some(key) = F::key(header, event) else { return Ok(()) };
+        if !self.rows.contains_key(&key) {
+            let kept = load(&key)?.map(|bytes| decode::<F>(&bytes)).transpose()?;
+            self.rows.insert(key.clone(), kept);
+        }
+        if let Some(row) = self.rows.get_mut(&key) {
+            F::apply(row, header, event);
+        }
+        self.dirty.insert(key);
+        Ok(())
+    }
+
+    fn drain(&mut self) -> Vec<(String, Option<Vec<u8>>)> {
+        let dirty = std::mem::take(&mut self.dirty);
+        let drained = dirty.into_iter().map(|key| {
+            let bytes = self.rows.get(&key).and_then(Option::as_ref).map(encode::<F>);
+            (key, bytes)
+        });
+        let drained = drained.collect();
+        if self.rows.len() > ROWS_CACHED_MAX {
+            self.rows.clear();
+        }
+        drained
+    }
+
+    fn reset(&mut self) {
+        *self = Self::default();
+    }
+}
+
+fn encode<F: Fold>(row: &F::Row) -> Vec<u8> {
+    serde_json::to_vec(row).expect("rows are plain data with string keys, which JSON can always hold")
+}
+
+fn decode<F: Fold>(bytes: &[u8]) -> Result<F::Row, StoreError> {
+    serde_json::from_slice(bytes).map_err(|error| StoreError::Row { seq: 0, what: format!("a row of {}: {error}", F::NAME) })
+}
+
+/// Typed reading.
+#[derive(Debug, Clone)]
+pub struct ViewReader {
+    views: LiveViews,
+}
+
+impl ViewReader {
+    /// Reads from these views.
+    pub fn new(views: LiveViews) -> Self {
+        Self { views }
+    }
+
+    /// One row.
+    pub async fn get<F: Fold>(&self, key: impl ToString) -> Result<Option<F::Row>, StoreError> {
+        let key = key.to_string();
+        let bytes = self.views.read(move |views| views.get(F::NAME, &key)).await?;
+        bytes.map(|bytes| decode::<F>(&bytes)).transpose()
+    }
+
+    /// Rows from the greatest key down.
+    pub async fn newest<F: Fold>(&self, before: Option<String>, limit: usize) -> Result<Vec<(String, F::Row)>, StoreError> {
+        let rows = self.views.read(move |views| views.newest(F::NAME, before.as_deref(), limit)).await?;
+        rows.into_iter().map(|(key, bytes)| Ok((key, decode::<F>(&bytes)?))).collect()
+    }
+
+    /// Rows whose keys begin alike, in order.
+    pub async fn with_prefix<F: Fold>(&self, prefix: String, limit: usize) -> Result<Vec<F::Row>, StoreError> {
+        let rows = self.views.read(move |views| views.with_prefix(F::NAME, &prefix, limit)).await?;
+        rows.into_iter().map(|(_, bytes)| decode::<F>(&bytes)).collect()
+    }
+}
