@@ -7,7 +7,8 @@ const REQUEST_TIMEOUT_MS = 30_000;
 
 export async function request(method, path, body, type) {
   const headers = body === undefined ? {} : { 'content-type': type ?? 'application/json' };
-  const signal = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
+  // A file may take as long as it takes.
+  const signal = typeof body === 'object' ? undefined : AbortSignal.timeout(REQUEST_TIMEOUT_MS);
   const answer = await fetch(path, { method, body, headers, signal, credentials: 'same-origin' });
   return { status: answer.status, text: await answer.text() };
 }
@@ -94,6 +95,8 @@ export function grow(element) {
   element.style.height = `${element.scrollHeight}px`;
 }
 
+// --- files ----------------------------------------------------------------------------------------------------------
+
 export function chooseFiles(onFile) {
   const input = document.createElement('input');
   input.type = 'file';
@@ -101,6 +104,39 @@ export function chooseFiles(onFile) {
   input.onchange = () => [...input.files].forEach((file) => onFile(file.name, file));
   input.click();
 }
+
+// Files dropped on an element; while something hovers, the element says so to its stylesheet.
+export function watchDrop(element, onFile) {
+  const over = (event) => {
+    event.preventDefault();
+    element.dataset.drop = '';
+  };
+  const leave = () => delete element.dataset.drop;
+  const drop = (event) => {
+    event.preventDefault();
+    leave();
+    [...event.dataTransfer.files].forEach((file) => onFile(file.name, file));
+  };
+  element.addEventListener('dragover', over);
+  element.addEventListener('dragleave', leave);
+  element.addEventListener('drop', drop);
+  return () => {
+    element.removeEventListener('dragover', over);
+    element.removeEventListener('dragleave', leave);
+    element.removeEventListener('drop', drop);
+  };
+}
+
+// The bytes of a file, kept in the page so that a deletion can be undone.
+export async function bytes(path) {
+  const answer = await fetch(path, { credentials: 'same-origin' });
+  if (!answer.ok) throw new Error(`status ${answer.status}`);
+  return answer.blob();
+}
+
+// An address under which this page, and only this page, can show a picture: whatever the bytes are, they are not run.
+export const picture = (blob, type) => URL.createObjectURL(new Blob([blob], { type }));
+export const forget = (address) => URL.revokeObjectURL(address);
 
 // --- dragging -------------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@
 import { syntaxTree } from '@codemirror/language';
 import { Decoration, EditorView, ViewPlugin, WidgetType } from '@codemirror/view';
 
-const INLINE = { StrongEmphasis: 'md-strong', Emphasis: 'md-em', InlineCode: 'md-code', Strikethrough: 'md-strike', Link: 'md-link', URL: 'md-url' };
+const INLINE = { StrongEmphasis: 'md-strong', Emphasis: 'md-em', InlineCode: 'md-code', Strikethrough: 'md-strike', Link: 'md-link', URL: 'md-url', CodeInfo: 'md-info' };
 const LINES = { FencedCode: 'md-fence', CodeBlock: 'md-fence', Blockquote: 'md-quote', Table: 'md-table' };
 const MARKS = new Set(['HeaderMark', 'EmphasisMark', 'CodeMark', 'LinkMark', 'StrikethroughMark', 'QuoteMark']);
 
@@ -33,7 +33,8 @@ class Rule extends WidgetType {
   }
 }
 
-const hidden = Decoration.replace({});
+// Hidden by size, not replaced: a replaced mark would let the line break between a word and its comma.
+const hidden = Decoration.mark({ class: 'md-hidden' });
 const bullet = Decoration.replace({ widget: new Bullet() });
 const rule = Decoration.replace({ widget: new Rule() });
 
@@ -53,6 +54,7 @@ function decorations(view) {
       enter: (node) => {
         const heading = /^(?:ATX|Setext)Heading(\d)$/.exec(node.name);
         if (heading) line(node.from, `md-heading md-h${heading[1]}`);
+        if (node.name === 'ListItem') line(node.from, 'md-item');
         if (LINES[node.name]) lines(node, LINES[node.name]);
         if (INLINE[node.name] && node.to > node.from) found.push(Decoration.mark({ class: INLINE[node.name] }).range(node.from, node.to));
         mark(node.node, doc, active, found);
@@ -70,9 +72,8 @@ function mark(node, doc, active, found) {
   } else if (node.name === 'HorizontalRule' && !active(from, to)) {
     found.push(rule.range(node.from, node.to));
   } else if (MARKS.has(node.name) && node.to > node.from) {
-    const fence = around.name === 'FencedCode';
     const quiet = node.name === 'HeaderMark' || node.name === 'QuoteMark' ? active(from, to) : active(around.from, around.to);
-    if (quiet || fence) found.push(Decoration.mark({ class: 'md-mark' }).range(node.from, node.to));
+    if (quiet) found.push(Decoration.mark({ class: 'md-mark' }).range(node.from, node.to));
     else found.push(hidden.range(node.from, node.name === 'HeaderMark' || node.name === 'QuoteMark' ? space(doc, node.to) : node.to));
   } else if (node.name === 'URL' && node.parent?.name === 'Link' && !active(around.from, around.to)) {
     found.push(hidden.range(node.from, node.to));

@@ -1,1 +1,157 @@
-export function openTerminal() {}
+// A terminal: xterm.js on a socket of bytes. It comes back after an interruption, and the server repaints the screen.
+
+import { FitAddon } from '@xterm/addon-fit';
+import { Terminal } from '@xterm/xterm';
+
+const SCROLLBACK_LINES = 10_000;
+const RETRY_FIRST_MS = 500;
+const RETRY_MAX_MS = 10_000;
+// Bytes that may wait to be drawn; beyond them the socket is closed and the screen repainted by the server.
+const BACKLOG_BYTES_MAX = 16 * 1024 * 1024;
+
+const NAMES = ['black', 'red', 'green', 'yellow', 'blue', 'magenta', 'cyan', 'white'];
+
+// Opens a terminal in an element; `onState` hears `connecting`, `open` or `away`.
+export function openTerminal(parent, id, onState) {
+  const terminal = new Terminal({
+    allowProposedApi: false,
+    cursorBlink: !matchMedia('(prefers-reduced-motion: reduce)').matches,
+    fontFamily: token('--font-code'),
+    fontSize: 13,
+    lineHeight: 1.25,
+    linkHandler: { activate: (_, address) => follow(address) },
+    minimumContrastRatio: 4.5,
+    screenReaderMode: true,
+    scrollback: SCROLLBACK_LINES,
+    theme: theme(),
+  });
+  const fit = new FitAddon();
+  terminal.loadAddon(fit);
+  terminal.open(parent);
+  terminal.attachCustomKeyEventHandler((event) => !clipboard(terminal, event));
+
+  const line = new Line(id, terminal, onState);
+  const resize = () => parent.clientWidth > 0 && fit.fit();
+  const sizes = new ResizeObserver(resize);
+  sizes.observe(parent);
+  const themes = watchTheme(() => (terminal.options.theme = theme()));
+  terminal.onData((text) => line.send(text));
+  terminal.onBinary((text) => line.send(text));
+  terminal.onResize(() => line.resize());
+  // The face may come after the first measure.
+  document.fonts.ready.then(resize);
+  resize();
+  line.connect();
+
+  return {
+    close: () => {
+      line.close();
+      sizes.disconnect();
+      themes();
+      terminal.dispose();
+    },
+  };
+}
+
+class Line {
+  constructor(id, terminal, onState) {
+    this.address = new URL(`/api/terminals/${encodeURIComponent(id)}`, location.href);
+    this.address.protocol = this.address.protocol === 'https:' ? 'wss:' : 'ws:';
+    this.terminal = terminal;
+    this.onState = onState;
+    this.retry = RETRY_FIRST_MS;
+    this.encoder = new TextEncoder();
+  }
+
+  connect() {
+    this.onState('connecting');
+    let backlog = 0;
+    const socket = new WebSocket(this.address);
+    socket.binaryType = 'arraybuffer';
+    this.socket = socket;
+    socket.onopen = () => {
+      this.retry = RETRY_FIRST_MS;
+      this.terminal.reset();
+      this.resize();
+      this.onState('open');
+    };
+    socket.onmessage = ({ data }) => {
+      if (typeof data === 'string') return;
+      backlog += data.byteLength;
+      this.terminal.write(new Uint8Array(data), () => (backlog -= data.byteLength));
+      if (backlog > BACKLOG_BYTES_MAX) socket.close();
+    };
+    socket.onclose = () => this.away();
+  }
+
+  away() {
+    if (this.closed) return;
+    this.onState('away');
+    this.timer = setTimeout(() => this.connect(), this.retry);
+    this.retry = Math.min(this.retry * 2, RETRY_MAX_MS);
+  }
+
+  send(text) {
+    if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(this.encoder.encode(text));
+  }
+
+  resize() {
+    const { cols, rows } = this.terminal;
+    if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify({ resize: { cols, rows } }));
+  }
+
+  close() {
+    this.closed = true;
+    clearTimeout(this.timer);
+    this.socket?.close();
+  }
+}
+
+// Only web addresses open, and the page they open in cannot reach this one.
+function follow(address) {
+  if (/^https?:\/\//i.test(address)) window.open(address, '_blank', 'noopener,noreferrer');
+}
+
+// Ctrl+Shift+C and V, as in other terminals: a program in the terminal can never reach the clipboard by itself.
+function clipboard(terminal, event) {
+  if (event.type !== 'keydown' || !event.ctrlKey || !event.shiftKey) return false;
+  if (event.code === 'KeyC' && terminal.hasSelection()) {
+    navigator.clipboard?.writeText(terminal.getSelection());
+    event.preventDefault();
+    return true;
+  }
+  if (event.code === 'KeyV') {
+    navigator.clipboard?.readText().then((text) => terminal.paste(text), () => {});
+    event.preventDefault();
+    return true;
+  }
+  return false;
+}
+
+const token = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+function theme() {
+  const colours = NAMES.flatMap((name) => [
+    [name, token(`--ansi-${name}`)],
+    [`bright${name[0].toUpperCase()}${name.slice(1)}`, token(`--ansi-bright-${name}`)],
+  ]);
+  return {
+    ...Object.fromEntries(colours),
+    background: token('--raised'),
+    foreground: token('--text'),
+    cursor: token('--accent'),
+    cursorAccent: token('--raised'),
+    selectionBackground: token('--terminal-selection'),
+  };
+}
+
+function watchTheme(onChange) {
+  const system = matchMedia('(prefers-color-scheme: dark)');
+  const chosen = new MutationObserver(onChange);
+  system.addEventListener('change', onChange);
+  chosen.observe(document.documentElement, { attributes: true, attributeFilter: ['data-theme', 'style'] });
+  return () => {
+    system.removeEventListener('change', onChange);
+    chosen.disconnect();
+  };
+}

@@ -1,10 +1,11 @@
 //! The views that the page keeps: fetched once with their place in the log, then folded event by event.
 
+use choir_core::fold::Fold;
 use choir_proto::desktop::{Desktop, Shape, Subject, Window};
 use choir_proto::document::DocumentSummary;
 use choir_proto::event::Event;
-use choir_proto::run::{Run, RunStatus, TaskSummary};
-use choir_proto::{DocumentId, Envelope, Hash, RunId, Seq, TaskStatus, WindowId};
+use choir_proto::run::Run;
+use choir_proto::{DocumentId, Envelope, RunId, Seq};
 use std::collections::BTreeMap;
 
 /// Every run, by its name; names sort by time.
@@ -91,61 +92,18 @@ impl Runs {
 
     /// Folds one event.
     pub fn apply(&mut self, envelope: &Envelope, event: &Event) {
-        let Some(id) = envelope.header.run else { return };
-        if let Event::RunAccepted(accepted) = event {
-            self.0.entry(id).or_insert_with(|| Run {
-                run_id: id,
-                status: RunStatus::Accepted,
-                prompt: accepted.request.prompt.clone(),
-                document_id: accepted.document_id,
-                answer: None,
-                reason: None,
-                tasks: Vec::new(),
-                usage: Default::default(),
-                accepted_at: envelope.header.at,
-                ended_at: None,
-                seq: envelope.header.seq,
-            });
-        } else if let Some(run) = self.0.get_mut(&id) {
-            change(run, envelope, event);
+        if let Some(id) = envelope.header.run {
+            fold::<choir_core::fold::run::Runs, _>(&mut self.0, id, envelope, event);
         }
     }
 }
 
-fn change(run: &mut Run, envelope: &Envelope, event: &Event) {
-    match event {
-        Event::RunStarted(_) | Event::RunResumed(_) => (run.status, run.reason) = (RunStatus::Running, None),
-        Event::RunPaused(_) => run.status = RunStatus::Paused,
-        Event::RunBlocked(blocked) => {
-            (run.status, run.reason) = (RunStatus::Blocked, Some(blocked.message.clone()));
-        }
-        Event::RunAnswered(answered) => run.answer = Some(answered.text.clone()),
-        Event::RunEnded(ended) => {
-            (run.status, run.reason) = (ended.status, Some(ended.summary.clone()));
-            run.ended_at = Some(envelope.header.at);
-        }
-        Event::DocumentCreated(created) => run.document_id = run.document_id.or(Some(created.document_id)),
-        Event::ModelCalled(called) => run.usage += called.usage,
-        _ => change_task(run, envelope, event),
-    }
-}
-
-fn change_task(run: &mut Run, envelope: &Envelope, event: &Event) {
-    let Some(id) = envelope.header.task else { return };
-    let known = run.tasks.iter_mut().find(|task| task.task_id == id);
-    match (event, known) {
-        (Event::TaskRequested(requested), None) => run.tasks.push(TaskSummary {
-            task_id: id,
-            parent: requested.parent,
-            role: requested.role,
-            objective: requested.request.instruction.clone(),
-            status: TaskStatus::Running,
-            summary: None,
-        }),
-        (Event::TaskFinished(finished), Some(task)) => {
-            (task.status, task.summary) = (finished.result.status, Some(finished.result.summary.clone()));
-        }
-        _ => {}
+/// Folds one event into one row, by the same code that the server runs.
+fn fold<F: Fold, K: Ord>(rows: &mut BTreeMap<K, F::Row>, key: K, envelope: &Envelope, event: &Event) {
+    let mut row = rows.remove(&key);
+    F::apply(&mut row, &envelope.header, event);
+    if let Some(row) = row {
+        rows.insert(key, row);
     }
 }
 
@@ -170,72 +128,18 @@ impl Documents {
 
     /// Folds one event.
     pub fn apply(&mut self, envelope: &Envelope, event: &Event) {
-        let (at, seq) = (envelope.header.at, envelope.header.seq);
-        match event {
-            Event::DocumentCreated(created) => {
-                self.0.entry(created.document_id).or_insert_with(|| DocumentSummary {
-                    document_id: created.document_id,
-                    title: created.title.clone(),
-                    version: 0,
-                    content_hash: Hash::ZERO,
-                    size: 0,
-                    run_id: envelope.header.run,
-                    created_at: at,
-                    changed_at: at,
-                    seq,
-                });
-            }
-            Event::DocumentVersioned(versioned) => {
-                let Some(document) = self.0.get_mut(&versioned.document_id) else { return };
-                document.title.clone_from(&versioned.title);
-                (document.version, document.content_hash) = (versioned.version, versioned.content_hash);
-                (document.size, document.changed_at, document.seq) = (versioned.size, at, seq);
-            }
-            _ => {}
+        if let Some(id) = document_of(event) {
+            fold::<choir_core::fold::document::Documents, _>(&mut self.0, id, envelope, event);
         }
     }
 }
 
-/// Folds one event into the desktop.
-pub fn apply_desktop(desktop: &mut Desktop, event: &Event) {
+fn document_of(event: &Event) -> Option<DocumentId> {
     match event {
-        Event::WindowOpened(opened) => desktop.windows.push(Window {
-            window_id: opened.window_id,
-            app: opened.app,
-            subject: opened.subject.clone(),
-            rect: opened.rect,
-            shape: Shape::Normal,
-        }),
-        Event::WindowFocused(focused) => raise(desktop, focused.window_id),
-        Event::WindowMoved(moved) => {
-            if let Some(window) = find(desktop, moved.window_id) {
-                (window.rect, window.shape) = (Some(moved.rect), Shape::Normal);
-            }
-        }
-        Event::WindowShaped(shaped) => {
-            if let Some(window) = find(desktop, shaped.window_id) {
-                window.shape = shaped.shape;
-            }
-        }
-        Event::WindowShown(shown) => {
-            if let Some(window) = find(desktop, shown.window_id) {
-                window.subject = Some(shown.subject.clone());
-            }
-        }
-        Event::WindowClosed(closed) => desktop.windows.retain(|window| window.window_id != closed.window_id),
-        Event::ThemeChosen(chosen) => desktop.theme = chosen.theme,
-        _ => {}
-    }
-}
-
-fn find(desktop: &mut Desktop, id: WindowId) -> Option<&mut Window> {
-    desktop.windows.iter_mut().find(|window| window.window_id == id)
-}
-
-fn raise(desktop: &mut Desktop, id: WindowId) {
-    if let Some(at) = desktop.windows.iter().position(|window| window.window_id == id) {
-        let window = desktop.windows.remove(at);
-        desktop.windows.push(window);
+        Event::DocumentCreated(created) => Some(created.document_id),
+        Event::DocumentVersioned(versioned) => Some(versioned.document_id),
+        Event::DocumentTrashed(trashed) => Some(trashed.document_id),
+        _ => None,
     }
 }
 
@@ -254,4 +158,82 @@ pub fn title(window: &Window, runs: &Runs, documents: &Documents) -> String {
         Some(Subject::Terminal(_)) | None => None,
     };
     subject.filter(|subject| !subject.is_empty()).map_or_else(|| app.to_owned(), |subject| format!("{app} — {subject}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const RUN: &str = "01970000-0000-7000-8000-000000000001";
+    const DOCUMENT: &str = "01970000-0000-7000-8000-000000000002";
+    const WINDOW: &str = "01970000-0000-7000-8000-000000000003";
+
+    /// An event as a frame of the stream.
+    fn frame(seq: u64, kind: &str, payload: serde_json::Value) -> Envelope {
+        let zero = "0".repeat(64);
+        let frame = json!({
+            "seq": seq, "id": RUN, "epoch": 1, "at": "2026-01-01T00:00:00Z", "actor": "person", "run": RUN, "kind": kind,
+            "version": 1, "payload": payload, "payload_hash": zero, "prev": zero, "hash": zero,
+        });
+        serde_json::from_str(&frame.to_string()).unwrap()
+    }
+
+    fn folded(frames: &[Envelope]) -> (Runs, Documents) {
+        let (mut runs, mut documents) = (Runs::default(), Documents::default());
+        for envelope in frames {
+            let event = envelope.event().unwrap();
+            runs.apply(envelope, &event);
+            documents.apply(envelope, &event);
+        }
+        (runs, documents)
+    }
+
+    #[test]
+    fn a_run_and_its_document_follow_the_log() {
+        let hash = "0".repeat(64);
+        let versioned = json!({"document_id": DOCUMENT, "version": 1, "title": "Trees", "content_hash": hash, "size": 5, "reason": "x"});
+        let (runs, documents) = folded(&[
+            frame(1, "run.accepted", json!({"request": {"prompt": "Write"}, "document_id": DOCUMENT})),
+            frame(2, "document.created", json!({"document_id": DOCUMENT, "title": "Untitled"})),
+            frame(3, "document.versioned", versioned),
+        ]);
+        let id = DOCUMENT.parse().unwrap();
+        assert_eq!(documents.get(id).map(|document| (document.title.as_str(), document.version)), Some(("Trees", 1)));
+        assert_eq!(runs.of_document(id).map(|run| run.prompt.as_str()), Some("Write"));
+        assert_eq!(runs.open().count(), 1);
+        let (runs, _) = folded(&[
+            frame(1, "run.accepted", json!({"request": {"prompt": "Write"}})),
+            frame(2, "run.ended", json!({"status": "verified", "summary": "Done."})),
+        ]);
+        assert_eq!(runs.open().count(), 0);
+    }
+
+    #[test]
+    fn an_event_is_folded_once_and_a_gap_is_noticed() {
+        assert_eq!(arrival(Seq(4), Seq(4)), Arrival::Seen);
+        assert_eq!(arrival(Seq(4), Seq(5)), Arrival::Next);
+        assert_eq!(arrival(Seq(4), Seq(6)), Arrival::Gap);
+    }
+
+    #[test]
+    fn a_window_is_named_by_its_app_first() {
+        let mut window: Window =
+            serde_json::from_value(json!({"window_id": WINDOW, "app": "writer", "shape": "normal"})).unwrap();
+        let (runs, documents) =
+            folded(&[frame(1, "document.created", json!({"document_id": DOCUMENT, "title": "Trees"}))]);
+        assert_eq!(title(&window, &runs, &documents), "Writer");
+        window.subject = Some(Subject::Document(DOCUMENT.parse().unwrap()));
+        assert_eq!(title(&window, &runs, &documents), "Writer — Trees");
+    }
+
+    #[test]
+    fn minimised_windows_have_no_focus() {
+        let window = |shape: &'static str| json!({"window_id": WINDOW, "app": "files", "shape": shape});
+        let desktop = |shapes: [&'static str; 2]| -> Desktop {
+            serde_json::from_value(json!({"windows": shapes.map(window)})).unwrap()
+        };
+        assert_eq!(focused(&desktop(["normal", "minimised"])).map(|window| window.shape), Some(Shape::Normal));
+        assert_eq!(focused(&desktop(["minimised", "minimised"])), None);
+    }
 }

@@ -4,6 +4,7 @@
 //! Deliberately absent: state of record. Everything here can be fetched again from the server.
 
 pub mod computer;
+pub mod files;
 pub mod geometry;
 pub mod icon;
 pub mod markdown;
@@ -11,4 +12,5 @@ pub mod menu;
 pub mod prompt;
 pub mod settings;
 pub mod status;
+pub mod trace;
 pub mod words;

@@ -11,11 +11,9 @@ pub struct Settings {
     /// Which model does what.
     pub models: Models,
     /// Where models live.
-    pub providers: Providers,
+    pub providers: Vec<Provider>,
     /// Walls.
     pub budget: Budget,
-    /// How sandboxes are made.
-    pub runtime: Runtime,
     /// Where tasks may connect to without asking.
     pub egress: Egress,
 }
@@ -28,22 +26,8 @@ pub struct Models {
     pub default: String,
     /// Exceptions by role.
     pub roles: BTreeMap<String, String>,
-}
-
-/// A map by name or a list with names.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(untagged)]
-pub enum Providers {
-    /// By name.
-    Map(BTreeMap<String, Provider>),
-    /// With names.
-    List(Vec<Provider>),
-}
-
-impl Default for Providers {
-    fn default() -> Self {
-        Self::List(Vec::new())
-    }
+    /// Whether prompts can be worked on now.
+    pub available: bool,
 }
 
 /// One provider.
@@ -56,9 +40,41 @@ pub struct Provider {
     pub kind: String,
     /// Where it is.
     pub base_url: String,
-    /// Whether a key is kept or found in the environment; keys themselves never come to the page.
-    #[serde(alias = "key", alias = "key_set", alias = "configured", alias = "ready")]
-    pub has_key: bool,
+    /// Where its key comes from; keys themselves never come to the page.
+    pub key: Key,
+    /// Whether it could be asked now.
+    pub usable: bool,
+}
+
+/// Where a key comes from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Key {
+    /// One is needed and missing.
+    #[default]
+    Missing,
+    /// None is needed.
+    NotNeeded,
+    /// The environment.
+    Environment,
+    /// Entered here, sealed by the server.
+    Stored,
+    /// Something newer.
+    #[serde(other)]
+    Other,
+}
+
+impl Key {
+    /// For people.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Missing => "no key yet",
+            Self::NotNeeded => "needs no key",
+            Self::Environment => "key from the environment",
+            Self::Stored => "key kept",
+            Self::Other => "key",
+        }
+    }
 }
 
 /// Walls.
@@ -67,14 +83,6 @@ pub struct Provider {
 pub struct Budget {
     /// Money per run.
     pub usd_per_run: f64,
-}
-
-/// How sandboxes are made.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct Runtime {
-    /// `process`, `container`, `microvm` or `tee`.
-    pub mode: String,
 }
 
 /// Where tasks may connect to without asking.
@@ -86,25 +94,13 @@ pub struct Egress {
 }
 
 impl Settings {
-    /// Every provider with its name.
-    pub fn providers(&self) -> Vec<Provider> {
-        match &self.providers {
-            Providers::List(list) => list.clone(),
-            Providers::Map(map) => {
-                map.iter().map(|(name, provider)| Provider { name: name.clone(), ..provider.clone() }).collect()
-            }
-        }
-    }
-
     /// The model that a prompt would use, as far as the page knows.
     pub fn model(&self) -> Option<String> {
-        if !self.models.default.is_empty() {
-            return Some(self.models.default.clone());
+        if !self.models.available {
+            return None;
         }
-        self.providers()
-            .into_iter()
-            .find(|provider| provider.has_key || provider.kind == "scripted")
-            .map(|found| found.name)
+        let first = || self.providers.iter().find(|provider| provider.usable).map(|provider| provider.name.clone());
+        Some(self.models.default.clone()).filter(|model| !model.is_empty()).or_else(first)
     }
 }
 
@@ -146,8 +142,10 @@ mod tests {
     fn a_model_is_the_default_or_the_first_provider_with_a_key() {
         let read = |text: &str| serde_json::from_str::<Settings>(text).unwrap().model();
         assert_eq!(read("{}"), None);
-        assert_eq!(read(r#"{"providers":{"anthropic":{"kind":"anthropic","has_key":false}}}"#), None);
-        assert_eq!(read(r#"{"providers":[{"name":"glm","kind":"openai","has_key":true}]}"#), Some("glm".to_owned()));
-        assert_eq!(read(r#"{"models":{"default":"a/b"},"newer":1}"#), Some("a/b".to_owned()));
+        assert_eq!(read(r#"{"models":{"default":"a/b","available":false}}"#), None);
+        assert_eq!(read(r#"{"models":{"default":"a/b","available":true},"newer":1}"#), Some("a/b".to_owned()));
+        let listed = r#"{"models":{"available":true},"providers":[
+            {"name":"one","key":"missing","usable":false},{"name":"two","key":"stored","usable":true}]}"#;
+        assert_eq!(read(listed), Some("two".to_owned()));
     }
 }

@@ -47,6 +47,22 @@ extern "C" {
         on_shape: &Closure<dyn FnMut(String)>,
     ) -> Function;
 
+    #[wasm_bindgen(js_name = chooseFiles)]
+    fn choose_files(on_file: &JsValue);
+    #[wasm_bindgen(js_name = watchDrop)]
+    fn watch_drop(element: &Element, on_file: &Closure<dyn FnMut(String, JsValue)>) -> Function;
+    #[wasm_bindgen(catch)]
+    async fn bytes(path: &str) -> Result<JsValue, JsValue>;
+    pub(crate) fn picture(blob: &JsValue, kind: &str) -> String;
+    pub(crate) fn forget(address: &str);
+
+    /// A terminal.
+    type Terminal;
+    #[wasm_bindgen(catch)]
+    async fn terminal(element: &Element, id: &str, on_state: &Closure<dyn FnMut(String)>) -> Result<JsValue, JsValue>;
+    #[wasm_bindgen(method, getter, js_name = close)]
+    fn terminal_close(this: &Terminal) -> Function;
+
     /// A document editor.
     #[derive(Clone)]
     pub(crate) type Editor;
@@ -139,4 +155,33 @@ pub(crate) async fn open_editor(
     let opened: Editor = opened.unchecked_into();
     let held = Held { stop: opened.close(), _closures: vec![Box::new(on_state)] };
     Ok((opened, held))
+}
+
+/// Opens the screen of a terminal; it says `connecting`, `open` or `away`.
+pub(crate) async fn open_terminal(
+    element: &Element,
+    id: &str,
+    on_state: impl FnMut(String) + 'static,
+) -> Result<Held, String> {
+    let on_state = Closure::new(on_state);
+    let opened = terminal(element, id, &on_state).await.map_err(|error| sentence(&error))?;
+    let opened: Terminal = opened.unchecked_into();
+    Ok(Held { stop: opened.terminal_close(), _closures: vec![Box::new(on_state)] })
+}
+
+/// Lets the person choose files. The browser may never call back, so the closure is given away to it.
+pub(crate) fn choose(on_file: impl FnMut(String, JsValue) + 'static) {
+    let on_file: Closure<dyn FnMut(String, JsValue)> = Closure::new(on_file);
+    choose_files(&on_file.into_js_value());
+}
+
+/// Takes files that are dropped on an element.
+pub(crate) fn drops(element: &Element, on_file: impl FnMut(String, JsValue) + 'static) -> Held {
+    let on_file = Closure::new(on_file);
+    Held { stop: watch_drop(element, &on_file), _closures: vec![Box::new(on_file)] }
+}
+
+/// The bytes of a file as the browser holds them.
+pub(crate) async fn blob(path: &str) -> Result<JsValue, String> {
+    bytes(path).await.map_err(|error| sentence(&error))
 }

@@ -123,13 +123,19 @@ pub(crate) fn DocumentRow(document: DocumentSummary) -> Element {
 
 /// One run of a list; it opens its document, or its progress where there is none.
 #[component]
-pub(crate) fn RunRow(run: Run) -> Element {
+pub(crate) fn RunRow(run: Run, choose: Option<EventHandler<()>>) -> Element {
     let desk = use_desk();
     let when = ago(*desk.now.read(), run.accepted_at);
     let title = headline(&run.prompt, 80);
     let subject = run_subject(desk, &run);
     rsx! {
-        button { r#type: "button", class: "row", onclick: move |_| desk.open(App::Writer, Some(subject.clone())),
+        button {
+            r#type: "button",
+            class: "row",
+            onclick: move |_| match choose {
+                Some(choose) => choose.call(()),
+                None => desk.open(App::Writer, Some(subject.clone())),
+            },
             Standing { mark: Mark::from(run.status), label: run_words(run.status) }
             span { class: "name", "{title}" }
             span { class: "figure", "{when}" }

@@ -1,5 +1,6 @@
 //! Keys that work wherever the focus is, and what the menu's actions do.
 
+use super::apps;
 use super::bridge::{self, Held};
 use super::desk::Desk;
 use super::server::{self, Failure};
@@ -72,13 +73,25 @@ fn top(desk: Desk) -> Option<Window> {
 /// Does what the menu says.
 pub(crate) fn perform(desk: Desk, action: Action) {
     match action {
+        Action::Open(App::Terminal) => apps::open_terminal(desk),
         Action::Open(app) => desk.open(app, None),
         Action::NewDocument => new_document(desk),
         Action::FocusPrompt => bridge::focus(PROMPT),
         Action::Theme(theme) => desk.command(DesktopCommand::Theme { theme }),
         Action::NextWindow => next_window(desk),
         Action::Shape(shape) => with_top(desk, |window_id| DesktopCommand::Shape { window_id, shape }),
-        Action::CloseWindow => with_top(desk, |window_id| DesktopCommand::Close { window_id }),
+        Action::CloseWindow => match top(desk) {
+            Some(window) => close(desk, &window),
+            None => desk.tell("No window is open."),
+        },
+    }
+}
+
+/// Closes a window, and ends what runs in it.
+pub(crate) fn close(desk: Desk, window: &Window) {
+    desk.command(DesktopCommand::Close { window_id: window.window_id });
+    if let Some(Subject::Terminal(id)) = window.subject {
+        apps::close_terminal(id);
     }
 }
 

@@ -3,7 +3,8 @@
 use super::bridge;
 use super::desk::{Desk, Link};
 use super::server::{self, Failure};
-use choir_desktop::computer::{Arrival, Touches, apply_desktop, arrival};
+use choir_core::fold::desktop;
+use choir_desktop::computer::{Arrival, Touches, arrival};
 use choir_proto::desktop::{App, Desktop, Subject};
 use choir_proto::document::DocumentSummary;
 use choir_proto::event::Event;
@@ -103,7 +104,7 @@ fn fold(mut desk: Desk, envelope: &Envelope, event: &Event) {
             desk.documents.write().apply(envelope, event);
             desk.runs.write().apply(envelope, event);
         }
-        Touches::Desktop => apply_desktop(&mut desk.desktop.write(), event),
+        Touches::Desktop => desktop::apply(&mut desk.desktop.write(), event),
         Touches::Nothing => {}
     }
     react(desk, envelope.header.run, event);

@@ -3,7 +3,7 @@
 use super::apps::AppView;
 use super::bridge::{self, Held};
 use super::desk::{Desk, use_desk};
-use super::keys::place;
+use super::keys::{close, place};
 use super::rich::{Glyph, IconButton, Standing};
 use choir_desktop::computer::{focused, title};
 use choir_desktop::icon::Icon;
@@ -114,7 +114,7 @@ fn Bar(window: Window, name: String) -> Element {
                 IconButton {
                     icon: Icon::Close,
                     label: "Close",
-                    onclick: move |_| desk.command(DesktopCommand::Close { window_id }),
+                    onclick: move |_| close(desk, &window),
                 }
             }
         }

@@ -1,9 +1,16 @@
 //! What windows show.
 
+mod files;
 mod inbox;
 mod library;
+mod log;
 mod margin;
+mod preview;
+mod settings;
+mod terminal;
 mod writer;
+
+pub(crate) use terminal::{close as close_terminal, open as open_terminal};
 
 use choir_proto::desktop::{App, Subject, Window};
 use dioxus::prelude::*;
@@ -11,12 +18,23 @@ use dioxus::prelude::*;
 /// The app of a window, about the window's subject.
 #[component]
 pub(crate) fn AppView(window: Window) -> Element {
+    let window_id = window.window_id;
+    // The keys make another subject another view.
     match (window.app, window.subject) {
-        // The key makes another document another editor.
         (App::Writer, Some(Subject::Document(id))) => rsx! { writer::Writer { key: "{id}", id } },
         (App::Writer, Some(Subject::Run(id))) => rsx! { margin::RunPage { key: "{id}", id } },
         (App::Writer, _) => rsx! { library::Library {} },
+        (App::Terminal, Some(Subject::Terminal(id))) => rsx! { terminal::Terminal { key: "{id}", id } },
+        (App::Terminal, _) => rsx! { terminal::NoTerminal { window_id } },
+        (App::Files, Some(Subject::Path(path))) => rsx! { files::Files { key: "{path}", window_id, path } },
+        (App::Files, _) => rsx! { files::Files { window_id, path: "" } },
+        (App::Trace, Some(Subject::Run(id))) => rsx! { log::Trace { key: "{id}", id } },
+        (App::Trace, _) => rsx! { log::ChooseRun { window_id } },
+        (App::Timeline, _) => rsx! { log::Timeline {} },
         (App::Inbox, _) => rsx! { inbox::Inbox {} },
-        (app, _) => rsx! { p { class: "empty", "{app.name()} is not part of this version." } },
+        (App::Settings, _) => rsx! { settings::Settings {} },
+        (app @ (App::Search | App::Preview), _) => {
+            rsx! { div { class: "empty", p { "{app.name()} is not part of this version." } } }
+        }
     }
 }

@@ -1,0 +1,155 @@
+//! What Files shows: entries of a folder, and what can be previewed of a file.
+
+use serde::Deserialize;
+
+/// Files larger than this are offered for download only.
+pub const PREVIEW_BYTES_MAX: u64 = 2_000_000;
+/// Characters of a text that a preview draws.
+pub const PREVIEW_CHARACTERS_MAX: usize = 200_000;
+/// Entries of a folder that are drawn; the filter finds the others.
+pub const ENTRIES_MAX: usize = 1_000;
+
+/// The answer of `GET /api/files/list`.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct Listing {
+    /// What is in the folder.
+    #[serde(alias = "entries")]
+    pub files: Vec<Entry>,
+}
+
+/// One entry of a folder.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Entry {
+    /// Its name, or its path from the workspace's root.
+    #[serde(alias = "path")]
+    pub name: String,
+    /// What it is.
+    #[serde(default, alias = "type")]
+    pub kind: Kind,
+    /// Bytes.
+    #[serde(default)]
+    pub size: u64,
+}
+
+/// What an entry is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A folder.
+    #[serde(alias = "dir", alias = "folder")]
+    Directory,
+    /// A regular file.
+    #[default]
+    File,
+    /// A symbolic link.
+    #[serde(alias = "symlink")]
+    Link,
+    /// A socket, pipe or device.
+    #[serde(other)]
+    Other,
+}
+
+/// How a file can be shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Preview {
+    /// As it is.
+    Text,
+    /// As a document.
+    Markdown,
+    /// As a picture of this media type.
+    Image(&'static str),
+    /// Not here.
+    None,
+}
+
+/// Folders first, then by name without regard to case; long folders are cut after filtering.
+pub fn shown(listing: &Listing, wanted: &str) -> Vec<Entry> {
+    let wanted = wanted.to_lowercase();
+    let matching = |entry: &&Entry| wanted.is_empty() || entry.name.to_lowercase().contains(&wanted);
+    let mut entries: Vec<Entry> = listing.files.iter().filter(matching).cloned().collect();
+    entries.sort_by_key(|entry| (entry.kind, entry.name.to_lowercase()));
+    entries.truncate(ENTRIES_MAX);
+    entries
+}
+
+/// What to show of a file, decided by its name; bytes that are no text are noticed later.
+pub fn preview(name: &str, size: u64) -> Preview {
+    if size > PREVIEW_BYTES_MAX {
+        return Preview::None;
+    }
+    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension).to_lowercase();
+    match extension.as_str() {
+        "md" | "markdown" => Preview::Markdown,
+        "png" => Preview::Image("image/png"),
+        "jpg" | "jpeg" => Preview::Image("image/jpeg"),
+        "gif" => Preview::Image("image/gif"),
+        "webp" => Preview::Image("image/webp"),
+        "svg" => Preview::Image("image/svg+xml"),
+        "zip" | "gz" | "xz" | "zst" | "tar" | "pdf" | "wasm" | "so" | "o" | "sqlite" | "db" => Preview::None,
+        _ => Preview::Text,
+    }
+}
+
+/// Whether bytes that were read as text are none.
+pub fn is_binary(text: &str) -> bool {
+    text.chars().take(4_096).any(|letter| letter == '\0' || letter == char::REPLACEMENT_CHARACTER)
+}
+
+/// A name in a folder as a path.
+pub fn join(folder: &str, name: &str) -> String {
+    if folder.is_empty() { name.to_owned() } else { format!("{}/{name}", folder.trim_end_matches('/')) }
+}
+
+/// Every folder on the way to this one, with its path.
+pub fn crumbs(path: &str) -> Vec<(String, String)> {
+    let mut whole = String::new();
+    let parts = path.split('/').filter(|part| !part.is_empty());
+    parts
+        .map(|part| {
+            whole = join(&whole, part);
+            (part.to_owned(), whole.clone())
+        })
+        .collect()
+}
+
+/// A path as the value of a query.
+pub fn query(path: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~/".contains(&byte);
+    path.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}
+
+/// A name that can be given to a file: one component, nothing hidden in it.
+pub fn is_name(name: &str) -> bool {
+    !name.is_empty() && !matches!(name, "." | "..") && !name.chars().any(|letter| letter == '/' || letter.is_control())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_come_first_and_the_filter_knows_no_case() {
+        let entry = |name: &str, kind| Entry { name: name.to_owned(), kind, size: 1 };
+        let files = vec![entry("b.txt", Kind::File), entry("A.txt", Kind::File), entry("src", Kind::Directory)];
+        let listing = Listing { files };
+        let names = |wanted| shown(&listing, wanted).into_iter().map(|entry| entry.name).collect::<Vec<_>>();
+        assert_eq!(names(""), ["src", "A.txt", "b.txt"]);
+        assert_eq!(names("a.T"), ["A.txt"]);
+    }
+
+    #[test]
+    fn paths_are_joined_walked_and_quoted() {
+        assert_eq!([join("", "a"), join("a/", "b")], ["a", "a/b"]);
+        assert_eq!(crumbs("a/b"), [("a".to_owned(), "a".to_owned()), ("b".to_owned(), "a/b".to_owned())]);
+        assert_eq!(query("a b/ü&c?.txt"), "a%20b/%C3%BC%26c%3F.txt");
+        assert!(is_name("a b.txt") && !is_name("..") && !is_name("a/b") && !is_name("a\u{7}"));
+    }
+
+    #[test]
+    fn only_harmless_kinds_are_previewed() {
+        assert_eq!(preview("a.SVG", 10), Preview::Image("image/svg+xml"));
+        assert_eq!(preview("page.html", 10), Preview::Text);
+        assert_eq!(preview("a.md", PREVIEW_BYTES_MAX + 1), Preview::None);
+        assert!(is_binary("a\0b") && !is_binary("ä"));
+    }
+}

@@ -1,0 +1,71 @@
+//! A file beside its folder: text, Markdown or a picture, and never anything that runs.
+
+use crate::page::bridge;
+use crate::page::rich::Rich;
+use crate::page::server;
+use choir_desktop::files::{Entry, PREVIEW_CHARACTERS_MAX, Preview as How, is_binary, preview};
+use choir_desktop::words::bytes;
+use dioxus::prelude::*;
+use wasm_bindgen_futures::spawn_local;
+
+/// What was read.
+#[derive(Clone, PartialEq)]
+enum Content {
+    Reading,
+    Text(String),
+    Picture(Picture),
+    Nothing(String),
+}
+
+/// An address that only this page knows, given back when it is no longer shown.
+#[derive(Clone, PartialEq)]
+struct Picture(std::rc::Rc<Address>);
+
+#[derive(PartialEq)]
+struct Address(String);
+
+impl Drop for Address {
+    fn drop(&mut self) {
+        bridge::forget(&self.0);
+    }
+}
+
+#[component]
+pub(crate) fn Preview(entry: Entry, address: String) -> Element {
+    let mut content = use_signal(|| Content::Reading);
+    let how = preview(&entry.name, entry.size);
+    use_hook(|| {
+        let address = address.clone();
+        spawn_local(async move { content.set(read(how, &address).await) });
+    });
+    let size = bytes(entry.size);
+    rsx! {
+        section { class: "preview", "aria-label": "Preview of {entry.name}",
+            match content.read().clone() {
+                Content::Reading => rsx! { p { class: "none", "Reading …" } },
+                Content::Text(text) if how == How::Markdown => rsx! { Rich { text } },
+                Content::Text(text) => rsx! { pre { tabindex: "0", "{text}" } },
+                Content::Picture(picture) => rsx! { img { src: "{picture.0.0}", alt: "{entry.name}" } },
+                Content::Nothing(why) => rsx! { p { class: "none", "{why}" } },
+            }
+            p { class: "figures", span { "{entry.name}" } span { class: "figure", "{size}" } }
+        }
+    }
+}
+
+async fn read(how: How, address: &str) -> Content {
+    match how {
+        How::None => Content::Nothing("This file has no preview. Download it to look at it.".to_owned()),
+        How::Image(kind) => match bridge::blob(address).await {
+            Ok(blob) => Content::Picture(Picture(std::rc::Rc::new(Address(bridge::picture(&blob, kind))))),
+            Err(why) => Content::Nothing(format!("The picture could not be read ({why}).")),
+        },
+        How::Text | How::Markdown => match server::get_text(address).await {
+            Ok(text) if is_binary(&text) => {
+                Content::Nothing("This file is not text. Download it to look at it.".to_owned())
+            }
+            Ok(text) => Content::Text(text.chars().take(PREVIEW_CHARACTERS_MAX).collect()),
+            Err(failure) => Content::Nothing(failure.to_string()),
+        },
+    }
+}

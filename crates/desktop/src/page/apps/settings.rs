@@ -1,0 +1,268 @@
+//! Models, keys, budgets, the network, and the theme.
+
+use crate::page::desk::{Desk, use_desk};
+use crate::page::rich::Standing;
+use crate::page::server::{self, Failure};
+use choir_desktop::settings::{Key, Provider, Settings as View};
+use choir_desktop::status::Mark;
+use choir_proto::Role;
+use choir_proto::desktop::{DesktopCommand, Theme};
+use dioxus::prelude::*;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use wasm_bindgen_futures::spawn_local;
+
+/// What a provider answered to being tried.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+struct Tested {
+    ok: bool,
+    message: String,
+    #[serde(default)]
+    models: Vec<String>,
+}
+
+#[component]
+pub(crate) fn Settings() -> Element {
+    let desk = use_desk();
+    use_hook(|| desk.refresh_condition());
+    let settings = desk.settings.read().clone();
+    rsx! {
+        div { class: "settings page",
+            match settings {
+                Some(settings) => rsx! {
+                    Providers { providers: settings.providers.clone() }
+                    Models { settings: settings.clone() }
+                    Walls { settings }
+                },
+                None => rsx! { p { class: "none", "Settings cannot be read now. They are kept; try again in a moment." } },
+            }
+            Themes {}
+        }
+    }
+}
+
+/// Changes settings and shows what holds now.
+fn change(mut desk: Desk, body: Value, done: &'static str) {
+    spawn_local(async move {
+        let answer: Result<View, Failure> = server::send("PUT", "/api/settings", &body).await;
+        match answer {
+            Ok(settings) => {
+                desk.settings.set(Some(settings));
+                desk.tell(done);
+            }
+            Err(failure) => desk.fail("Nothing was changed.", &failure),
+        }
+    });
+}
+
+#[component]
+fn Providers(providers: Vec<Provider>) -> Element {
+    rsx! {
+        section { "aria-labelledby": "settings-providers",
+            h2 { id: "settings-providers", "Providers" }
+            for provider in providers { ProviderRow { key: "{provider.name}", provider } }
+            NewProvider {}
+        }
+    }
+}
+
+#[component]
+fn ProviderRow(provider: Provider) -> Element {
+    let desk = use_desk();
+    let mut key = use_signal(String::new);
+    let tested = use_signal(|| None::<Tested>);
+    let name = use_signal(|| provider.name.clone());
+    let mark = if provider.usable { Mark::Verified } else { Mark::Blocked };
+    let asks_key = provider.key != Key::NotNeeded;
+    rsx! {
+        form {
+            class: "provider",
+            onsubmit: move |event| {
+                event.prevent_default();
+                put_provider(desk, name.peek().clone(), json!({ "key": key.peek().trim() }));
+                key.set(String::new());
+            },
+            p { class: "provider-name",
+                Standing { mark }
+                strong { "{provider.name}" }
+                span { class: "quietly", "{provider.key.words()} · {provider.base_url}" }
+            }
+            div { class: "fields",
+                if asks_key {
+                    input {
+                        r#type: "password",
+                        autocomplete: "off",
+                        "aria-label": "Key for {provider.name}",
+                        placeholder: if provider.key == Key::Stored { "Replace the key" } else { "Paste a key" },
+                        value: "{key}",
+                        oninput: move |event| key.set(event.value()),
+                    }
+                    button { class: "secondary", disabled: key.read().trim().is_empty(), "Keep" }
+                }
+                button {
+                    r#type: "button",
+                    class: "secondary",
+                    onclick: move |_| test_provider(name.peek().clone(), tested),
+                    "Test"
+                }
+            }
+            p { role: "status", class: "quietly",
+                if let Some(tested) = tested.read().as_ref() { {tested_words(tested)} }
+            }
+        }
+    }
+}
+
+fn tested_words(tested: &Tested) -> String {
+    match tested.models.len() {
+        0 => tested.message.clone(),
+        count => format!("{} It offers {count} models.", tested.message),
+    }
+}
+
+fn test_provider(name: String, mut tested: Signal<Option<Tested>>) {
+    let said = |ok, message: &str| Some(Tested { ok, message: message.to_owned(), models: Vec::new() });
+    tested.set(said(true, "Asking …"));
+    spawn_local(async move {
+        let answer: Result<Tested, Failure> =
+            server::send("POST", &format!("/api/providers/{name}/test"), &json!({})).await;
+        tested.set(answer.map_or_else(|failure| said(false, &failure.to_string()), Some));
+    });
+}
+
+fn put_provider(desk: Desk, name: String, body: Value) {
+    spawn_local(async move {
+        let text = body.to_string();
+        let answer = crate::page::bridge::call("PUT", &format!("/api/providers/{name}"), Some(&text)).await;
+        match server::done(answer) {
+            Ok(()) => desk.tell(format!("{name} is kept. Its key is sealed and cannot be read back.")),
+            Err(failure) => desk.fail("The provider was not changed.", &failure),
+        }
+        desk.refresh_condition();
+    });
+}
+
+/// A provider that is not in the list yet.
+#[component]
+fn NewProvider() -> Element {
+    let desk = use_desk();
+    let mut name = use_signal(|| "anthropic".to_owned());
+    let mut kind = use_signal(|| "anthropic".to_owned());
+    let mut address = use_signal(String::new);
+    let mut key = use_signal(String::new);
+    rsx! {
+        details { class: "more",
+            summary { "Add a provider" }
+            form {
+                class: "grid",
+                onsubmit: move |event| {
+                    event.prevent_default();
+                    let mut body = json!({ "kind": *kind.peek() });
+                    for (field, value) in [("base_url", address.peek()), ("key", key.peek())] {
+                        if !value.trim().is_empty() { body[field] = value.trim().into() }
+                    }
+                    put_provider(desk, name.peek().trim().to_owned(), body);
+                    key.set(String::new());
+                },
+                label { "Name", input { value: "{name}", required: true, oninput: move |event| name.set(event.value()) } }
+                label { "Speaks",
+                    select { value: "{kind}", onchange: move |event| kind.set(event.value()),
+                        option { value: "anthropic", "Anthropic Messages" }
+                        option { value: "openai", "OpenAI chat completions" }
+                    }
+                }
+                label { "Address",
+                    input { r#type: "url", placeholder: "its own", value: "{address}", oninput: move |event| address.set(event.value()) }
+                }
+                label { "Key",
+                    input { r#type: "password", autocomplete: "off", value: "{key}", oninput: move |event| key.set(event.value()) }
+                }
+                button { class: "primary", "Keep provider" }
+            }
+        }
+    }
+}
+
+#[component]
+fn Models(settings: View) -> Element {
+    let desk = use_desk();
+    let mut default = use_signal(|| settings.models.default.clone());
+    let mut roles = use_signal(|| settings.models.roles.clone());
+    rsx! {
+        section { "aria-labelledby": "settings-models",
+            h2 { id: "settings-models", "Models" }
+            form {
+                class: "grid",
+                onsubmit: move |event| {
+                    event.prevent_default();
+                    let body = json!({ "models": { "default": default.peek().trim(), "roles": *roles.peek() } });
+                    change(desk, body, "Models are kept.");
+                },
+                label { "For everything",
+                    input { placeholder: "PROVIDER/MODEL", value: "{default}", oninput: move |event| default.set(event.value()) }
+                }
+                for role in Role::ALL {
+                    label { class: "role", {format!("For the {}", role.name())}
+                        input {
+                            placeholder: "the same",
+                            value: roles.read().get(role.name()).cloned().unwrap_or_default(),
+                            oninput: move |event| { roles.write().insert(role.name().to_owned(), event.value().trim().to_owned()); },
+                        }
+                    }
+                }
+                button { class: "secondary", "Keep models" }
+            }
+        }
+    }
+}
+
+/// Money and network.
+#[component]
+fn Walls(settings: View) -> Element {
+    let desk = use_desk();
+    let mut dollars = use_signal(|| format!("{:.2}", settings.budget.usd_per_run));
+    let mut ceiling = use_signal(|| settings.egress.ceiling.join(", "));
+    rsx! {
+        section { "aria-labelledby": "settings-walls",
+            h2 { id: "settings-walls", "Limits" }
+            form {
+                class: "grid",
+                onsubmit: move |event| {
+                    event.prevent_default();
+                    let Ok(usd) = dollars.peek().trim().parse::<f64>() else { return desk.tell("The budget is a number of dollars.") };
+                    let allowed: Vec<String> = ceiling.peek().split(',').map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect();
+                    change(desk, json!({ "budget": { "usd_per_run": usd }, "egress": { "ceiling": allowed } }), "Limits are kept.");
+                },
+                label { "Dollars per run",
+                    input { r#type: "number", min: "0", step: "0.01", inputmode: "decimal", value: "{dollars}", oninput: move |event| dollars.set(event.value()) }
+                }
+                label { "Network without asking",
+                    input { placeholder: "nothing", value: "{ceiling}", oninput: move |event| ceiling.set(event.value()) }
+                }
+                button { class: "secondary", "Keep limits" }
+            }
+        }
+    }
+}
+
+#[component]
+fn Themes() -> Element {
+    let desk = use_desk();
+    let theme = desk.desktop.read().theme;
+    rsx! {
+        section { "aria-labelledby": "settings-theme",
+            h2 { id: "settings-theme", "Theme" }
+            div { class: "choices", role: "radiogroup", "aria-labelledby": "settings-theme",
+                for (value, label) in [(Some(Theme::Matins), "Matins"), (Some(Theme::Vespers), "Vespers"), (None, "As the system")] {
+                    button {
+                        r#type: "button",
+                        role: "radio",
+                        "aria-checked": "{theme == value}",
+                        onclick: move |_| desk.command(DesktopCommand::Theme { theme: value }),
+                        "{label}"
+                    }
+                }
+            }
+        }
+    }
+}
