@@ -140,6 +140,8 @@ export const forget = (address) => URL.revokeObjectURL(address);
 
 // --- dragging -------------------------------------------------------------------------------------------------------
 
+// A hand that shakes this little means a click.
+const DRAG_PX = 4;
 const SNAP_PX = 12;
 const WIDTH_MIN = 320;
 const HEIGHT_MIN = 200;
@@ -180,7 +182,9 @@ function drag(element, down, edge, onRect, onShape) {
   const move = (event) => {
     const dx = event.clientX - down.clientX;
     const dy = event.clientY - down.clientY;
-    if (!after && Math.hypot(dx, dy) < 4) return;
+    if (!after && Math.hypot(dx, dy) < DRAG_PX) return;
+    // Only now: a captured pointer would take clicks and double clicks away from the bar.
+    if (!after) element.setPointerCapture(down.pointerId);
     element.classList.add('dragged');
     after = edge ? resized(before, edge, dx, dy, canvas) : moved(before, dx, dy, canvas);
     shape = edge ? '' : snap(event, canvas);
@@ -191,19 +195,18 @@ function drag(element, down, edge, onRect, onShape) {
     element.style.height = `${after.height}px`;
   };
   const end = (event) => {
-    element.removeEventListener('pointermove', move);
-    element.removeEventListener('pointerup', end);
-    element.removeEventListener('pointercancel', end);
+    window.removeEventListener('pointermove', move);
+    window.removeEventListener('pointerup', end);
+    window.removeEventListener('pointercancel', end);
     element.classList.remove('dragged');
     preview.dataset.shape = '';
     if (!after) return;
     if (shape && event.type === 'pointerup') onShape(shape);
     else onRect(Math.round(after.x), Math.round(after.y), Math.round(after.width), Math.round(after.height));
   };
-  element.setPointerCapture(down.pointerId);
-  element.addEventListener('pointermove', move);
-  element.addEventListener('pointerup', end);
-  element.addEventListener('pointercancel', end);
+  window.addEventListener('pointermove', move);
+  window.addEventListener('pointerup', end);
+  window.addEventListener('pointercancel', end);
 }
 
 function moved(rect, dx, dy, canvas) {

@@ -147,7 +147,7 @@ pub(crate) fn Files(window_id: WindowId, path: String) -> Element {
             Tools { folder, wanted }
             div { class: "split",
                 List { folder, wanted }
-                if let Some(entry) = folder.chosen.read().clone() {
+                for entry in folder.chosen.read().clone() {
                     Preview { key: "{entry.name}", address: folder.address(&entry.name), entry }
                 }
             }

@@ -15,20 +15,27 @@ pub(crate) use terminal::{close as close_terminal, open as open_terminal};
 use choir_proto::desktop::{App, Subject, Window};
 use dioxus::prelude::*;
 
-/// The app of a window, about the window's subject.
+/// The app of a window. Another subject is another view: the list of one makes Dioxus look at the key.
 #[component]
 pub(crate) fn AppView(window: Window) -> Element {
+    let key = format!("{:?}", window.subject);
+    rsx! {
+        for (key, window) in [(key, window)] { AppBody { key: "{key}", window } }
+    }
+}
+
+#[component]
+fn AppBody(window: Window) -> Element {
     let window_id = window.window_id;
-    // The keys make another subject another view.
     match (window.app, window.subject) {
-        (App::Writer, Some(Subject::Document(id))) => rsx! { writer::Writer { key: "{id}", id } },
-        (App::Writer, Some(Subject::Run(id))) => rsx! { margin::RunPage { key: "{id}", id } },
+        (App::Writer, Some(Subject::Document(id))) => rsx! { writer::Writer { id } },
+        (App::Writer, Some(Subject::Run(id))) => rsx! { margin::RunPage { id } },
         (App::Writer, _) => rsx! { library::Library {} },
-        (App::Terminal, Some(Subject::Terminal(id))) => rsx! { terminal::Terminal { key: "{id}", id } },
+        (App::Terminal, Some(Subject::Terminal(id))) => rsx! { terminal::Terminal { id } },
         (App::Terminal, _) => rsx! { terminal::NoTerminal { window_id } },
-        (App::Files, Some(Subject::Path(path))) => rsx! { files::Files { key: "{path}", window_id, path } },
+        (App::Files, Some(Subject::Path(path))) => rsx! { files::Files { window_id, path } },
         (App::Files, _) => rsx! { files::Files { window_id, path: "" } },
-        (App::Trace, Some(Subject::Run(id))) => rsx! { log::Trace { key: "{id}", id } },
+        (App::Trace, Some(Subject::Run(id))) => rsx! { log::Trace { id } },
         (App::Trace, _) => rsx! { log::ChooseRun { window_id } },
         (App::Timeline, _) => rsx! { log::Timeline {} },
         (App::Inbox, _) => rsx! { inbox::Inbox {} },
