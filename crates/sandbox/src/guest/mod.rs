@@ -6,6 +6,7 @@
 
 mod exec;
 mod files;
+mod harden;
 mod inflow;
 mod keeper;
 mod process;
@@ -82,13 +83,14 @@ pub fn run(stream: OwnedFd, role: GuestRole) -> Result<(), GuestError> {
         (GuestRole::Associate, _) | (GuestRole::Keeper, Err(rustix::io::Errno::NOENT)) => None,
         (GuestRole::Keeper, Err(errno)) => return Err(prepare("opening the store", errno)),
     };
+    let hardened = harden::harden(role)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
         .max_blocking_threads(BLOCKING_THREADS_MAX)
         .build()
         .map_err(|source| GuestError::Prepare { step: "starting the event loop", source })?;
-    let served = runtime.block_on(session::serve(stream, role, session::Places { root, store }));
+    let served = runtime.block_on(session::serve(stream, (role, hardened), session::Places { root, store }));
     // An operation that hangs in the kernel must not keep the sandbox alive.
     runtime.shutdown_background();
     served

@@ -14,6 +14,7 @@ use tokio::sync::{Notify, mpsc};
 use super::GuestError;
 use super::exec::{self, Context};
 use super::files::Files;
+use super::harden::{self, Hardened};
 use super::inflow::{Inflow, InflowReader, inflow};
 use super::keeper::Keeper;
 use super::process::Processes;
@@ -35,7 +36,11 @@ pub(super) struct Places {
 }
 
 /// Serves a stream to its end, then ends every process.
-pub(super) async fn serve(stream: OwnedFd, role: GuestRole, places: Places) -> Result<(), GuestError> {
+pub(super) async fn serve(
+    stream: OwnedFd,
+    (role, hardened): (GuestRole, Hardened),
+    places: Places,
+) -> Result<(), GuestError> {
     let stream = StdStream::from(stream);
     stream.set_nonblocking(true).map_err(|source| GuestError::Prepare { step: "opening the stream", source })?;
     let stream =
@@ -50,6 +55,7 @@ pub(super) async fn serve(stream: OwnedFd, role: GuestRole, places: Places) -> R
     let writing = tokio::spawn(write_frames(writer, queue));
     let session = Session {
         role,
+        hardened,
         files,
         keeper: keeper.map(Arc::new),
         processes: processes.clone(),
@@ -130,6 +136,7 @@ struct Underway {
 #[derive(Debug)]
 struct Session {
     role: GuestRole,
+    hardened: Hardened,
     files: Arc<Files>,
     keeper: Option<Arc<Keeper>>,
     processes: Processes,
@@ -144,9 +151,10 @@ enum Next {
 
 impl Session {
     async fn converse(&self, mut reader: FrameReader<tokio::net::unix::OwnedReadHalf>) -> Result<(), GuestError> {
-        self.out.message(&FromGuest::Hello { version: VERSION, role: self.role }).await;
+        let landlock_abi = self.hardened.landlock_abi;
+        self.out.message(&FromGuest::Hello { version: VERSION, role: self.role, landlock_abi }).await;
         match reader.next().await?.map(|frame| parse(&frame)).transpose()? {
-            Some(FromHost::Hello { version: VERSION }) => {}
+            Some(FromHost::Hello { version: VERSION, limits }) => harden::limit(&limits)?,
             Some(_) => return Err(GuestError::Protocol("the host did not say hello with this version")),
             None => return Ok(()),
         }

@@ -26,6 +26,8 @@ pub enum FromHost {
     Hello {
         /// The host's protocol version.
         version: u32,
+        /// What everything in the sandbox may use.
+        limits: GuestLimits,
     },
     /// Something to do.
     Request(Request),
@@ -48,6 +50,8 @@ pub enum FromGuest {
         version: u32,
         /// The role that the guest was started in.
         role: GuestRole,
+        /// Version of Landlock that restricts the guest; nothing shows it from outside.
+        landlock_abi: u32,
     },
     /// A part or the whole of an answer.
     Reply {
@@ -56,6 +60,19 @@ pub enum FromGuest {
         /// The part.
         reply: Reply,
     },
+}
+
+/// What every process of a sandbox may use, enforced by the kernel for each or for all together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestLimits {
+    /// Processes and threads, all together. The kernel does not hold root to it.
+    pub processes: u64,
+    /// Open files of one process.
+    pub open_files: u64,
+    /// Bytes of one file.
+    pub file_bytes: u64,
+    /// Bytes of address space of one process. Programs that reserve much and use little need it without a limit.
+    pub address_space_bytes: Option<u64>,
 }
 
 /// One request.

@@ -14,8 +14,8 @@ mod stream;
 pub use frame::{Channel, DATA_BYTES_MAX, FRAME_BYTES_MAX, Frame, FrameError, decode};
 pub use message::{
     Answer, Ask, Command, EffectId, EffectIdError, Ending, Entry, Exec, Exit, Fault, FaultCode, FileKind, FromGuest,
-    FromHost, GuestRole, Health, Input, MergeReport, Metadata, OpenTerminal, Progress, Removal, Reply, Request,
-    SnapshotReport, TerminalSize,
+    FromHost, GuestLimits, GuestRole, Health, Input, MergeReport, Metadata, OpenTerminal, Progress, Removal, Reply,
+    Request, SnapshotReport, TerminalSize,
 };
 pub use stream::{FrameReader, StreamError, control_frame};
 

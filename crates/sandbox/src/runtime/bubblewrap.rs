@@ -54,10 +54,11 @@ pub(super) struct CommandLine {
     pub(super) descriptors: Vec<OwnedFd>,
 }
 
-/// Builds the command line; `stream` is the guest's end of the stream.
-pub(super) fn command_line(spec: &Spec, stream: RawFd) -> std::io::Result<CommandLine> {
+/// Builds the command line; `stream` is the guest's end of the stream, and to `info` bubblewrap writes whom it started.
+pub(super) fn command_line(spec: &Spec, stream: RawFd, info: RawFd) -> std::io::Result<CommandLine> {
     let mut line = CommandLine { arguments: Vec::new(), descriptors: Vec::new() };
     line.isolate();
+    line.push(["--info-fd", &info.to_string()]);
     line.environment(spec);
     line.system()?;
     line.memory(spec);
@@ -147,6 +148,14 @@ impl CommandLine {
     fn push<T: Into<OsString>, const N: usize>(&mut self, arguments: [T; N]) {
         self.arguments.extend(arguments.map(Into::into));
     }
+}
+
+/// What bubblewrap says of the process it started.
+#[derive(Debug, serde::Deserialize)]
+pub(super) struct Info {
+    /// Its number on the host.
+    #[serde(rename = "child-pid")]
+    pub(super) child_pid: u32,
 }
 
 /// A descriptor from which `content` can be read once.

@@ -18,7 +18,7 @@ use super::exec::Running;
 use super::launch::StartError;
 use super::terminal::{NotAsked, Viewed};
 use crate::protocol::{
-    Answer, Ask, Channel, DATA_BYTES_MAX, Fault, Frame, FrameReader, FromGuest, FromHost, GuestRole,
+    Answer, Ask, Channel, DATA_BYTES_MAX, Fault, Frame, FrameReader, FromGuest, FromHost, GuestLimits, GuestRole,
     INPUT_WINDOW_BYTES, Progress, READ_BYTES_MAX, Reply, Request, StreamError, VERSION, control_frame,
 };
 
@@ -100,19 +100,24 @@ enum Hostile {
     Terminal(#[from] NotAsked),
 }
 
-/// Says hello on a new stream, hears it, and begins to serve the connection.
-pub(super) async fn connect(stream: OwnedFd, role: GuestRole) -> Result<Arc<Connection>, StartError> {
+/// Says hello on a new stream, hears it, and begins to serve the connection. Answers also with the version of Landlock
+/// that the guest says restricts it.
+pub(super) async fn connect(
+    stream: OwnedFd,
+    role: GuestRole,
+    limits: GuestLimits,
+) -> Result<(Arc<Connection>, u32), StartError> {
     let stream = std::os::unix::net::UnixStream::from(stream);
     stream.set_nonblocking(true).map_err(StartError::Spawn)?;
     let (reader, writer) = UnixStream::from_std(stream).map_err(StartError::Spawn)?.into_split();
     let mut reader = FrameReader::new(reader);
     let (outgoing, queue) = mpsc::channel(OUTGOING_FRAMES_MAX);
     tokio::spawn(write_frames(writer, queue));
-    let hello = control_frame(&FromHost::Hello { version: VERSION });
+    let hello = control_frame(&FromHost::Hello { version: VERSION, limits });
     let hello = hello.map_err(|error| StartError::Protocol(error.to_string()))?;
     // The queue is new and empty; a guest that is gone already is noticed below.
     outgoing.send(hello).await.ok();
-    hear_hello(&mut reader, role).await?;
+    let landlock_abi = hear_hello(&mut reader, role).await?;
     let connection = Arc::new(Connection {
         outgoing,
         pending: Mutex::default(),
@@ -120,10 +125,10 @@ pub(super) async fn connect(stream: OwnedFd, role: GuestRole) -> Result<Arc<Conn
         closed: watch::channel(false).0,
     });
     tokio::spawn(read_frames(connection.clone(), reader));
-    Ok(connection)
+    Ok((connection, landlock_abi))
 }
 
-async fn hear_hello(reader: &mut FrameReader<OwnedReadHalf>, role: GuestRole) -> Result<(), StartError> {
+async fn hear_hello(reader: &mut FrameReader<OwnedReadHalf>, role: GuestRole) -> Result<u32, StartError> {
     let unfit = |what: &str| StartError::Protocol(what.to_owned());
     let frame = match reader.next().await {
         Ok(Some(frame)) => frame,
@@ -132,8 +137,8 @@ async fn hear_hello(reader: &mut FrameReader<OwnedReadHalf>, role: GuestRole) ->
     };
     let Frame::Control(json) = frame else { return Err(unfit("its first frame is not a message")) };
     match serde_json::from_slice(&json) {
-        Ok(FromGuest::Hello { version: VERSION, role: said }) if said == role => Ok(()),
-        Ok(FromGuest::Hello { version: VERSION, role: said }) => Err(StartError::Role(said)),
+        Ok(FromGuest::Hello { version: VERSION, role: said, landlock_abi }) if said == role => Ok(landlock_abi),
+        Ok(FromGuest::Hello { version: VERSION, role: said, .. }) => Err(StartError::Role(said)),
         Ok(FromGuest::Hello { .. }) => Err(unfit("it is of another version")),
         _ => Err(unfit("its first message is not hello")),
     }

@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, watch};
 use super::connection::{CallError, Connection, connect};
 use super::exec::{self, Bookkeeping, ExecError, ExecHandle};
 use super::launch::{Launched, Launcher, StartError};
+use super::layers::Layers;
 use super::spec::Spec;
 use super::terminal::{self, Terminal, TerminalOutput};
 use crate::path::RelativePath;
@@ -40,6 +41,7 @@ pub struct Guest {
 #[derive(Debug)]
 struct Inner {
     connection: Arc<Connection>,
+    layers: Layers,
     /// Closed or filled, it ends the sandbox.
     stop: mpsc::Sender<()>,
     exited: watch::Receiver<Option<Gone>>,
@@ -55,15 +57,17 @@ struct Gone(Option<ExitStatus>);
 
 /// Starts a guest and waits until it has said hello.
 pub(super) async fn start(launcher: &Launcher, spec: Spec) -> Result<Guest, StartError> {
-    let Launched { mut child, stream } = launcher.launch(&spec).await?;
+    let Launched { mut child, stream, info } = launcher.launch(&spec).await?;
     let complaint = child.stderr.take();
-    let hello = tokio::time::timeout(HELLO_TIMEOUT, connect(stream, spec.role)).await;
-    let connection = match hello {
-        Ok(Ok(connection)) => connection,
+    let hello = tokio::time::timeout(HELLO_TIMEOUT, connect(stream, spec.role, spec.limits.guest)).await;
+    let (connection, landlock_abi) = match hello {
+        Ok(Ok(connected)) => connected,
         Ok(Err(StartError::Refused(_))) => return Err(StartError::Refused(read_complaint(complaint).await)),
         Ok(Err(error)) => return Err(error),
         Err(_) => return Err(StartError::Silent),
     };
+    let layers = Layers::inspect(info.guest_pid()?, landlock_abi);
+    layers.require()?;
     let (stop, on_stop) = mpsc::channel(1);
     let (exited_sender, exited) = watch::channel(None);
     tokio::spawn(supervise(child, connection.clone(), on_stop, exited_sender));
@@ -74,7 +78,7 @@ pub(super) async fn start(launcher: &Launcher, spec: Spec) -> Result<Guest, Star
         }
     });
     let Spec { record, output_directory, .. } = spec;
-    let inner = Inner { connection, stop, exited, record, output_directory, _launcher: launcher.clone() };
+    let inner = Inner { connection, layers, stop, exited, record, output_directory, _launcher: launcher.clone() };
     Ok(Guest { inner: Arc::new(inner) })
 }
 
@@ -114,6 +118,11 @@ async fn read_complaint(stderr: Option<ChildStderr>) -> String {
 impl Guest {
     pub(super) fn connection(&self) -> &Arc<Connection> {
         &self.inner.connection
+    }
+
+    /// The walls around the guest, as they were found from outside before it was handed over.
+    pub fn layers(&self) -> &Layers {
+        &self.inner.layers
     }
 
     /// Runs a command.

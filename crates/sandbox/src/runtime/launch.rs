@@ -11,6 +11,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::bubblewrap;
+use super::layers::Layer;
 use super::overlay::Stage;
 use super::spec::{Identity, Overlay, Spec, Workspace};
 use crate::guest::GuestRole;
@@ -43,9 +44,16 @@ pub enum StartError {
     /// The guest said something else than hello, or as another role, or of another version.
     #[error("the guest does not speak this protocol: {0}")]
     Protocol(String),
+    /// The sandbox lacks walls that it must have.
+    #[error("the sandbox lacks: {}", list(.0))]
+    Layers(Vec<Layer>),
     /// The guest is of another role than the one asked for.
     #[error("the guest is {0:?}, which was not asked for")]
     Role(GuestRole),
+}
+
+fn list(layers: &[Layer]) -> String {
+    layers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// Starts processes from one thread that lives as long as any handle to it.
@@ -67,7 +75,25 @@ struct Job {
 pub(super) struct Launched {
     pub(super) child: Child,
     pub(super) stream: OwnedFd,
+    pub(super) info: InfoPipe,
 }
+
+/// Where it is said whom the sandbox started.
+pub(super) struct InfoPipe(OwnedFd);
+
+impl InfoPipe {
+    /// The guest's own process number on this machine. To be asked once the guest has spoken: by then it is written.
+    pub(super) fn guest_pid(&self) -> Result<u32, StartError> {
+        let mut text = [0; INFO_BYTES_MAX];
+        let unknown = || StartError::Protocol("the sandbox did not say whom it started".to_owned());
+        let length = rustix::io::read(&self.0, &mut text).map_err(|_| unknown())?;
+        let info: bubblewrap::Info = serde_json::from_slice(&text[..length]).map_err(|_| unknown())?;
+        Ok(info.child_pid)
+    }
+}
+
+/// Most bytes of what is said about a started process.
+const INFO_BYTES_MAX: usize = 4096;
 
 impl Launcher {
     pub(super) fn new() -> Result<Self, StartError> {
@@ -79,7 +105,9 @@ impl Launcher {
     pub(super) async fn launch(&self, spec: &Spec) -> Result<Launched, StartError> {
         check(spec)?;
         let (stream, theirs) = stream_pair().map_err(StartError::Spawn)?;
-        let line = bubblewrap::command_line(spec, theirs.as_raw_fd()).map_err(StartError::Spawn)?;
+        let (info, their_info) = info_pipe().map_err(StartError::Spawn)?;
+        let line = bubblewrap::command_line(spec, theirs.as_raw_fd(), their_info.as_raw_fd());
+        let line = line.map_err(StartError::Spawn)?;
         let mut command = std::process::Command::new(bubblewrap::PROGRAM);
         command.args(&line.arguments).env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         command.current_dir("/");
@@ -91,13 +119,13 @@ impl Launcher {
             mount_before(&mut command, Stage::new(overlay, spec.identity)?);
         }
         let mut inherited = line.descriptors;
-        inherited.push(theirs);
+        inherited.extend([theirs, their_info]);
         inherit(&mut command, inherited);
         let (child, started) = oneshot::channel();
         let job = Job { command, runtime: Handle::current(), child };
         self.jobs.send(job).map_err(|_| gone())?;
         let child = started.await.map_err(|_| gone())?.map_err(StartError::Spawn)?;
-        Ok(Launched { child, stream })
+        Ok(Launched { child, stream, info: InfoPipe(info) })
     }
 }
 
@@ -117,6 +145,14 @@ fn launch(queue: &mpsc::Receiver<Job>) {
 fn stream_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     Ok(socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?)
+}
+
+fn info_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    use rustix::pipe::{PipeFlags, pipe_with};
+    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
+    // Whoever says nothing must not be waited for.
+    rustix::io::ioctl_fionbio(&reader, true)?;
+    Ok((reader, writer))
 }
 
 /// Mounts a task's overlay before the program starts.

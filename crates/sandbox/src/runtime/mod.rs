@@ -9,6 +9,7 @@ mod connection;
 mod exec;
 mod handle;
 mod launch;
+mod layers;
 mod overlay;
 mod spec;
 mod terminal;
@@ -17,6 +18,7 @@ pub use connection::CallError;
 pub use exec::{ExecError, ExecEvent, ExecHandle, Finished, Output};
 pub use handle::Guest;
 pub use launch::StartError;
+pub use layers::{Layer, Layers};
 pub use spec::{Access, Identity, Limits, Mount, Overlay, Spec, Workspace};
 pub use terminal::{Terminal, TerminalError, TerminalEvent, TerminalOutput};
 

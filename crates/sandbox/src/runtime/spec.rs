@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::protocol::{EffectId, GuestRole};
+use crate::protocol::{EffectId, GuestLimits, GuestRole};
 use crate::record::Record;
 use crate::tree::TreeId;
 
@@ -134,10 +134,13 @@ pub struct Limits {
     pub home_bytes: u64,
     /// Size of `/dev/shm` in bytes; it is memory.
     pub shared_memory_bytes: u64,
+    /// What the kernel holds every process to.
+    pub guest: GuestLimits,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { tmp_bytes: 512 << 20, home_bytes: 512 << 20, shared_memory_bytes: 64 << 20 }
+        let guest = GuestLimits { processes: 2048, open_files: 8192, file_bytes: 16 << 30, address_space_bytes: None };
+        Self { tmp_bytes: 512 << 20, home_bytes: 512 << 20, shared_memory_bytes: 64 << 20, guest }
     }
 }

@@ -2,17 +2,20 @@
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-use choir_sandbox::protocol::GuestRole;
-use choir_sandbox::runtime::{Identity, Runtime, StartError};
+use choir_sandbox::protocol::{Ending, GuestRole};
+use choir_sandbox::runtime::{Identity, Layer, Runtime, StartError};
 
-use crate::support::{associate, spec, start};
+use crate::support::{Sandbox, associate, shell, spec, start};
 
 /// A command whose success would be an escape; `control` shows that its tools work at all.
 async fn fails(command: &str, control: &str) {
-    let sandbox = associate().await;
+    fails_in(&associate().await, command, control).await;
+}
+
+async fn fails_in(sandbox: &Sandbox, command: &str, control: &str) {
     sandbox.stdout(control).await;
     let output = sandbox.run(command).await;
-    assert_ne!(output.finished.exit.ending, choir_sandbox::protocol::Ending::Code(0), "{command}: {output:?}");
+    assert_ne!(output.finished.exit.ending, Ending::Code(0), "{command}: {output:?}");
 }
 
 #[tokio::test]
@@ -121,30 +124,39 @@ async fn only_its_own_processes_are_seen() {
     assert!(own.trim().parse::<u32>().expect("a number") < 6, "{own}");
 }
 
-#[tokio::test]
-async fn root_starts_sandboxes_of_other_users_and_nobody_else_does() {
-    let other = Identity::User { uid: 61_234, gid: 61_234 };
+/// An associate of another user, where that user may walk; the build's own directory need not be such a place.
+async fn try_associate_of(identity: Identity) -> Result<Sandbox, StartError> {
     let workspace = tempfile::tempdir().expect("a directory");
     let mut spec = spec(GuestRole::Associate, workspace.path());
-    spec.identity = other;
-    // Where the other user may walk, which the build's own directory need not be.
+    spec.identity = identity;
+    spec.limits.guest.processes = 100;
     let programs = tempfile::tempdir().expect("a directory");
     std::fs::set_permissions(programs.path(), PermissionsExt::from_mode(0o755)).expect("opened");
     spec.guest_program = programs.path().join("guest");
     std::fs::copy(crate::support::guest_program(), &spec.guest_program).expect("copied");
-    let runtime = Runtime::process().expect("a runtime");
+    if let (Identity::User { uid, gid }, true) = (identity, rustix::process::geteuid().is_root()) {
+        std::os::unix::fs::chown(workspace.path(), Some(uid), Some(gid)).expect("given");
+    }
+    let guest = Runtime::process().expect("a runtime").start(spec).await?;
+    Ok(Sandbox { guest, workspace })
+}
+
+async fn associate_of(identity: Identity) -> Sandbox {
+    try_associate_of(identity).await.expect("starts")
+}
+
+#[tokio::test]
+async fn root_starts_sandboxes_of_other_users_and_nobody_else_does() {
+    let started = try_associate_of(Identity::User { uid: 61_234, gid: 61_234 }).await;
     if !rustix::process::geteuid().is_root() {
-        let refused = runtime.start(spec).await;
-        assert!(matches!(refused, Err(StartError::Spawn(_))), "{refused:?}");
+        assert!(matches!(started.map(drop), Err(StartError::Spawn(_))));
         return;
     }
-    std::os::unix::fs::chown(workspace.path(), Some(61_234), Some(61_234)).expect("given");
-    let guest = runtime.start(spec).await.expect("starts");
-    let sandbox = crate::support::Sandbox { guest, workspace };
+    let sandbox = started.expect("starts");
     sandbox.stdout("echo mine > /work/file").await;
     let made = std::fs::metadata(sandbox.host("file")).expect("made");
     assert_eq!((made.uid(), made.gid()), (61_234, 61_234));
-    assert_eq!(sandbox.guest.health().await.expect("answers").pid, 1);
+    assert!(sandbox.guest.layers().has(Layer::UnprivilegedUser));
 }
 
 #[tokio::test]
@@ -158,7 +170,7 @@ async fn memory_directories_are_bounded() {
     for path in ["/tmp/x", "/home/choir/x", "/dev/shm/x"] {
         sandbox.stdout(&format!("head -c 500000 /dev/zero > {path}")).await;
         let output = sandbox.run(&format!("head -c 2000000 /dev/zero > {path}")).await;
-        assert_ne!(output.finished.exit.ending, choir_sandbox::protocol::Ending::Code(0), "{path}");
+        assert_ne!(output.finished.exit.ending, Ending::Code(0), "{path}");
     }
 }
 
@@ -173,4 +185,91 @@ async fn a_spec_that_names_nothing_real_is_refused() {
     other.guest_program = "/bin/true".into();
     let refused = runtime.start(other).await;
     assert!(matches!(refused, Err(StartError::Refused(_))), "{refused:?}");
+}
+
+#[tokio::test]
+async fn every_wall_is_there_and_reported() {
+    let sandbox = associate().await;
+    let layers = sandbox.guest.layers();
+    for layer in [Layer::UserNamespace, Layer::NetworkNamespace, Layer::NoCapabilities, Layer::Seccomp, Layer::Landlock]
+    {
+        assert!(layers.has(layer), "{layer}");
+    }
+    assert_eq!(layers.has(Layer::UnprivilegedUser), !rustix::process::geteuid().is_root());
+    assert_eq!(sandbox.stdout("grep ^Seccomp: /proc/self/status | cut -f2").await, "2\n");
+}
+
+/// System calls by their numbers on this processor, with an argument that the kernel would otherwise refuse in another
+/// way: the filter's answer is "not permitted" whatever the arguments are.
+#[cfg(target_arch = "x86_64")]
+#[tokio::test]
+async fn dangerous_system_calls_are_not_permitted() {
+    let sandbox = associate().await;
+    let errno = async |call: &str| {
+        let program = format!("perl -e 'syscall({call}); print $!+0'");
+        sandbox.stdout(&program).await
+    };
+    assert_eq!(errno("39").await, "0", "the control: a harmless call passes");
+    let calls = [
+        ("bpf", "321, 0, 0, 0"),
+        ("keyctl", "250, 0, 0, 0, 0, 0"),
+        ("add_key", "248, 0, 0, 0, 0, 0"),
+        ("io_uring_setup", "425, 1, 0"),
+        ("perf_event_open", "298, 0, 0, 0, 0, 0"),
+        ("userfaultfd", "323, 0"),
+        ("ptrace", "101, 0, 0, 0, 0"),
+        ("process_vm_readv", "310, 1, 0, 0, 0, 0, 0"),
+        ("unshare", "272, 0"),
+        ("setns", "308, 0, 0"),
+        ("mount", "165, 0, 0, 0, 0, 0"),
+        ("open_tree", "428, -100, 0, 1"),
+        ("fsopen", "430, 0, 0"),
+        ("open_by_handle_at", "304, 0, 0, 0"),
+        ("finit_module", "313, 0, 0, 0"),
+        ("kexec_load", "246, 0, 0, 0, 0"),
+        ("clone for a user namespace", "56, 0x10000000 | 17, 0, 0, 0, 0"),
+        ("socket of packets", "41, 17, 3, 0"),
+        ("socket to a hypervisor", "41, 40, 1, 0"),
+        ("socket of crypto", "41, 38, 5, 0"),
+        ("typing into a terminal", "16, 0, 0x5412, 0"),
+        ("the same with high bits", "16, 0, 0x100005412, 0"),
+    ];
+    for (name, call) in calls {
+        assert_eq!(errno(call).await, "1", "{name}");
+    }
+    assert_eq!(errno("435, 0, 0").await, "38", "clone3 is unknown");
+    assert_eq!(errno("0x40000000 + 39").await, "38", "the second numbering is unknown");
+}
+
+#[tokio::test]
+async fn limits_are_in_force() {
+    let sandbox = start(|spec| {
+        spec.limits.guest.open_files = 100;
+        spec.limits.guest.file_bytes = 1 << 20;
+        spec.limits.guest.address_space_bytes = Some(1 << 30);
+    })
+    .await;
+    assert_eq!(sandbox.stdout("ulimit -n; ulimit -c").await, "100\n0\n");
+    fails_in(&sandbox, "head -c 2000000 /dev/zero > big", "head -c 1000000 /dev/zero > small").await;
+    fails_in(&sandbox, "truncate -s 1T sparse", "truncate -s 1M sparse").await;
+    fails_in(&sandbox, "perl -e '$x = \"x\" x 2000000000'", "perl -e '$x = \"x\" x 2000000'").await;
+    fails_in(&sandbox, "ulimit -n 101", "ulimit -n 50").await;
+}
+
+#[tokio::test]
+async fn a_fork_bomb_is_bounded_and_ended() {
+    if !rustix::process::geteuid().is_root() {
+        return bomb(associate_of(Identity::Inherit).await).await;
+    }
+    bomb(associate_of(Identity::User { uid: 61_235, gid: 61_235 }).await).await;
+}
+
+async fn bomb(sandbox: Sandbox) {
+    let many = |count: u32| format!("for i in $(seq {count}); do sleep 1000 & done");
+    fails_in(&sandbox, &many(200), &many(20)).await;
+    let mut exec = shell("bomb() { bomb & bomb & wait; }; bomb 2>/dev/null");
+    exec.timeout_ms = 1000;
+    let output = sandbox.guest.exec(exec).await.expect("is sent").collect(1000).await.expect("ends");
+    assert!(matches!(output.finished.exit.ending, Ending::TimedOut | Ending::Code(_)), "{output:?}");
+    sandbox.guest.shutdown().await;
 }
