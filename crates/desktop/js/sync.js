@@ -106,7 +106,8 @@ export class Sync {
       this.failed = true;
       if (!this.closed) {
         this.say('failed', `${error.message} What you typed is kept in this window.`);
-        this.later(RETRY_MS);
+        // A document that is gone does not come back by asking again.
+        if (error.status !== 404) this.later(RETRY_MS);
       }
       return;
     } finally {
@@ -161,7 +162,7 @@ function oneBlock(old, now) {
 async function answer(asked) {
   const { status, text } = await asked;
   if (status >= 200 && status < 300) return JSON.parse(text);
-  throw new Error(refusal(text) ?? `The computer answered with status ${status}.`);
+  throw Object.assign(new Error(refusal(text) ?? `The computer answered with status ${status}.`), { status });
 }
 
 function refusal(text) {

@@ -90,9 +90,25 @@ impl Runs {
         self.newest().filter(|run| !run.status.is_ending())
     }
 
-    /// Folds one event.
+    /// Takes rows that are older than those here; what is known already stays.
+    pub fn add_older(&mut self, runs: Vec<Run>) {
+        for run in runs {
+            self.0.entry(run.run_id).or_insert(run);
+        }
+    }
+
+    /// Takes a row as the server has it now.
+    pub fn replace(&mut self, run: Run) {
+        self.0.insert(run.run_id, run);
+    }
+
+    /// Folds one event. A task that is known already was in a view that is younger than its position says.
     pub fn apply(&mut self, envelope: &Envelope, event: &Event) {
         if let Some(id) = envelope.header.run {
+            let known = |run: &Run| run.tasks.iter().any(|task| Some(task.task_id) == envelope.header.task);
+            if matches!(event, Event::TaskRequested(_)) && self.get(id).is_some_and(known) {
+                return;
+            }
             fold::<choir_core::fold::run::Runs, _>(&mut self.0, id, envelope, event);
         }
     }
@@ -124,6 +140,13 @@ impl Documents {
         let mut all: Vec<&DocumentSummary> = self.0.values().collect();
         all.sort_by_key(|document| std::cmp::Reverse(document.seq));
         all.into_iter()
+    }
+
+    /// Takes rows that are older than those here; what is known already stays.
+    pub fn add_older(&mut self, documents: Vec<DocumentSummary>) {
+        for document in documents {
+            self.0.entry(document.document_id).or_insert(document);
+        }
     }
 
     /// Folds one event.

@@ -12,5 +12,6 @@ pub mod menu;
 pub mod prompt;
 pub mod settings;
 pub mod status;
+pub mod surface;
 pub mod trace;
 pub mod words;

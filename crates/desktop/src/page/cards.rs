@@ -6,6 +6,7 @@ use super::rich::{IconButton, Rich, Standing};
 use super::server;
 use choir_desktop::icon::Icon;
 use choir_desktop::status::{Mark, run_words};
+use choir_desktop::surface::{Surface, surface};
 use choir_desktop::words::{elapsed, headline, money, tokens};
 use choir_proto::desktop::{App, Subject};
 use choir_proto::run::{Run, RunStatus};
@@ -28,15 +29,13 @@ pub(crate) fn Cards() -> Element {
     }
 }
 
-/// Answered runs, and those without a document that work or failed.
+/// Runs whose place is a card.
 fn choose(desk: Desk) -> Vec<Run> {
     let (runs, documents, dismissed) = (desk.runs.read(), desk.documents.read(), desk.dismissed.read());
     let oldest = super::bridge::time().0 - CARD_AGE_US;
-    let shown = |run: &&Run| {
-        let documented = run.document_id.is_some_and(|id| documents.get(id).is_some());
-        (run.answer.is_some() || !documented) && run.accepted_at.0 > oldest && !dismissed.contains(&run.run_id)
-    };
-    runs.newest().filter(shown).take(CARDS_MAX).cloned().collect()
+    let fresh = |run: &&Run| run.accepted_at.0 > oldest && !dismissed.contains(&run.run_id);
+    let small = |run: &&Run| surface(run, &documents) == Surface::Card;
+    runs.newest().filter(fresh).filter(small).take(CARDS_MAX).cloned().collect()
 }
 
 #[component]

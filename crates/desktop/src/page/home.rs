@@ -7,6 +7,7 @@ use super::rich::{Glyph, Standing};
 use choir_desktop::icon::Icon;
 use choir_desktop::settings::{Condition, model_condition, sandbox_condition};
 use choir_desktop::status::{Mark, run_words};
+use choir_desktop::surface::{Surface, surface};
 use choir_desktop::words::{ago, headline};
 use choir_proto::desktop::{App, Subject};
 use choir_proto::document::DocumentSummary;
@@ -145,6 +146,8 @@ pub(crate) fn RunRow(run: Run, choose: Option<EventHandler<()>>) -> Element {
 
 /// What to open for a run.
 pub(crate) fn run_subject(desk: Desk, run: &Run) -> Subject {
-    let document = run.document_id.filter(|id| desk.documents.peek().get(*id).is_some());
-    document.map_or(Subject::Run(run.run_id), Subject::Document)
+    match surface(run, &desk.documents.peek()) {
+        Surface::Document(id) => Subject::Document(id),
+        Surface::Card => Subject::Run(run.run_id),
+    }
 }

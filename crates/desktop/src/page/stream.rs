@@ -5,16 +5,22 @@ use super::desk::{Desk, Link};
 use super::server::{self, Failure};
 use choir_core::fold::desktop;
 use choir_desktop::computer::{Arrival, Touches, arrival};
+use choir_desktop::surface::{Surface, surface};
 use choir_proto::desktop::{App, Desktop, Subject};
 use choir_proto::document::DocumentSummary;
 use choir_proto::event::Event;
-use choir_proto::{DocumentId, Envelope, Run, RunId, Seq};
+use choir_proto::{Envelope, Run, RunId, Seq};
 use dioxus::prelude::*;
 use serde::Deserialize;
+use wasm_bindgen_futures::spawn_local;
 
 /// The first wait after an interruption; each further one doubles up to the largest.
 const RETRY_FIRST_S: u32 = 1;
 const RETRY_MAX_S: u32 = 30;
+/// How often the views are asked for until all of them are of the same moment.
+const SAME_MOMENT_TRIES: u32 = 3;
+/// Pages of older runs and documents; what lies further back is found by search.
+const PAGES_MAX: u32 = 20;
 
 #[derive(Deserialize)]
 struct DesktopView {
@@ -24,14 +30,13 @@ struct DesktopView {
     seq: Seq,
 }
 
+/// One page of a list.
 #[derive(Deserialize)]
-struct RunsView {
-    runs: Vec<Run>,
-}
-
-#[derive(Deserialize)]
-struct DocumentsView {
-    documents: Vec<DocumentSummary>,
+struct Page<T> {
+    #[serde(alias = "runs", alias = "documents")]
+    rows: Vec<T>,
+    #[serde(default)]
+    next: Option<String>,
 }
 
 /// Keeps the page in step with the log for as long as the page lives.
@@ -59,19 +64,47 @@ async fn wait(mut desk: Desk, seconds: u32) {
     }
 }
 
-/// Fetches every view. The desktop comes first: folding an event twice that a later view already holds changes nothing
-/// but a run's usage, so runs are fetched with the position that they answer for.
+/// Fetches every view of one moment. Where the log grows too fast for that, the oldest moment counts: what is folded again
+/// changes nothing but a run's usage, and that is read anew when the run ends.
 async fn load(mut desk: Desk) -> Result<(), Failure> {
-    let windows: DesktopView = server::get("/api/desktop").await?;
-    let runs: RunsView = server::get("/api/runs").await?;
-    let documents: DocumentsView = server::get("/api/documents").await?;
-    desk.seq.set(windows.seq);
-    desk.desktop.set(windows.desktop);
+    let mut before: DesktopView = server::get("/api/desktop").await?;
+    let mut tries = SAME_MOMENT_TRIES;
+    let (runs, documents, windows) = loop {
+        let runs: Page<Run> = server::get("/api/runs").await?;
+        let documents: Page<DocumentSummary> = server::get("/api/documents").await?;
+        let after: DesktopView = server::get("/api/desktop").await?;
+        tries -= 1;
+        if after.seq == before.seq || tries == 0 {
+            break (runs, documents, after.desktop);
+        }
+        before = after;
+    };
+    desk.seq.set(before.seq);
+    desk.desktop.set(windows);
     desk.dragged.write().clear();
-    desk.runs.set(runs.runs.into_iter().collect());
-    desk.documents.set(documents.documents.into_iter().collect());
+    desk.runs.set(runs.rows.into_iter().collect());
+    desk.documents.set(documents.rows.into_iter().collect());
     desk.refresh_condition();
+    spawn_local(load_older(desk, runs.next, documents.next));
     Ok(())
+}
+
+/// The rest of long lists comes when the page is there already.
+async fn load_older(mut desk: Desk, mut runs: Option<String>, mut documents: Option<String>) {
+    for _ in 0..PAGES_MAX {
+        if let Some(before) = runs.take()
+            && let Ok(page) = server::get::<Page<Run>>(&format!("/api/runs?before={before}")).await
+        {
+            desk.runs.write().add_older(page.rows);
+            runs = page.next;
+        }
+        if let Some(before) = documents.take()
+            && let Ok(page) = server::get::<Page<DocumentSummary>>(&format!("/api/documents?before={before}")).await
+        {
+            desk.documents.write().add_older(page.rows);
+            documents = page.next;
+        }
+    }
 }
 
 async fn follow(mut desk: Desk) {
@@ -104,40 +137,48 @@ fn fold(mut desk: Desk, envelope: &Envelope, event: &Event) {
             desk.documents.write().apply(envelope, event);
             desk.runs.write().apply(envelope, event);
         }
+        Touches::Desktop if is_known(desk, event) => {}
         Touches::Desktop => desktop::apply(&mut desk.desktop.write(), event),
         Touches::Nothing => {}
     }
-    react(desk, envelope.header.run, event);
-}
-
-/// What the page does of its own accord when something happened.
-fn react(mut desk: Desk, run: Option<RunId>, event: &Event) {
-    match event {
-        Event::WindowMoved(moved) => drop(desk.dragged.write().remove(&moved.window_id)),
-        Event::RunAccepted(accepted) => open_document(desk, run, accepted.document_id),
-        Event::DocumentCreated(created) => open_document(desk, run, Some(created.document_id)),
-        Event::RunEnded(ended) => {
-            let prompt =
-                run.and_then(|run| desk.runs.peek().get(run).map(|run| run.prompt.clone())).unwrap_or_default();
-            let words = choir_desktop::status::run_words(ended.status);
-            desk.tell(format!("“{}” {words}.", choir_desktop::words::headline(&prompt, 48)));
+    react(desk, event);
+    if let Some(run) = envelope.header.run {
+        open_if_ready(desk, run);
+        if matches!(event, Event::RunEnded(_)) {
+            spawn_local(settle(desk, run));
         }
-        _ => {}
     }
 }
 
-/// Opens what a run sent from this page writes, if that is known already.
-pub(crate) fn open_if_ready(desk: Desk, run: RunId) {
-    let document = desk.runs.peek().get(run).and_then(|run| run.document_id);
-    open_document(desk, Some(run), document);
+/// Whether a window that was just opened is in the view already, which may be younger than its position says.
+fn is_known(desk: Desk, event: &Event) -> bool {
+    let Event::WindowOpened(opened) = event else { return false };
+    desk.desktop.peek().windows.iter().any(|window| window.window_id == opened.window_id)
 }
 
-/// A run sent from this page shows its document as soon as it has one.
-fn open_document(mut desk: Desk, run: Option<RunId>, document: Option<DocumentId>) {
-    let (Some(run), Some(document)) = (run, document) else { return };
-    let known = desk.documents.peek().get(document).is_some();
-    if known && desk.sent.write().remove(&run) {
+/// What the page does of its own accord when something happened.
+fn react(mut desk: Desk, event: &Event) {
+    if let Event::WindowMoved(moved) = event {
+        desk.dragged.write().remove(&moved.window_id);
+    }
+}
+
+/// A run that ended: its receipt is read as the server added it up, and the person is told.
+async fn settle(mut desk: Desk, id: RunId) {
+    if let Ok(run) = server::get::<Run>(&format!("/api/runs/{id}")).await {
+        desk.runs.write().replace(run.clone());
+        let words = choir_desktop::status::run_words(run.status);
+        desk.tell(format!("“{}” {words}.", choir_desktop::words::headline(&run.prompt, 48)));
+    }
+}
+
+/// A run sent from this page shows its document as soon as it is known to be one.
+pub(crate) fn open_if_ready(mut desk: Desk, id: RunId) {
+    let shown = desk.runs.peek().get(id).map(|run| surface(run, &desk.documents.peek()));
+    let Some(Surface::Document(document)) = shown else { return };
+    if desk.sent.write().remove(&id) {
         desk.open(App::Writer, Some(Subject::Document(document)));
+        // The person may be typing the next prompt.
         desk.wants_focus.set(false);
     }
 }
