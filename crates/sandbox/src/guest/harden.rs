@@ -105,7 +105,7 @@ const NAMESPACE_FLAGS: [libc::c_int; 8] = [
 /// Kinds of sockets that programs use. Every other kind is refused.
 const SOCKET_FAMILIES: [libc::c_int; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 /// Types into another's terminal, or speaks to the console.
-const FORBIDDEN_IOCTLS: [u64; 2] = [libc::TIOCSTI as u64, 0x541c];
+const FORBIDDEN_IOCTLS: [u64; 2] = [libc::TIOCSTI, 0x541c];
 
 /// What was given up, as far as the outside cannot see it.
 #[derive(Debug, Clone, Copy)]

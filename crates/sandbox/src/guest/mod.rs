@@ -10,6 +10,7 @@ mod harden;
 mod inflow;
 mod keeper;
 mod process;
+mod relay;
 mod screen;
 mod session;
 mod signals;
@@ -29,6 +30,11 @@ pub const WORK_DIRECTORY: &str = "/work";
 pub const STORE_DIRECTORY: &str = "/store";
 /// Where the guest's own program is, inside.
 pub const GUEST_PROGRAM: &str = "/run/choir/guest";
+
+/// Where the socket of the host's proxy is, inside a sandbox that has a way out.
+pub const EGRESS_SOCKET: &str = "/run/choir/egress";
+/// The port on which programs inside find that proxy.
+pub const EGRESS_PORT: u16 = 3128;
 
 /// Why a guest ended in another way than by being told to.
 #[derive(Debug, thiserror::Error)]

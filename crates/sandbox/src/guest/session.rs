@@ -11,7 +11,6 @@ use tokio::net::UnixStream;
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::{Notify, mpsc};
 
-use super::GuestError;
 use super::exec::{self, Context};
 use super::files::Files;
 use super::harden::{self, Hardened};
@@ -19,6 +18,7 @@ use super::inflow::{Inflow, InflowReader, inflow};
 use super::keeper::Keeper;
 use super::process::Processes;
 use super::terminal::{self, Order, TerminalControl};
+use super::{GuestError, relay};
 use crate::protocol::{
     Answer, Ask, Channel, DATA_BYTES_MAX, Fault, FaultCode, Frame, FrameReader, FromGuest, FromHost, GuestRole, Health,
     Progress, REQUESTS_MAX, Reply, Request, VERSION, control_frame,
@@ -62,6 +62,9 @@ pub(super) async fn serve(
         out: Outgoing { queue: sender },
         underway: Arc::default(),
     };
+    if role == GuestRole::Associate {
+        relay::start().await?;
+    }
     let served = session.converse(FrameReader::new(reader)).await;
     drop(session);
     writing.abort();

@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::fs::MemfdFlags;
 
 use super::spec::{Access, Spec, Workspace};
-use crate::guest::{GUEST_PROGRAM, STORE_DIRECTORY, WORK_DIRECTORY};
+use crate::guest::{EGRESS_PORT, EGRESS_SOCKET, GUEST_PROGRAM, STORE_DIRECTORY, WORK_DIRECTORY};
 use crate::protocol::GuestRole;
 
 /// The program, by its absolute path: nothing that a workspace or a variable says may choose another.
@@ -87,8 +87,22 @@ impl CommandLine {
         for (name, value) in ENVIRONMENT {
             self.push(["--setenv", name, value]);
         }
+        if spec.egress.is_some() {
+            self.proxy_environment();
+        }
         for (name, value) in &spec.environment {
             self.push(["--setenv", name, value]);
+        }
+    }
+
+    /// Programs disagree about the case of these names.
+    fn proxy_environment(&mut self) {
+        let proxy = format!("http://127.0.0.1:{EGRESS_PORT}");
+        for name in ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"] {
+            self.push(["--setenv", name, &proxy]);
+        }
+        for name in ["no_proxy", "NO_PROXY"] {
+            self.push(["--setenv", name, "localhost,127.0.0.1,::1"]);
         }
     }
 
@@ -131,6 +145,9 @@ impl CommandLine {
         self.bind(access, workspace, Path::new(WORK_DIRECTORY));
         if let Some(store) = &spec.store {
             self.bind(Access::Write, store, Path::new(STORE_DIRECTORY));
+        }
+        if let Some(socket) = &spec.egress {
+            self.bind(Access::Read, socket, Path::new(EGRESS_SOCKET));
         }
         for mount in &spec.mounts {
             self.bind(mount.access, &mount.host, &mount.inside);

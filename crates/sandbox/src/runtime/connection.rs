@@ -368,3 +368,6 @@ impl Sent {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -219,6 +219,12 @@ fn check(spec: &Spec) -> Result<(), StartError> {
             return Err(StartError::Spec("only a keeper has a store".to_owned()));
         }
     }
+    if let Some(socket) = &spec.egress {
+        must_be(socket.exists(), socket, "there")?;
+        if spec.role != GuestRole::Associate {
+            return Err(StartError::Spec("only an associate has a way out".to_owned()));
+        }
+    }
     for mount in &spec.mounts {
         must_be(mount.host.exists(), &mount.host, "there")?;
         must_be(mount.inside.is_absolute(), &mount.inside, "an absolute path")?;

@@ -22,6 +22,9 @@ pub struct Spec {
     pub mounts: Vec<Mount>,
     /// Variables beyond the fixed set.
     pub environment: BTreeMap<String, String>,
+    /// The socket of a proxy that decides what may be reached; without one there is no way out. Programs inside find it
+    /// through the usual proxy variables.
+    pub egress: Option<PathBuf>,
     /// Whom the sandbox's processes are to the host.
     pub identity: Identity,
     /// What it may use.
@@ -42,6 +45,7 @@ impl Spec {
             store: None,
             mounts: Vec::new(),
             environment: BTreeMap::new(),
+            egress: None,
             identity: Identity::Inherit,
             limits: Limits::default(),
             record: None,

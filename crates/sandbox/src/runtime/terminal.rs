@@ -220,3 +220,38 @@ impl Viewed {
         self.events.send(event).ok();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn viewed(asked: usize) -> (Viewed, mpsc::UnboundedReceiver<Event>) {
+        let (events, receiver) = mpsc::unbounded_channel();
+        let window = Arc::new(Semaphore::new(0));
+        let viewed = Viewed { events, window, waiting: Arc::default(), asked: Arc::new(asked.into()), screen: None };
+        (viewed, receiver)
+    }
+
+    #[test]
+    fn a_guest_cannot_send_more_than_the_window() {
+        let (mut viewed, _events) = viewed(0);
+        let half = Bytes::from(vec![0; TERMINAL_WINDOW_BYTES / 2]);
+        assert!(viewed.output(Channel::Output, half.clone()).is_ok());
+        assert!(viewed.output(Channel::Output, half).is_ok());
+        assert!(viewed.output(Channel::Output, Bytes::from_static(b"x")).is_err());
+    }
+
+    #[test]
+    fn a_screen_comes_only_when_asked_for_and_only_in_its_size() {
+        let (mut viewed, mut events) = viewed(2);
+        assert!(viewed.output(Channel::Content, Bytes::from_static(b"x")).is_err(), "unannounced");
+        assert!(viewed.begin_screen(SCREEN_BYTES_MAX as u64 + 1).is_err(), "too large");
+        assert!(viewed.begin_screen(3).is_ok());
+        assert!(viewed.output(Channel::Content, Bytes::from_static(b"ab")).is_ok());
+        assert!(viewed.output(Channel::Content, Bytes::from_static(b"c")).is_ok());
+        assert!(matches!(events.try_recv(), Ok(Ok(TerminalEvent::Screen(bytes))) if bytes == "abc"));
+        assert!(viewed.begin_screen(2).is_ok());
+        assert!(viewed.output(Channel::Content, Bytes::from_static(b"abc")).is_err(), "more than announced");
+        assert!(viewed.begin_screen(1).is_err(), "not asked for");
+    }
+}
