@@ -13,6 +13,7 @@ pub mod db;
 pub mod gateway;
 pub mod http;
 pub mod outbound;
+pub mod sandboxes;
 pub mod seal;
 pub mod secret;
 pub mod stop;

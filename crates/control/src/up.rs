@@ -7,10 +7,12 @@ use crate::data::{self, DataDir, Lock};
 use crate::db::{self, Db, Head};
 use crate::gateway::{self, Gateway};
 use crate::http::{self, App, Front, Limits, Names, Parts};
+use crate::sandboxes::{self, Places, Sandboxes};
 use crate::seal::Seal;
 use crate::secret::Secret;
 use crate::stop::{Stopper, stop};
 use crate::token;
+use axum::Router;
 use choir_proto::{ComputerId, wire};
 use ed25519_dalek::SigningKey;
 use std::io;
@@ -22,6 +24,8 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+/// How often a computer may die before it has ever run.
+const STARTS_MAX: u32 = 3;
 /// How often a moving head is signed at most.
 const SIGN: Duration = Duration::from_secs(1);
 
@@ -35,6 +39,8 @@ pub struct Options {
     pub config: Config,
     /// Where relative paths of the configuration begin.
     pub config_directory: PathBuf,
+    /// The program that serves as guest in sandboxes: this binary.
+    pub guest_program: PathBuf,
     /// How a computer in a directory is started.
     pub launcher: Box<dyn FnOnce(PathBuf) -> Launcher + Send>,
     /// The computer's part of the API description.
@@ -55,6 +61,12 @@ pub enum Error {
     /// The gateway.
     #[error(transparent)]
     Gateway(#[from] gateway::Error),
+    /// Sandboxes.
+    #[error(transparent)]
+    Sandboxes(#[from] sandboxes::Error),
+    /// The computer.
+    #[error("the computer does not start: {0}")]
+    Computer(String),
     /// The address.
     #[error("cannot listen on {listen}")]
     Listen {
@@ -95,6 +107,7 @@ pub struct Control {
     front: JoinHandle<()>,
     done: JoinHandle<()>,
     signing: JoinHandle<()>,
+    sandboxes: Sandboxes,
     data: DataDir,
     _lock: Lock,
 }
@@ -114,7 +127,8 @@ pub async fn start(options: Options) -> Result<Control, Error> {
     let key = db::signing_key(&data)?;
     let known = db.head(id).await?.map(|head| wire::Head { seq: head.seq, hash: head.hash });
     let (stop_computer, computer_stops) = stop();
-    let service = gateway::service(gateway.clone());
+    let sandboxes = Sandboxes::open(places(&data, id, options.guest_program), db.clone()).await?;
+    let service = inside(gateway.clone(), sandboxes.clone());
     let Supervised { link, hub, state, head, done } =
         supervise((options.launcher)(directory), service, known, computer_stops);
     tokio::spawn(tell_models(gateway.watch_models(), state.clone(), link.clone()));
@@ -132,11 +146,14 @@ pub async fn start(options: Options) -> Result<Control, Error> {
         hub,
         computer: state.clone(),
         gateway,
+        sandboxes: sandboxes.clone(),
         stop: front_stops.clone(),
         computer_api: options.computer_api,
         revoked: watch::channel(()).0,
     });
     let front = tokio::spawn(http::serve(Front { listener, router: http::router(app), stop: front_stops }));
+    let probe = sandboxes.clone();
+    tokio::spawn(async move { probe.probe().await });
     write_address(&data, address)?;
     Ok(Control {
         address,
@@ -147,16 +164,25 @@ pub async fn start(options: Options) -> Result<Control, Error> {
         front,
         done,
         signing,
+        sandboxes,
         data,
         _lock: lock,
     })
 }
 
 impl Control {
-    /// Waits until the computer answers, or has failed to for the first time: from then on /health tells.
-    pub async fn settled(&mut self) {
-        // The sender lives as long as the computer is supervised; without it there is nothing to wait for.
-        self.computer.wait_for(|state| *state != State::Starting).await.ok();
+    /// Waits until the computer answers. One that cannot even start is not restarted for ever in the background: whoever
+    /// starts it is told.
+    pub async fn settled(&mut self) -> Result<(), Error> {
+        let settled = |state: &State| match state {
+            State::Starting => false,
+            State::Restarting { restarts, .. } => *restarts >= STARTS_MAX,
+            State::Running { .. } | State::Contradicted { .. } | State::Stopped => true,
+        };
+        match self.computer.wait_for(settled).await.as_deref() {
+            Ok(State::Restarting { reason, .. }) => Err(Error::Computer(reason.clone())),
+            Ok(_) | Err(_) => Ok(()),
+        }
     }
 
     /// The address that signs a person in.
@@ -173,12 +199,30 @@ impl Control {
                 tracing::error!(%error, "a part failed while it was stopped");
             }
         }
+        self.sandboxes.stop().await;
         if let Err(error) = self.signing.await {
             tracing::error!(%error, "the last head could not be signed");
         }
         if let Err(error) = std::fs::remove_file(self.data.address()) {
             tracing::warn!(%error, "the address file could not be removed");
         }
+    }
+}
+
+/// What a computer may ask, on its own socket.
+fn inside(gateway: Gateway, sandboxes: Sandboxes) -> Router {
+    let unknown = async || http::Refused::not_found();
+    gateway::service(gateway).merge(sandboxes::service(sandboxes)).fallback(unknown)
+}
+
+fn places(data: &DataDir, id: ComputerId, guest_program: PathBuf) -> Places {
+    let computer = data.computer(id);
+    Places {
+        guest_program,
+        workspace: computer.join("workspace"),
+        store: computer.join("snapshots"),
+        outputs: computer.join("outputs"),
+        effects: data.control().join("effects").join(id.to_string()),
     }
 }
 

@@ -136,15 +136,16 @@ async fn a_stored_key_survives_a_restart_and_lies_sealed() {
     world.browser().await.json(Method::PUT, "/api/providers/mine", body).await;
     let directory = world.directory;
     world.control.stop().await;
-    for file in std::fs::read_dir(directory.path().join("control")).unwrap() {
-        let bytes = std::fs::read(file.unwrap().path()).unwrap();
+    let files = std::fs::read_dir(directory.path().join("control")).unwrap().map(|file| file.unwrap().path());
+    for file in files.filter(|file| file.is_file()) {
+        let bytes = std::fs::read(file).unwrap();
         assert!(!bytes.windows(6).any(|window| window == b"canary"));
     }
     let computer = FakeComputer::default();
     let clock = choir_control::clock::Clock::system();
     let options = crate::support::options(directory.path(), Config::default(), &computer, clock);
     let mut control = choir_control::up::start(options).await.unwrap();
-    control.settled().await;
+    control.settled().await.unwrap();
     frames(&computer, &call(1)).await;
     assert_eq!(requests.recv().await.unwrap(), format!("Bearer {KEY}"));
     control.stop().await;

@@ -1,11 +1,14 @@
 //! Control as its neighbours see it: over real sockets, with a computer that a test plays.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod access;
 mod forwarding;
 mod gateway;
 mod guarding;
 mod heads;
 mod limits;
+mod sandboxes;
 mod secrets;
 mod starting;
 mod stream;

@@ -70,10 +70,20 @@ impl Link {
 
     /// `POST` of JSON; the answer's body is not looked at.
     pub async fn post<T: Serialize>(&self, path: &str, message: &T) -> Result<(), LinkError> {
+        self.tell(path, message).await.map(drop)
+    }
+
+    /// `POST` of JSON, its answer decoded.
+    pub async fn ask<T: Serialize, A: DeserializeOwned>(&self, path: &str, message: &T) -> Result<A, LinkError> {
+        let body = self.tell(path, message).await?;
+        serde_json::from_slice(&body).map_err(|error| LinkError::Garbage(error.into()))
+    }
+
+    async fn tell<T: Serialize>(&self, path: &str, message: &T) -> Result<bytes::Bytes, LinkError> {
         let body = serde_json::to_vec(message).map_err(|error| LinkError::Garbage(error.into()))?;
         let mut request = request(Method::POST, path, Body::from(body));
         request.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
-        self.whole(request).await.map(drop)
+        self.whole(request).await
     }
 
     async fn whole(&self, request: Request<Body>) -> Result<bytes::Bytes, LinkError> {

@@ -41,9 +41,10 @@ struct Line {
     hash: Option<Hash>,
 }
 
+/// A page of the log, as far as its hashes go.
 #[derive(Deserialize)]
-struct Position {
-    head: Seq,
+struct Page {
+    events: Vec<Line>,
 }
 
 /// Follows the log until the computer goes away. `head` is where control has got to, over restarts.
@@ -68,10 +69,13 @@ pub(super) async fn follow(link: &Link, hub: &Arc<Hub>, head: &watch::Sender<Opt
 
 /// Where to subscribe: at the log's end the first time, where the last subscription broke afterwards.
 async fn start(link: &Link, hub: &Hub, known: Option<Head>) -> Result<Seq, Broken> {
-    let found = link.get::<Position>("/api/events?after=0&limit=1").await?.head;
+    let found = link.get::<Head>("/internal/head").await?.seq;
     let seen = hub.head().into_iter().chain(known.map(|head| head.seq)).max().unwrap_or(Seq::ZERO);
     if found < seen {
         return Err(Broken::Shorter { seen, found });
+    }
+    if let Some(known) = known.filter(|known| known.seq > Seq::ZERO) {
+        agree(link, known).await?;
     }
     match hub.head() {
         Some(head) => Ok(head),
@@ -79,6 +83,16 @@ async fn start(link: &Link, hub: &Hub, known: Option<Head>) -> Result<Seq, Broke
             hub.begin(found);
             Ok(found)
         }
+    }
+}
+
+/// The log must still hold, at the last position that control has signed, the event that it signed.
+async fn agree(link: &Link, known: Head) -> Result<(), Broken> {
+    let page: Page = link.get(&format!("/api/events?after={}&limit=1", known.seq.0 - 1)).await?;
+    let found = page.events.first().filter(|event| event.seq == Some(known.seq));
+    match found.and_then(|event| event.hash) {
+        Some(hash) if hash == known.hash => Ok(()),
+        _ => Err(Broken::Chain(known.seq)),
     }
 }
 

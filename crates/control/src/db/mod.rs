@@ -7,6 +7,7 @@ mod providers;
 mod schema;
 mod settings;
 mod spend;
+mod tasks;
 
 pub use access::{Scope, Session};
 pub(crate) use heads::signing_key;

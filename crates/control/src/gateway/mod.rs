@@ -7,6 +7,7 @@ mod settings;
 mod spending;
 
 pub use provider::{KeyFrom, Provider, ProviderError};
+pub(crate) use router::lines;
 pub use router::service;
 pub use settings::Settings;
 

@@ -26,7 +26,6 @@ pub fn service(gateway: Gateway) -> Router {
         .route("/model", post(model))
         .route("/models", get(models))
         .layer(DefaultBodyLimit::max(CALL_BYTES_MAX))
-        .fallback(async || Refused::not_found())
         .with_state(gateway)
 }
 

@@ -3,6 +3,7 @@
 use super::App;
 use super::json::Json;
 use crate::computer::State as ComputerState;
+use crate::sandboxes;
 use axum::extract::State;
 use choir_proto::api::{Component, Health};
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ pub(super) async fn get(State(app): State<App>) -> Json<Health> {
         ("control".to_owned(), component(OK, None)),
         ("computer".to_owned(), computer(&app.computer.borrow())),
         ("models".to_owned(), models(&app)),
+        ("sandbox".to_owned(), sandbox(&app)),
     ]);
     // The computer is not trusted: it may add to the picture, not paint over it.
     for (name, component) in inside(&app).await.into_iter().take(PARTS_MAX) {
@@ -51,6 +53,15 @@ fn models(app: &App) -> Component {
     match app.gateway.models().available {
         true => component(OK, None),
         false => component("off", Some("no model yet: prompts wait; add a provider in Settings".into())),
+    }
+}
+
+fn sandbox(app: &App) -> Component {
+    match app.sandboxes.health() {
+        sandboxes::Health::Working | sandboxes::Health::Untried => component(OK, None),
+        sandboxes::Health::Refused(reason) => {
+            component(DEGRADED, Some(format!("{reason}; documents and settings work, commands do not")))
+        }
     }
 }
 

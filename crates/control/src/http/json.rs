@@ -59,7 +59,12 @@ pub(super) fn require_json(headers: &HeaderMap) -> Result<(), Refused> {
 
 /// Reads a whole body within a size and a time.
 pub(super) async fn read(body: Body, bytes_max: usize) -> Result<Bytes, Refused> {
-    let collected = tokio::time::timeout(BODY, Limited::new(body, bytes_max).collect()).await;
+    read_within(body, bytes_max, BODY).await
+}
+
+/// The same, for bodies that may take longer.
+pub(super) async fn read_within(body: Body, bytes_max: usize, time_max: Duration) -> Result<Bytes, Refused> {
+    let collected = tokio::time::timeout(time_max, Limited::new(body, bytes_max).collect()).await;
     match collected {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refused::too_large(bytes_max)),

@@ -6,6 +6,7 @@
 mod assets;
 mod auth;
 mod error;
+mod files;
 mod forward;
 mod guard;
 mod headers;
@@ -19,6 +20,7 @@ mod serve;
 mod session;
 mod settings;
 mod stream;
+mod terminals;
 
 pub use auth::{Account, COOKIE_NAME, Proof};
 pub use error::Refused;
@@ -31,10 +33,14 @@ use crate::clock::Clock;
 use crate::computer::{Hub, Link, State};
 use crate::db::Db;
 use crate::gateway::Gateway;
+use crate::sandboxes::Sandboxes;
 use crate::stop::Stop;
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{any, delete, get, post, put};
+use choir_proto::api::Acknowledged;
+use choir_proto::event::{Actor, Event};
+use choir_proto::wire::Record;
 use http::StatusCode;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -60,6 +66,8 @@ pub struct Parts {
     pub hub: Arc<Hub>,
     /// How it is.
     pub computer: watch::Receiver<State>,
+    /// Associates, terminals and the keeper.
+    pub sandboxes: Sandboxes,
     /// Providers and settings.
     pub gateway: Gateway,
     /// Heard when connections should end.
@@ -74,6 +82,13 @@ impl App {
     /// From its parts.
     pub fn new(parts: Parts) -> Self {
         Self(Arc::new(parts))
+    }
+
+    /// Tells the computer's log a fact that control knows first.
+    pub(crate) async fn record(&self, actor: Actor, event: &Event) -> Result<Acknowledged, Refused> {
+        let (kind, version, payload) = (event.kind().to_owned(), event.version(), event.payload());
+        let record = Record { actor, run: None, task: None, kind, version, payload };
+        Ok(self.link.ask("/internal/record", &record).await?)
     }
 }
 
@@ -94,6 +109,11 @@ pub fn router(app: App) -> Router {
         .route("/api/providers/{name}", put(providers::put))
         .route("/api/providers/{name}/test", post(providers::test))
         .route("/api/stream", get(stream::open))
+        .route("/api/files", get(files::read).put(files::write).delete(files::remove))
+        .route("/api/files/list", get(files::list))
+        .route("/api/files/move", post(files::rename))
+        .route("/api/terminals", get(terminals::list).post(terminals::open))
+        .route("/api/terminals/{id}", get(terminals::attach).delete(terminals::close))
         .route("/api/{*rest}", any(forward::forward))
         .method_not_allowed_fallback(method_not_allowed)
         .layer(from_fn_with_state(app.clone(), auth::require));

@@ -2,7 +2,7 @@
 
 use super::App;
 use super::json::Json;
-use super::{health, providers, session, settings, stream};
+use super::{files, health, providers, session, settings, stream, terminals};
 use axum::extract::State;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
@@ -10,7 +10,9 @@ use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder
 #[derive(OpenApi)]
 #[openapi(
     info(title = "ChoirOS", description = "An automatic computer: one log, living documents, isolated work."),
-    paths(health::get, settings::get, settings::put, providers::put, providers::test, session::end, stream::open, get),
+    paths(health::get, settings::get, settings::put, providers::put, providers::test, session::end, stream::open, get,
+        files::list, files::read, files::write, files::remove, files::rename,
+        terminals::list, terminals::open, terminals::close, terminals::attach),
     components(schemas(choir_proto::ApiError, choir_proto::Envelope)),
     security(("session" = []), ("token" = []))
 )]

@@ -141,6 +141,8 @@ impl FakeComputer {
         Router::new()
             .route("/api/events", get(events))
             .route("/api/echo", any(echo))
+            .route("/internal/head", get(head))
+            .route("/internal/record", post(record))
             .route("/internal/stream", get(stream))
             .route("/internal/health", get(health))
             .route("/internal/models", post(tell))
@@ -183,6 +185,18 @@ async fn stream(State(computer): State<FakeComputer>, Query(page): Query<Page>) 
         Some((Ok::<_, Infallible>(Bytes::from(new)), (computer, grown, at)))
     });
     Body::from_stream(lines).into_response()
+}
+
+async fn head(State(computer): State<FakeComputer>) -> String {
+    let head = computer.0.log.lock().unwrap().iter().map(|(seq, _)| *seq).max().unwrap_or(0);
+    format!(r#"{{"seq":{head},"hash":"{}"}}"#, hash(head))
+}
+
+async fn record(State(computer): State<FakeComputer>, request: Request) -> String {
+    let seq = computer.0.log.lock().unwrap().len() as u64 + 1;
+    computer.append(1);
+    tell(State(computer), request).await;
+    format!(r#"{{"seq":{seq}}}"#)
 }
 
 async fn health() -> &'static str {

@@ -132,6 +132,28 @@ impl Socket {
         }
     }
 
+    /// Reads binary frames until these bytes have been shown.
+    pub(crate) async fn shows(&mut self, wanted: &[u8]) {
+        use futures_util::StreamExt;
+        let mut seen = Vec::new();
+        while !seen.windows(wanted.len()).any(|window| window == wanted) {
+            match self.0.next().await {
+                Some(Ok(Message::Binary(bytes))) => seen.extend_from_slice(&bytes),
+                Some(Ok(_)) => {}
+                other => panic!("{other:?} after {}", String::from_utf8_lossy(&seen)),
+            }
+        }
+    }
+
+    /// Reads to the end and says why it ended.
+    pub(crate) async fn end(&mut self) -> String {
+        loop {
+            if let Err(closed) = self.next().await {
+                return closed.reason;
+            }
+        }
+    }
+
     /// The positions of the next events; live lines are skipped.
     pub(crate) async fn events(&mut self, count: usize) -> Vec<u64> {
         let mut seen = Vec::new();

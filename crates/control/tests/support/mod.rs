@@ -36,7 +36,7 @@ impl World {
         let now = Arc::new(AtomicI64::new(1_767_225_600_000_000));
         let options = options(directory.path(), config, &computer, clock(&now));
         let mut control = up::start(options).await.unwrap();
-        control.settled().await;
+        control.settled().await.unwrap();
         Self { control, computer, directory, now }
     }
 
@@ -80,6 +80,7 @@ pub(crate) fn options(data: &Path, config: Config, computer: &FakeComputer, cloc
         listen: "127.0.0.1:0".into(),
         config,
         config_directory: data.to_owned(),
+        guest_program: env!("CARGO_BIN_EXE_choir-control-guest").into(),
         launcher: Box::new(move |_| launcher),
         computer_api: utoipa::openapi::OpenApi::default(),
         clock,

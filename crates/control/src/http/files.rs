@@ -1,0 +1,166 @@
+//! `/api/files…`: the workspace through the keeper. Control passes bytes along and opens nothing.
+
+use super::App;
+use super::error::Refused;
+use super::json::{self, Json};
+use super::limits::FILE_BYTES_MAX;
+use crate::sandboxes::{files, parse_path};
+use axum::extract::{Query, Request, State};
+use axum::response::{IntoResponse, Response};
+use choir_proto::api::Acknowledged;
+use choir_proto::event::{Actor, Event, FileChanged};
+use choir_proto::task::ChangeKind;
+use choir_proto::{Hash, Timestamp};
+use choir_sandbox::path::RelativePath;
+use choir_sandbox::protocol::{Entry, FaultCode, FileKind};
+use choir_sandbox::runtime::{CallError, Guest};
+use http::HeaderValue;
+use http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// How long a whole file may take to arrive.
+const UPLOAD: std::time::Duration = std::time::Duration::from_secs(30 * 60);
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct At {
+    #[serde(default)]
+    path: String,
+}
+
+/// What is in a folder.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(super) struct Files {
+    files: Vec<File>,
+    /// Whether there are more than can be shown at once.
+    more: bool,
+}
+
+/// One entry of a folder.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+struct File {
+    name: String,
+    /// `file`, `directory`, `link` or `other`.
+    kind: &'static str,
+    size: u64,
+    mode: u32,
+    modified_at: Timestamp,
+}
+
+/// From where to where.
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Move {
+    from: String,
+    to: String,
+}
+
+type Asked = Result<Query<At>, axum::extract::rejection::QueryRejection>;
+
+fn path(asked: Asked) -> Result<RelativePath, Refused> {
+    let Query(at) = asked.map_err(|error| Refused::bad_request(error.body_text(), "Name it with ?path=…"))?;
+    Ok(parse_path(&at.path)?)
+}
+
+/// What is in a folder.
+#[utoipa::path(get, path = "/api/files/list", tag = "files",
+    params(("path" = Option<String>, Query, description = "relative to the workspace")),
+    responses((status = 200, body = Files), (status = 404, body = choir_proto::ApiError)))]
+pub(super) async fn list(State(app): State<App>, asked: Asked) -> Result<Json<Files>, Refused> {
+    let path = path(asked)?;
+    let (entries, more) = files::list(&app.sandboxes.keeper().await?, &path).await?;
+    Ok(Json(Files { files: entries.iter().map(shown).collect(), more }))
+}
+
+/// A file's bytes.
+#[utoipa::path(get, path = "/api/files", tag = "files",
+    params(("path" = String, Query, description = "relative to the workspace")),
+    responses((status = 200, content_type = "application/octet-stream"), (status = 404, body = choir_proto::ApiError)))]
+pub(super) async fn read(State(app): State<App>, asked: Asked) -> Result<Response, Refused> {
+    let path = path(asked)?;
+    let (metadata, body) = files::read(app.sandboxes.keeper().await?, path).await?;
+    let mut response = body.into_response();
+    let headers = response.headers_mut();
+    // Whatever it is, a browser that is sent here keeps it as a file: nothing of a workspace runs on our origin.
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    headers.insert(CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(metadata.size));
+    Ok(response)
+}
+
+/// Replaces a file, making the folders above it.
+#[utoipa::path(put, path = "/api/files", tag = "files",
+    params(("path" = String, Query, description = "relative to the workspace")),
+    request_body(content_type = "application/octet-stream"),
+    responses((status = 200, body = Acknowledged), (status = 413, body = choir_proto::ApiError)))]
+pub(super) async fn write(
+    State(app): State<App>,
+    asked: Asked,
+    request: Request,
+) -> Result<Json<Acknowledged>, Refused> {
+    let path = path(asked)?;
+    let content = json::read_within(request.into_body(), FILE_BYTES_MAX, UPLOAD).await?;
+    let hash = Hash(Sha256::digest(&content).into());
+    let keeper = app.sandboxes.keeper().await?;
+    let change = if exists(&keeper, &path).await? { ChangeKind::Modified } else { ChangeKind::Added };
+    files::write(&keeper, &path, content).await?;
+    changed(&app, &path, change, Some(hash)).await
+}
+
+/// Removes a file, or a folder with all that is in it.
+#[utoipa::path(delete, path = "/api/files", tag = "files",
+    params(("path" = String, Query, description = "relative to the workspace")),
+    responses((status = 200, body = Acknowledged), (status = 404, body = choir_proto::ApiError)))]
+pub(super) async fn remove(State(app): State<App>, asked: Asked) -> Result<Json<Acknowledged>, Refused> {
+    let path = path(asked)?;
+    files::remove(&app.sandboxes.keeper().await?, &path).await?;
+    changed(&app, &path, ChangeKind::Deleted, None).await
+}
+
+/// Renames a file or folder.
+#[utoipa::path(post, path = "/api/files/move", tag = "files", request_body = Move,
+    responses((status = 200, body = Acknowledged), (status = 404, body = choir_proto::ApiError)))]
+pub(super) async fn rename(State(app): State<App>, Json(wanted): Json<Move>) -> Result<Json<Acknowledged>, Refused> {
+    let (from, to) = (parse_path(&wanted.from)?, parse_path(&wanted.to)?);
+    let keeper = app.sandboxes.keeper().await?;
+    keeper.rename(&from, &to).await.map_err(crate::sandboxes::Error::from)?;
+    changed(&app, &from, ChangeKind::Deleted, None).await?;
+    changed(&app, &to, ChangeKind::Added, None).await
+}
+
+async fn exists(keeper: &Guest, path: &RelativePath) -> Result<bool, Refused> {
+    match keeper.stat(path).await {
+        Ok(_) => Ok(true),
+        Err(CallError::Fault(fault)) if fault.code == FaultCode::NotFound => Ok(false),
+        Err(error) => Err(crate::sandboxes::Error::from(error).into()),
+    }
+}
+
+/// Tells the log. The change has been made: if the log cannot be told, that is said and not hidden.
+async fn changed(
+    app: &App,
+    path: &RelativePath,
+    change: ChangeKind,
+    content_hash: Option<Hash>,
+) -> Result<Json<Acknowledged>, Refused> {
+    let path = String::from_utf8_lossy(path.as_bytes()).into_owned();
+    let event = Event::from(FileChanged { path, change, content_hash });
+    Ok(Json(app.record(Actor::Person, &event).await?))
+}
+
+fn shown(entry: &Entry) -> File {
+    let kind = match entry.metadata.kind {
+        FileKind::File => "file",
+        FileKind::Directory => "directory",
+        FileKind::Link => "link",
+        FileKind::Other => "other",
+    };
+    File {
+        name: String::from_utf8_lossy(entry.name.as_bytes()).into_owned(),
+        kind,
+        size: entry.metadata.size,
+        mode: entry.metadata.mode,
+        modified_at: Timestamp(entry.metadata.modified_ns / 1000),
+    }
+}

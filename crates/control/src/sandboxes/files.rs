@@ -1,0 +1,122 @@
+//! Files through a guest: the keeper for people, a task's associate for its agent.
+
+use super::{Error, Sandboxes};
+use axum::body::Body;
+use bytes::Bytes;
+use choir_proto::TaskId;
+use choir_sandbox::path::RelativePath;
+use choir_sandbox::protocol::{Entry, FileKind, Metadata, READ_BYTES_MAX, Removal};
+use choir_sandbox::runtime::{CallError, Guest};
+
+/// Largest file that an agent reads at once.
+pub(super) const AGENT_FILE_BYTES_MAX: u64 = 64 << 20;
+/// Most entries of one folder that are listed at once.
+const ENTRIES_MAX: usize = 10_000;
+
+/// A path as people and models write it: `/work/a`, `./a` and `a` are the same.
+pub fn parse_path(text: &str) -> Result<RelativePath, Error> {
+    let text = match text.strip_prefix("/work") {
+        Some("") => "",
+        Some(rest) => rest.strip_prefix('/').unwrap_or(text),
+        None => text,
+    };
+    let text = text.strip_prefix("./").unwrap_or(text);
+    let text = text.strip_suffix('/').filter(|rest| !rest.is_empty()).unwrap_or(text);
+    Ok(RelativePath::parse(if text == "." { "" } else { text })?)
+}
+
+/// The entries of a folder, and whether there are more than can be shown.
+pub(crate) async fn list(guest: &Guest, path: &RelativePath) -> Result<(Vec<Entry>, bool), Error> {
+    let mut entries: Vec<Entry> = Vec::new();
+    loop {
+        let (page, more) = guest.list(path, entries.last().map(|last| &last.name)).await?;
+        let stuck = page.is_empty();
+        entries.extend(page);
+        if !more || stuck || entries.len() >= ENTRIES_MAX {
+            return Ok((entries, more));
+        }
+    }
+}
+
+/// A file as a stream of its parts. A file that changes under way breaks the stream off: half of each is neither.
+pub(crate) async fn read(guest: Guest, path: RelativePath) -> Result<(Metadata, Body), Error> {
+    let (first, metadata) = guest.read_range(&path, 0, READ_BYTES_MAX).await?;
+    let size = metadata.size;
+    let begun = first.len() as u64;
+    let rest = futures_util::stream::try_unfold((guest, path, begun), move |(guest, path, at)| async move {
+        if at >= size {
+            return Ok(None);
+        }
+        let (part, now) = guest.read_range(&path, at, READ_BYTES_MAX).await?;
+        if part.is_empty() || now.size != size {
+            return Err(CallError::Changed);
+        }
+        let next = at + part.len() as u64;
+        Ok(Some((part, (guest, path, next))))
+    });
+    let whole = futures_util::StreamExt::chain(futures_util::stream::once(async { Ok(first) }), rest);
+    Ok((metadata, Body::from_stream(whole)))
+}
+
+/// Replaces a file, making the folders above it.
+pub(crate) async fn write(guest: &Guest, path: &RelativePath, content: Bytes) -> Result<(), Error> {
+    if let Some((parent, _)) = path.split().filter(|(parent, _)| !parent.is_root()) {
+        guest.make_directory(&parent).await?;
+    }
+    Ok(guest.write_file(path, content, None).await?)
+}
+
+/// Removes a file or a whole folder.
+pub(crate) async fn remove(guest: &Guest, path: &RelativePath) -> Result<(), Error> {
+    Ok(guest.remove(path, Removal::Tree).await?)
+}
+
+impl Sandboxes {
+    /// Reads a file as a task sees it.
+    pub(super) async fn read_in(&self, task: TaskId, path: &str) -> Result<Bytes, Error> {
+        let associate = self.associate(task).await?;
+        Ok(associate.guest.read_file(&parse_path(path)?, AGENT_FILE_BYTES_MAX).await?)
+    }
+
+    /// Writes a file where a task sees it.
+    pub(super) async fn write_in(&self, task: TaskId, path: &str, content: Bytes) -> Result<(), Error> {
+        write(&self.associate(task).await?.guest, &parse_path(path)?, content).await
+    }
+
+    /// Lists a folder as a task sees it: one name a line, folders with a slash.
+    pub(super) async fn list_in(&self, task: TaskId, path: &str) -> Result<String, Error> {
+        let (entries, more) = list(&self.associate(task).await?.guest, &parse_path(path)?).await?;
+        let mut lines: String = entries.iter().map(line).collect();
+        if more {
+            lines.push_str("…\n");
+        }
+        Ok(lines)
+    }
+}
+
+fn line(entry: &Entry) -> String {
+    let slash = if entry.metadata.kind == FileKind::Directory { "/" } else { "" };
+    format!("{}{slash}\n", String::from_utf8_lossy(entry.name.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_has_one_meaning_however_it_is_written() {
+        for text in ["a/b", "./a/b", "/work/a/b", "a/b/"] {
+            assert_eq!(parse_path(text).unwrap().as_bytes(), b"a/b", "{text}");
+        }
+        for text in ["", ".", "/work", "/work/", "./"] {
+            assert!(parse_path(text).unwrap().is_root(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_leads_elsewhere_is_refused() {
+        for text in ["..", "a/../b", "/etc/passwd", "/workspace/a", "/work/../etc", "a//b", "a\0b", "//etc", "/"] {
+            assert!(parse_path(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! The life of sandboxes: one associate for each task, one for the session's terminals, and the keeper.
+//!
+//! Control starts them and passes bytes along. It never opens a file of a workspace itself: what it knows of one, a
+//! guest has said.
+
+mod associate;
+mod error;
+pub(crate) mod files;
+mod router;
+mod session;
+
+pub use error::Error;
+pub use files::parse_path;
+pub use router::service;
+pub use session::{Terminal, Viewer};
+
+use crate::data;
+use crate::db::Db;
+use associate::Associate;
+use choir_proto::{TaskId, TerminalId};
+use choir_sandbox::guest::GuestRole;
+use choir_sandbox::record::{OpenError, Record};
+use choir_sandbox::runtime::{Guest, Runtime, Spec};
+use futures_util::FutureExt;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex as StdMutex};
+use std::time::Duration;
+use tokio::sync::{Mutex, watch};
+
+/// How often the record of effects is tried again while another instance ends.
+const RECORD_TRIES_MAX: u32 = 40;
+/// And how long between.
+const RECORD_PAUSE: Duration = Duration::from_millis(50);
+
+/// A handle; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Sandboxes(Arc<Parts>);
+
+/// Where the parts of a computer lie that sandboxes see.
+#[derive(Debug, Clone)]
+pub struct Places {
+    /// This binary, which is the guest's program too.
+    pub guest_program: PathBuf,
+    /// The live workspace.
+    pub workspace: PathBuf,
+    /// The keeper's snapshots and the tasks' layers.
+    pub store: PathBuf,
+    /// What commands said, complete.
+    pub outputs: PathBuf,
+    /// Which effects started and how they ended; out of every sandbox's reach.
+    pub effects: PathBuf,
+}
+
+#[derive(Debug)]
+struct Parts {
+    places: Places,
+    runtime: Runtime,
+    record: Record,
+    db: Db,
+    /// Also held while one is started, so that two calls for one task make one sandbox.
+    associates: Mutex<HashMap<TaskId, Arc<Associate>>>,
+    keeper: Mutex<Option<Guest>>,
+    /// One merge at a time: each looks at what the one before left.
+    merging: Mutex<()>,
+    session: Mutex<Option<Guest>>,
+    terminals: StdMutex<HashMap<TerminalId, Arc<Terminal>>>,
+    health: watch::Sender<Health>,
+}
+
+/// How sandboxes are, for `/health`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Health {
+    /// Nobody has tried yet.
+    #[default]
+    Untried,
+    /// The last one started.
+    Working,
+    /// The last one was refused.
+    Refused(String),
+}
+
+impl Sandboxes {
+    /// Makes the directories that are missing. No sandbox is started yet.
+    pub async fn open(places: Places, db: Db) -> Result<Self, Error> {
+        for directory in [&places.workspace, &places.store, &places.outputs, &places.effects] {
+            data::make_private(directory).map_err(|source| Error::Directory { path: directory.clone(), source })?;
+        }
+        let record = open_record(&places.effects).await?;
+        Ok(Self(Arc::new(Parts {
+            places,
+            runtime: Runtime::process()?,
+            record,
+            db,
+            associates: Mutex::default(),
+            keeper: Mutex::default(),
+            merging: Mutex::default(),
+            session: Mutex::default(),
+            terminals: StdMutex::default(),
+            health: watch::channel(Health::default()).0,
+        })))
+    }
+
+    /// How sandboxes are.
+    pub fn health(&self) -> Health {
+        self.0.health.borrow().clone()
+    }
+
+    /// Starts a keeper and lets it go again, so that people learn what is missing before they need it.
+    pub async fn probe(&self) {
+        match self.start(self.keeper_spec()).await {
+            Ok(guest) => drop(guest.shutdown().await),
+            Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "no sandbox can be started"),
+        }
+    }
+
+    /// The keeper, started if it does not run.
+    pub async fn keeper(&self) -> Result<Guest, Error> {
+        self.running(&self.0.keeper, || self.keeper_spec()).await
+    }
+
+    /// Ends every sandbox.
+    pub async fn stop(&self) {
+        let associates: Vec<Arc<Associate>> = self.0.associates.lock().await.drain().map(|(_, found)| found).collect();
+        let shared = [self.0.keeper.lock().await.take(), self.0.session.lock().await.take()];
+        let guests = associates.iter().map(|associate| associate.guest.clone()).chain(shared.into_iter().flatten());
+        futures_util::future::join_all(guests.map(|guest| async move { guest.shutdown().await })).await;
+    }
+
+    /// The guest in a slot; a new one if there is none or it has ended.
+    async fn running(&self, slot: &Mutex<Option<Guest>>, spec: impl FnOnce() -> Spec) -> Result<Guest, Error> {
+        let mut slot = slot.lock().await;
+        if let Some(guest) = slot.as_ref().filter(|guest| is_alive(guest)) {
+            return Ok(guest.clone());
+        }
+        let guest = self.start(spec()).await?;
+        *slot = Some(guest.clone());
+        Ok(guest)
+    }
+
+    async fn start(&self, spec: Spec) -> Result<Guest, Error> {
+        let started = self.0.runtime.start(spec).await;
+        let health = match &started {
+            Ok(_) => Health::Working,
+            Err(error) => Health::Refused(error::chain(error)),
+        };
+        self.0.health.send_replace(health);
+        Ok(started?)
+    }
+
+    fn keeper_spec(&self) -> Spec {
+        let places = &self.0.places;
+        let mut spec = Spec::new(GuestRole::Keeper, &places.guest_program, &places.workspace);
+        spec.store = Some(places.store.clone());
+        spec
+    }
+
+    fn associate_spec(&self, workspace: &Path) -> Spec {
+        let mut spec = Spec::new(GuestRole::Associate, &self.0.places.guest_program, workspace);
+        spec.record = Some(self.0.record.clone());
+        spec.output_directory = Some(self.0.places.outputs.clone());
+        spec
+    }
+}
+
+/// Opens the record of effects. An instance that has just ended may still hold it for a moment.
+async fn open_record(directory: &Path) -> Result<Record, Error> {
+    let mut tries = RECORD_TRIES_MAX;
+    loop {
+        match Record::open(directory) {
+            Err(OpenError::InUse(_)) if tries > 0 => tries -= 1,
+            other => return Ok(other?),
+        }
+        tokio::time::sleep(RECORD_PAUSE).await;
+    }
+}
+
+fn is_alive(guest: &Guest) -> bool {
+    guest.closed().now_or_never().is_none()
+}

@@ -1,0 +1,175 @@
+//! Terminals of the open desktop, in one associate on the live workspace. They outlive every browser tab.
+
+use super::{Error, Sandboxes};
+use crate::secret::random_bytes;
+use bytes::Bytes;
+use choir_proto::TerminalId;
+use choir_sandbox::path::RelativePath;
+use choir_sandbox::protocol::{Command, EffectId, Ending, OpenTerminal, TerminalSize};
+use choir_sandbox::runtime::{self, TerminalEvent, TerminalOutput};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use tokio::sync::{broadcast, watch};
+
+/// Terminals at once.
+const TERMINALS_MAX: usize = 32;
+/// Pieces of output that a viewer may be behind. One that falls further gets the whole screen instead.
+const BEHIND_MAX: usize = 256;
+/// A login shell, as people expect it.
+const SHELL: &str = "exec bash -l 2>/dev/null || exec sh -l";
+
+/// One terminal.
+#[derive(Debug)]
+pub struct Terminal {
+    /// Its name.
+    pub id: TerminalId,
+    handle: runtime::Terminal,
+    size: Mutex<TerminalSize>,
+    shown: broadcast::Sender<Bytes>,
+    /// How its shell ended; nothing while it runs.
+    ended: watch::Receiver<Option<Ended>>,
+}
+
+/// How a terminal ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// Of its shell, when it ended by itself.
+    pub exit_code: Option<i32>,
+}
+
+/// One window onto a terminal.
+#[derive(Debug)]
+pub struct Viewer {
+    terminal: Arc<Terminal>,
+    shown: broadcast::Receiver<Bytes>,
+}
+
+impl Sandboxes {
+    /// Opens a terminal in the session's associate.
+    pub async fn open_terminal(&self, columns: u16, rows: u16) -> Result<Arc<Terminal>, Error> {
+        if self.lock_terminals().len() >= TERMINALS_MAX {
+            return Err(Error::TooManyTerminals);
+        }
+        let id = TerminalId::new(uuid::Builder::from_random_bytes(random_bytes()).into_uuid());
+        let size = TerminalSize { columns, rows };
+        let session = self.running(&self.0.session, || self.associate_spec(&self.0.places.workspace)).await?;
+        let what = OpenTerminal {
+            effect: EffectId::parse(format!("terminal-{id}"))?,
+            command: Command::Shell(SHELL.into()),
+            directory: RelativePath::root(),
+            environment: BTreeMap::from([("TERM".into(), "xterm-256color".into())]),
+            size,
+        };
+        let (handle, output) = session.open_terminal(what).await?;
+        let (shown, _) = broadcast::channel(BEHIND_MAX);
+        let (end, ended) = watch::channel(None);
+        let terminal = Arc::new(Terminal { id, handle, size: Mutex::new(size), shown: shown.clone(), ended });
+        self.lock_terminals().insert(id, terminal.clone());
+        tokio::spawn(self.clone().show(id, output, shown, end));
+        Ok(terminal)
+    }
+
+    /// All that are open.
+    pub fn terminals(&self) -> Vec<Arc<Terminal>> {
+        let mut all: Vec<_> = self.lock_terminals().values().cloned().collect();
+        all.sort_by_key(|terminal| terminal.id);
+        all
+    }
+
+    /// One of them.
+    pub fn terminal(&self, id: TerminalId) -> Result<Arc<Terminal>, Error> {
+        self.lock_terminals().get(&id).cloned().ok_or(Error::NoTerminal)
+    }
+
+    /// Reads everything that a terminal says, so that its program never waits for a viewer that does not look.
+    async fn show(
+        self,
+        id: TerminalId,
+        mut output: TerminalOutput,
+        shown: broadcast::Sender<Bytes>,
+        end: watch::Sender<Option<Ended>>,
+    ) {
+        let exit_code = loop {
+            match output.next().await {
+                // Nobody looks: the guest keeps the screen for whoever comes.
+                Ok(TerminalEvent::Output(bytes) | TerminalEvent::Screen(bytes)) => drop(shown.send(bytes)),
+                Ok(TerminalEvent::Exit(exit)) => match exit.ending {
+                    Ending::Code(code) => break Some(code),
+                    Ending::Signal(_) | Ending::TimedOut | Ending::Killed => break None,
+                },
+                Err(error) => {
+                    tracing::debug!(%error, "a terminal was lost");
+                    break None;
+                }
+            }
+        };
+        self.lock_terminals().remove(&id);
+        end.send_replace(Some(Ended { exit_code }));
+    }
+
+    fn lock_terminals(&self) -> std::sync::MutexGuard<'_, std::collections::HashMap<TerminalId, Arc<Terminal>>> {
+        self.0.terminals.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl Terminal {
+    /// Columns and rows.
+    pub fn size(&self) -> (u16, u16) {
+        let size = *self.size.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        (size.columns, size.rows)
+    }
+
+    /// Gives it another size.
+    pub async fn resize(&self, columns: u16, rows: u16) -> Result<(), Error> {
+        let size = TerminalSize { columns, rows };
+        self.handle.resize(size).await?;
+        *self.size.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = size;
+        Ok(())
+    }
+
+    /// Sends what was typed.
+    pub async fn write(&self, bytes: Bytes) -> Result<(), Error> {
+        Ok(self.handle.write(bytes).await?)
+    }
+
+    /// Hangs up.
+    pub async fn close(&self) -> Result<(), Error> {
+        Ok(self.handle.close().await?)
+    }
+
+    /// How it ended, when it has.
+    pub async fn ended(&self) -> Ended {
+        let mut ended = self.ended.clone();
+        let seen = ended.wait_for(Option::is_some).await.ok().and_then(|ended| *ended);
+        seen.unwrap_or(Ended { exit_code: None })
+    }
+
+    /// A window onto it; the whole screen comes first.
+    pub async fn view(self: &Arc<Self>) -> Result<Viewer, Error> {
+        let viewer = Viewer { terminal: self.clone(), shown: self.shown.subscribe() };
+        self.handle.attach().await?;
+        Ok(viewer)
+    }
+}
+
+impl Viewer {
+    /// What to draw next; the end when the terminal has ended. A viewer that fell behind gets the screen as it is now.
+    pub async fn next(&mut self) -> Result<Bytes, Ended> {
+        loop {
+            let missed = tokio::select! {
+                biased;
+                shown = self.shown.recv() => match shown {
+                    Ok(bytes) => return Ok(bytes),
+                    Err(broadcast::error::RecvError::Lagged(missed)) => missed,
+                    Err(broadcast::error::RecvError::Closed) => return Err(self.terminal.ended().await),
+                },
+                ended = self.terminal.ended() => return Err(ended),
+            };
+            tracing::debug!(missed, "a viewer of a terminal fell behind and gets the whole screen");
+            self.shown = self.shown.resubscribe();
+            if self.terminal.handle.attach().await.is_err() {
+                return Err(self.terminal.ended().await);
+            }
+        }
+    }
+}

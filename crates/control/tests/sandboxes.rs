@@ -1,0 +1,196 @@
+//! Tasks, files and terminals in real sandboxes.
+
+use crate::support::World;
+use axum::body::Body;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use choir_proto::task::ChangeKind;
+use choir_proto::wire::{AssociateFinished, AssociateStarted, EffectRecord, ExecFrame};
+use choir_proto::{TaskId, task};
+use http::{Method, StatusCode};
+use http_body_util::BodyExt;
+use serde::de::DeserializeOwned;
+
+const TASK: [u8; 16] = [7; 16];
+
+async fn ask(world: &World, method: Method, path: &str, body: impl Into<Body>) -> (StatusCode, bytes::Bytes) {
+    let request = http::Request::builder().method(method).uri(format!("http://control{path}"));
+    let response = world.computer.ask(request.body(body.into()).unwrap()).await;
+    let status = response.status();
+    (status, response.into_body().collect().await.unwrap().to_bytes())
+}
+
+async fn asked<T: DeserializeOwned>(world: &World, method: Method, path: &str, body: impl Into<Body>) -> T {
+    let (status, body) = ask(world, method, path, body).await;
+    assert!(status.is_success(), "{status}: {body:?}");
+    serde_json::from_slice(&body).unwrap()
+}
+
+fn at(rest: &str) -> String {
+    format!("/associates/{}{rest}", TaskId::from(TASK))
+}
+
+async fn exec(world: &World, effect: &str, command: &str) -> (String, ExecFrame) {
+    let body = serde_json::json!({ "effect_id": effect, "command": command, "timeout_ms": 20_000 }).to_string();
+    let (status, body) = ask(world, Method::POST, &at("/exec"), body).await;
+    assert_eq!(status, StatusCode::OK, "{body:?}");
+    let lines = body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let mut frames: Vec<ExecFrame> = lines.map(|line| serde_json::from_slice(line).unwrap()).collect();
+    let last = frames.pop().unwrap();
+    let output = frames.iter().map(|frame| match frame {
+        ExecFrame::Output { data, .. } => String::from_utf8(BASE64_STANDARD.decode(data).unwrap()).unwrap(),
+        other => panic!("{other:?}"),
+    });
+    (output.collect(), last)
+}
+
+fn code(frame: &ExecFrame) -> Option<i32> {
+    match frame {
+        ExecFrame::Exit(exit) => exit.code,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_task_changes_the_workspace_only_by_being_merged() {
+    let world = World::start().await;
+    let browser = world.browser().await;
+    assert_eq!(browser.send(Method::PUT, "/api/files?path=notes/a.txt", "one\n".into()).await.status, StatusCode::OK);
+
+    let started: AssociateStarted = asked(&world, Method::PUT, &at(""), r#"{"egress":null}"#).await;
+    assert!(started.base_tree.is_some());
+    let (said, end) = exec(&world, "e1", "cat notes/a.txt && echo two >> notes/a.txt && echo new > b.txt").await;
+    assert_eq!((said.as_str(), code(&end)), ("one\n", Some(0)));
+    assert_eq!(browser.get("/api/files?path=notes/a.txt").await.body, "one\n", "the live file is untouched");
+    assert_eq!(ask(&world, Method::GET, &at("/files?path=notes/a.txt"), "").await.1, "one\ntwo\n");
+    assert_eq!(ask(&world, Method::GET, &at("/files/list?path=."), "").await.1, "b.txt\nnotes/\n");
+
+    let finished: AssociateFinished = asked(&world, Method::POST, &at("/finish"), r#"{"merge":true}"#).await;
+    let changed: Vec<(&str, ChangeKind)> =
+        finished.files_changed.iter().map(|task::FileChange { path, change }| (path.as_str(), *change)).collect();
+    assert_eq!(changed, [("b.txt", ChangeKind::Added), ("notes/a.txt", ChangeKind::Modified)]);
+    assert!(finished.diff.contains("+two") && finished.conflicts.is_empty());
+    assert_ne!(finished.result_tree, started.base_tree);
+    assert_eq!(browser.get("/api/files?path=notes/a.txt").await.body, "one\ntwo\n");
+}
+
+#[tokio::test]
+async fn an_effect_is_on_record_and_never_runs_twice() {
+    let world = World::start().await;
+    let _: AssociateStarted = asked(&world, Method::PUT, &at(""), r#"{"egress":null}"#).await;
+    let absent: EffectRecord = asked(&world, Method::GET, "/effects/e1", "").await;
+    assert_eq!(absent, EffectRecord::Absent);
+    let (_, end) = exec(&world, "e1", "exit 3").await;
+    assert_eq!(code(&end), Some(3));
+    let (_, again) = exec(&world, "e1", "exit 3").await;
+    assert!(matches!(again, ExecFrame::Failed { .. }), "{again:?}");
+    let known: EffectRecord = asked(&world, Method::GET, "/effects/e1", "").await;
+    assert!(matches!(known, EffectRecord::Exited(exit) if exit.code == Some(3)));
+}
+
+#[tokio::test]
+async fn a_task_without_an_associate_is_told_so() {
+    let world = World::start().await;
+    let body = r#"{"effect_id":"e","command":"true","timeout_ms":1}"#;
+    assert_eq!(ask(&world, Method::POST, &at("/exec"), body).await.0, StatusCode::NOT_FOUND);
+    assert_eq!(ask(&world, Method::POST, &at("/finish"), r#"{"merge":true}"#).await.0, StatusCode::NOT_FOUND);
+    assert_eq!(ask(&world, Method::DELETE, &at(""), "").await.0, StatusCode::NO_CONTENT);
+    assert_eq!(ask(&world, Method::PUT, "/associates/none", "{}").await.0, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn a_killed_task_leaves_nothing() {
+    let world = World::start().await;
+    let _: AssociateStarted = asked(&world, Method::PUT, &at(""), r#"{"egress":null}"#).await;
+    exec(&world, "e1", "echo x > x.txt").await;
+    assert_eq!(ask(&world, Method::DELETE, &at(""), "").await.0, StatusCode::NO_CONTENT);
+    let list = world.browser().await.get("/api/files/list").await.value();
+    assert_eq!(list["files"].as_array().unwrap().len(), 0, "{list}");
+}
+
+#[tokio::test]
+async fn files_are_written_listed_moved_and_removed_and_the_log_is_told() {
+    let world = World::start().await;
+    let browser = world.browser().await;
+    let put = browser.send(Method::PUT, "/api/files?path=a.bin", bytes::Bytes::from(vec![0xff; 3_000_000])).await;
+    assert_eq!((put.status, put.value()["seq"].as_u64()), (StatusCode::OK, Some(1)));
+    let told = String::from_utf8(world.computer.told("/internal/record").await.to_vec()).unwrap();
+    assert!(told.contains("file.changed") && told.contains("a.bin") && told.contains("added"), "{told}");
+    let read = browser.get("/api/files?path=a.bin").await;
+    assert_eq!((read.body.len(), read.header("content-disposition")), (3_000_000, "attachment"));
+    let moved = browser.json(Method::POST, "/api/files/move", r#"{"from":"a.bin","to":"b.bin"}"#).await;
+    assert_eq!(moved.status, StatusCode::OK, "{:?}", moved.body);
+    let list = browser.get("/api/files/list?path=").await.value();
+    assert_eq!((list["files"][0]["name"].as_str(), list["files"][0]["kind"].as_str()), (Some("b.bin"), Some("file")));
+    assert_eq!(browser.send(Method::DELETE, "/api/files?path=b.bin", Default::default()).await.status, StatusCode::OK);
+    let gone = browser.get("/api/files?path=b.bin").await;
+    assert_eq!((gone.status, gone.code().as_str()), (StatusCode::NOT_FOUND, "not_found"));
+}
+
+#[tokio::test]
+async fn paths_that_lead_outside_are_refused() {
+    let world = World::start().await;
+    let browser = world.browser().await;
+    for path in ["../x", "/etc/passwd", "a/../../x", "%2e%2e/x", "a%00b", "..%2fx", "%2Fetc%2Fpasswd"] {
+        for method in [Method::GET, Method::PUT, Method::DELETE] {
+            let answer = browser.send(method.clone(), &format!("/api/files?path={path}"), Default::default()).await;
+            assert_eq!(
+                (answer.status, answer.code().as_str()),
+                (StatusCode::BAD_REQUEST, "bad_path"),
+                "{method} {path}"
+            );
+        }
+    }
+    let workspace = std::fs::read_dir(world.directory.path().join("computers")).unwrap().next().unwrap().unwrap();
+    std::os::unix::fs::symlink("/etc", workspace.path().join("workspace/out")).unwrap();
+    for path in ["out/passwd", "out/new"] {
+        let method = if path == "out/new" { Method::PUT } else { Method::GET };
+        let answer = browser.send(method, &format!("/api/files?path={path}"), Default::default()).await;
+        assert!(answer.status.is_client_error(), "{path}: {}", answer.status);
+    }
+}
+
+#[tokio::test]
+async fn a_terminal_echoes_survives_its_viewer_and_is_told_to_the_log() {
+    use futures_util::SinkExt;
+    use tokio_tungstenite::tungstenite::Message;
+    let world = World::start().await;
+    let browser = world.browser().await;
+    let opened = browser.json(Method::POST, "/api/terminals", r#"{"cols":80,"rows":24}"#).await.value();
+    let id = opened["terminal_id"].as_str().unwrap().to_owned();
+    world.computer.told_that("/internal/record", |body| contains(body, b"terminal.opened")).await;
+    let path = format!("/api/terminals/{id}");
+    let mut first = browser.upgrade(&path).await.unwrap();
+    first.0.send(Message::text(r#"{"resize":{"cols":100,"rows":30}}"#)).await.unwrap();
+    first.0.send(Message::binary(&b"echo mar''ker-one\n"[..])).await.unwrap();
+    first.shows(b"marker-one").await;
+    drop(first);
+
+    let mut second = browser.upgrade(&path).await.unwrap();
+    second.shows(b"marker-one").await;
+    second.0.send(Message::binary(&b"stty size; exit 5\n"[..])).await.unwrap();
+    second.shows(b"30 100").await;
+    assert_eq!(second.end().await, "ended with 5");
+    world
+        .computer
+        .told_that("/internal/record", |body| contains(body, b"terminal.closed") && contains(body, b":5"))
+        .await;
+    assert_eq!(browser.upgrade(&path).await.err(), Some(StatusCode::NOT_FOUND));
+    assert_eq!(browser.get("/api/terminals").await.value()["terminals"].as_array().unwrap().len(), 0);
+}
+
+#[tokio::test]
+async fn a_closed_terminal_ends() {
+    let world = World::start().await;
+    let browser = world.browser().await;
+    let bad = browser.json(Method::POST, "/api/terminals", r#"{"cols":0,"rows":24}"#).await;
+    assert_eq!((bad.status, bad.code().as_str()), (StatusCode::BAD_REQUEST, "bad_request"));
+    let opened = browser.json(Method::POST, "/api/terminals", r#"{"cols":80,"rows":24}"#).await.value();
+    let path = format!("/api/terminals/{}", opened["terminal_id"].as_str().unwrap());
+    assert_eq!(browser.send(Method::DELETE, &path, Default::default()).await.status, StatusCode::NO_CONTENT);
+    assert_eq!(browser.send(Method::DELETE, &path, Default::default()).await.status, StatusCode::NOT_FOUND);
+}
+
+fn contains(haystack: &[u8], needle: &[u8]) -> bool {
+    haystack.windows(needle.len()).any(|window| window == needle)
+}
