@@ -170,7 +170,7 @@ pub enum Ask {
         /// The directory.
         path: RelativePath,
     },
-    /// Take the live directory's tree and make its snapshot.
+    /// Take the live directory's tree and keep its contents.
     TakeSnapshot,
     /// Read a part of a tree's manifest; its bytes arrive as data frames.
     ReadTree {

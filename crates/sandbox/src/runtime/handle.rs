@@ -221,7 +221,7 @@ impl Guest {
         done(self.inner.connection.call(Ask::MakeDirectory { path: path.clone() }).await?)
     }
 
-    /// Takes the live directory's tree and makes its snapshot. For a keeper.
+    /// Takes the live directory's tree and keeps its contents. For a keeper.
     pub async fn take_snapshot(&self) -> Result<SnapshotReport, CallError> {
         snapshot(self.inner.connection.call(Ask::TakeSnapshot).await?)
     }

@@ -97,6 +97,7 @@ async fn a_tree_holds_everything_but_what_is_derived() {
     assert_eq!(paths, [".git", ".git/config", "empty", "link", "run.sh", "src", "src/main.rs", "target"]);
     assert!(matches!(tree.get(&path("run.sh")), Some(Node::File { mode: 0o750, size: 9, .. })));
     assert!(matches!(tree.get(&path("target")), Some(Node::Derived)));
+    kept.guest.prepare_task(&task("any"), report.tree).await.expect("prepared");
     let snapshot = kept.store.path().join("snapshots").join(report.tree.to_string());
     assert_eq!(std::fs::read_to_string(snapshot.join("src/main.rs")).expect("reads"), "fn main() {}");
     assert_eq!(std::fs::read_link(snapshot.join("link")).expect("a link"), Path::new("/nowhere"));

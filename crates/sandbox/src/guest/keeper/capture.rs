@@ -25,8 +25,9 @@ pub(super) fn capture(store: &Store, task: &EffectId, base: TreeId) -> Result<Sn
     let mut reader = Reader::new(store, &known, store.get_tree(base)?);
     apply(&mut reader, &layer, &RelativePath::root(), DEPTH_MAX)?;
     let Reader { tree, files_read, skipped, .. } = reader;
-    let id = store.put_tree(&tree)?;
+    // Contents before the tree that names them.
     store.sync()?;
+    let id = store.put_tree(&tree)?;
     Ok(SnapshotReport { tree: id, paths: tree.len() as u64, files_read, skipped })
 }
 

@@ -47,15 +47,10 @@ impl Keeper {
         Ok(Self { files, store, state: Mutex::new(State { index, last: None, diff: None }) })
     }
 
-    /// Takes the live directory's tree and makes its snapshot.
+    /// Takes the live directory's tree and its contents. The directory of links over which a task runs is made when the
+    /// first task needs it; most trees never do.
     pub(super) fn snapshot(&self) -> Result<SnapshotReport, Fault> {
-        let mut state = self.lock();
-        let report = self.scan(&mut state)?;
-        let (id, tree) = state.last.as_ref().ok_or_else(broken)?;
-        if self.store.make_snapshot(*id, tree)? {
-            self.store.sync()?;
-        }
-        Ok(report)
+        self.scan(&mut self.lock())
     }
 
     /// A part of a tree's manifest, and the size of the whole.
@@ -108,6 +103,8 @@ impl Keeper {
 
     fn scan(&self, state: &mut State) -> Result<SnapshotReport, Fault> {
         let scanned = scan::scan(&self.files, &self.store, &state.index)?;
+        // Contents before the tree that names them.
+        self.store.sync()?;
         let known = state.last.as_ref().filter(|(_, tree)| *tree == scanned.tree).map(|(id, _)| *id);
         let id = match known {
             Some(id) => id,

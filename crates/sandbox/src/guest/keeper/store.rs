@@ -11,6 +11,7 @@
 use std::ffi::CString;
 use std::io::Read;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{AtFlags, Mode, OFlags, Stat, Timespec, Timestamps};
 use rustix::io::Errno;
@@ -26,6 +27,9 @@ const CHUNK_BYTES: usize = 128 * 1024;
 const NEW: &str = ".new";
 const DIRECTORY_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 const OWN_ONLY: u32 = 0o700;
+/// So many new contents are synced one by one, which does not wait for what others have written to the disk. For more
+/// than that one sync of everything is quicker.
+const SYNCED_SINGLY_MAX: u32 = 64;
 
 /// An open store.
 #[derive(Debug)]
@@ -35,6 +39,8 @@ pub(super) struct Store {
     trees: OwnedFd,
     snapshots: OwnedFd,
     tasks: OwnedFd,
+    /// Contents put since the last sync.
+    unsynced: AtomicU32,
 }
 
 /// A content that was put in the store.
@@ -50,7 +56,7 @@ impl Store {
         let (snapshots, tasks) = (open("snapshots")?, open("tasks")?);
         // What a killed keeper was making is of no use.
         remove_tree_at(&snapshots, NEW).or_else(absent_is_fine)?;
-        Ok(Self { root, objects, trees, snapshots, tasks })
+        Ok(Self { root, objects, trees, snapshots, tasks, unsynced: AtomicU32::new(0) })
     }
 
     /// Copies a file's content into the store.
@@ -79,7 +85,13 @@ impl Store {
         rustix::fs::fchmod(&copy, Mode::from_raw_mode(mode)).map_err(on(act))?;
         let hash = ContentHash::finish(hasher);
         let (directory, name) = self.object_place(hash, mode)?;
+        if self.is_worth_syncing() {
+            rustix::fs::fdatasync(&copy).map_err(on(act))?;
+        }
         rustix::fs::renameat(&self.objects, NEW, &directory, &name).map_err(on(act))?;
+        if self.unsynced.fetch_add(1, Ordering::Relaxed) < SYNCED_SINGLY_MAX {
+            rustix::fs::fsync(&directory).map_err(on(act))?;
+        }
         Ok(Stored { hash, size })
     }
 
@@ -133,17 +145,24 @@ impl Store {
         self.put_file(&self.root, "index", content)
     }
 
-    /// Makes everything put so far durable.
-    pub(super) fn sync(&self) -> Result<(), Fault> {
-        rustix::fs::syncfs(&self.root).map_err(on("sync the store"))
+    fn is_worth_syncing(&self) -> bool {
+        self.unsynced.load(Ordering::Relaxed) < SYNCED_SINGLY_MAX
     }
 
-    /// Makes the snapshot of a tree. Says whether it had to.
-    pub(super) fn make_snapshot(&self, id: TreeId, tree: &Tree) -> Result<bool, Fault> {
+    /// Makes every content put so far durable. A few were synced one by one; of many the whole file system is.
+    pub(super) fn sync(&self) -> Result<(), Fault> {
+        if self.unsynced.swap(0, Ordering::Relaxed) > SYNCED_SINGLY_MAX {
+            rustix::fs::syncfs(&self.root).map_err(on("sync the store"))?;
+        }
+        Ok(())
+    }
+
+    /// Makes the snapshot of a tree, unless it is there.
+    pub(super) fn make_snapshot(&self, id: TreeId, tree: &Tree) -> Result<(), Fault> {
         let act = "make a snapshot";
         let name = id.to_string();
         if rustix::fs::statat(&self.snapshots, name.as_str(), AtFlags::SYMLINK_NOFOLLOW).is_ok() {
-            return Ok(false);
+            return Ok(());
         }
         remove_tree_at(&self.snapshots, NEW).or_else(absent_is_fine)?;
         let directory = make_directory(&self.snapshots, NEW, 0o755)?;
@@ -154,8 +173,7 @@ impl Store {
             rustix::fs::chmodat(&directory, path.as_path(), Mode::from_raw_mode(mode), AtFlags::empty())
                 .map_err(on(act))?;
         }
-        rustix::fs::renameat(&self.snapshots, NEW, &self.snapshots, name.as_str()).map_err(on(act))?;
-        Ok(true)
+        rustix::fs::renameat(&self.snapshots, NEW, &self.snapshots, name.as_str()).map_err(on(act))
     }
 
     /// Paths are walked as texts here, safely: the directory is new and nobody else's, and links in it are made after
@@ -199,7 +217,8 @@ impl Store {
         let file = rustix::fs::openat(directory, NEW, flags, Mode::from_raw_mode(0o600)).map_err(on(act))?;
         write_all(&file, content).map_err(on(act))?;
         rustix::fs::fdatasync(&file).map_err(on(act))?;
-        rustix::fs::renameat(directory, NEW, directory, name).map_err(on(act))
+        rustix::fs::renameat(directory, NEW, directory, name).map_err(on(act))?;
+        rustix::fs::fsync(directory).map_err(on(act))
     }
 
     fn get_file(&self, directory: &OwnedFd, name: &str) -> Result<Vec<u8>, Fault> {
