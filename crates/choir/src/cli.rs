@@ -33,6 +33,9 @@ pub(crate) enum Command {
         #[arg(value_enum)]
         shell: clap_complete::Shell,
     },
+    /// The process of one computer.
+    #[command(hide = true)]
+    Computer(Computer),
     /// The inside of a sandbox.
     #[command(hide = true)]
     Guest(Guest),
@@ -46,7 +49,7 @@ impl Command {
             Self::Events(arguments) => arguments.json,
             Self::Doctor(arguments) => arguments.json,
             Self::Token(arguments) => matches!(&arguments.command, TokenCommand::Create(create) if create.json),
-            Self::Up(_) | Self::Completions { .. } | Self::Guest(_) => false,
+            Self::Up(_) | Self::Completions { .. } | Self::Computer(_) | Self::Guest(_) => false,
         }
     }
 }
@@ -190,6 +193,13 @@ pub(crate) struct Doctor {
     /// The configuration to check [default: choir.toml in the data directory].
     #[arg(long, value_name = "FILE", env = "CHOIR_CONFIG")]
     pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Computer {
+    /// Where it is kept.
+    #[arg(long)]
+    pub(crate) dir: PathBuf,
 }
 
 #[derive(Debug, Args)]

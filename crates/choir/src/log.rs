@@ -11,7 +11,7 @@ const FORMAT: &str = "CHOIR_LOG_FORMAT";
 
 /// Long-lived commands tell what they do; the others speak only when something is wrong.
 pub(crate) fn start(command: &Command) {
-    let usual = if matches!(command, Command::Up(_)) { "info" } else { "error" };
+    let usual = if matches!(command, Command::Up(_) | Command::Computer(_)) { "info" } else { "error" };
     let filter = EnvFilter::try_from_env(FILTER).unwrap_or_else(|_| EnvFilter::new(usual));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
     match std::env::var(FORMAT).as_deref() {

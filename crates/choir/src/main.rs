@@ -2,6 +2,7 @@
 
 mod cli;
 mod client;
+mod computer;
 mod doctor;
 mod events;
 mod guest;
@@ -36,6 +37,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Events(arguments) => runtime.block_on(events::events(arguments)),
         Command::Token(arguments) => runtime.block_on(token::token(arguments)),
         Command::Doctor(arguments) => runtime.block_on(doctor::doctor(arguments)),
+        Command::Computer(arguments) => runtime.block_on(computer::computer(arguments)),
         Command::Completions { shell } => cli::completions(shell),
         // Handled before any thread was started.
         Command::Guest(arguments) => Ok(guest::run(&arguments)),

@@ -49,6 +49,8 @@ fn up_hint(error: &up::Error) -> Option<String> {
         }
         up::Error::Data(error) => Some(data_hint(error)),
         up::Error::Db(error) => Some(db_hint(error)),
+        up::Error::Sandboxes(_) => Some("Is another instance still ending, or the disk full or read-only?".into()),
+        up::Error::Computer(_) => Some("What it said is above; `choir verify` looks at its log.".into()),
         up::Error::Gateway(_) => Some("Mend the provider in choir.toml and start again.".into()),
         up::Error::Write { .. } => Some("Is the disk full or read-only?".into()),
     }

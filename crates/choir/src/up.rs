@@ -16,7 +16,13 @@ pub(crate) async fn up(arguments: Up) -> anyhow::Result<ExitCode> {
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let mut control = up::start(options).await?;
     tokio::select! {
-        () = control.settled() => output::line(format_args!("ready {}", control.sign_in_url()))?,
+        settled = control.settled() => match settled {
+            Ok(()) => output::line(format_args!("ready {}", control.sign_in_url()))?,
+            Err(error) => {
+                control.stop().await;
+                return Err(error.into());
+            }
+        },
         _ = interrupt.recv() => return stop(control).await,
         _ = terminate.recv() => return stop(control).await,
     }
@@ -44,8 +50,9 @@ fn options(arguments: &Up) -> anyhow::Result<up::Options> {
         listen: arguments.listen.clone(),
         config,
         config_directory: file.parent().unwrap_or(Path::new(".")).to_owned(),
+        guest_program: std::env::current_exe()?,
         launcher: Box::new(computer::program),
-        computer_api: utoipa::openapi::OpenApi::default(),
+        computer_api: choir_computer::openapi(),
         clock: Clock::system(),
     })
 }

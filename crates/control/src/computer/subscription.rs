@@ -10,7 +10,6 @@ use choir_proto::{Hash, Seq};
 use http::Method;
 use http_body_util::BodyExt;
 use serde::Deserialize;
-use std::sync::Arc;
 use tokio::sync::watch;
 
 /// Longest line: a payload of 64 KiB, escaped, and its envelope; live lines are shorter.
@@ -47,8 +46,15 @@ struct Page {
     events: Vec<Line>,
 }
 
-/// Follows the log until the computer goes away. `head` is where control has got to, over restarts.
-pub(super) async fn follow(link: &Link, hub: &Arc<Hub>, head: &watch::Sender<Option<Head>>) -> Result<(), Broken> {
+/// Follows the log until it breaks. `head` is where control has got to, over restarts.
+pub(super) async fn follow(link: &Link, hub: &Hub, head: &watch::Sender<Option<Head>>) -> Broken {
+    match read(link, hub, head).await {
+        Ok(()) => Broken::Ended,
+        Err(broken) => broken,
+    }
+}
+
+async fn read(link: &Link, hub: &Hub, head: &watch::Sender<Option<Head>>) -> Result<(), Broken> {
     let known = *head.borrow();
     let after = start(link, hub, known).await?;
     let path = format!("/internal/stream?after={after}");
@@ -64,7 +70,7 @@ pub(super) async fn follow(link: &Link, hub: &Arc<Hub>, head: &watch::Sender<Opt
         lines.add(data, &mut batch)?;
         publish(hub, head, batch)?;
     }
-    Err(Broken::Ended)
+    Ok(())
 }
 
 /// Where to subscribe: at the log's end the first time, where the last subscription broke afterwards.

@@ -12,6 +12,7 @@ use http::Method;
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::service::TowerToHyperService;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::UnixStream;
@@ -143,7 +144,7 @@ impl Keeper {
                 // Followed to the end, so that the signed head covers the last events too.
                 tokio::select! {
                     () = self.end(child) => {}
-                    never = self.follow_on() => match never {},
+                    never = self.follow_to_the_end() => match never {},
                 }
                 Life::Stopped
             }
@@ -152,36 +153,30 @@ impl Keeper {
 
     /// Follows the log. Returns only when the computer cannot be followed any more.
     async fn follow(&self) -> String {
-        loop {
-            let running = self.mark_running_at_first_line();
-            let broken = tokio::select! {
-                result = subscription::follow(&self.link, &self.hub, &self.head) => match result {
-                    Ok(()) => Broken::Ended,
-                    Err(broken) => broken,
-                },
-                never = running => match never {},
-            };
-            match broken {
-                Broken::Link(_) | Broken::Ended => return broken.to_string(),
-                // A computer that contradicts itself is not restarted into agreement: people must see it.
-                contradiction => {
-                    let reason = contradiction.to_string();
-                    tracing::error!(%reason, "the computer's log contradicts what control has seen");
-                    self.state.send_replace(State::Contradicted { reason });
-                    std::future::pending::<()>().await;
-                }
+        let broken = tokio::select! {
+            broken = subscription::follow(&self.link, &self.hub, &self.head) => broken,
+            never = self.mark_running() => match never {},
+        };
+        match broken {
+            Broken::Link(_) | Broken::Ended => broken.to_string(),
+            // A computer that contradicts itself is not restarted into agreement: people must see it.
+            contradiction => {
+                let reason = contradiction.to_string();
+                tracing::error!(%reason, "the computer's log contradicts what control has seen");
+                self.state.send_replace(State::Contradicted { reason });
+                std::future::pending().await
             }
         }
     }
 
-    async fn follow_on(&self) -> std::convert::Infallible {
-        let reason = self.follow().await;
-        tracing::debug!(%reason, "the computer's log has been followed to its end");
+    async fn follow_to_the_end(&self) -> Infallible {
+        let broken = subscription::follow(&self.link, &self.hub, &self.head).await;
+        tracing::debug!(%broken, "the computer's log has been followed to its end");
         std::future::pending().await
     }
 
     /// The hub rings when the subscription stands; from then on the computer runs.
-    async fn mark_running_at_first_line(&self) -> std::convert::Infallible {
+    async fn mark_running(&self) -> Infallible {
         let mut bell = self.hub.listen();
         // On a restart the hub has begun already, and the first answer is the sign of life.
         if self.hub.head().is_some() {

@@ -1,0 +1,45 @@
+//! `choir computer`: the process of one computer. Its standard input and output are its sockets to control.
+
+use crate::cli::Computer;
+use anyhow::{Context, bail};
+use choir_proto::ComputerId;
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::ExitCode;
+use tokio::net::UnixStream;
+
+/// Serves until control says stop or is gone.
+pub(crate) async fn computer(arguments: Computer) -> anyhow::Result<ExitCode> {
+    die_with_control()?;
+    let name = arguments.dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let id: ComputerId = name.parse().context("a computer's directory is named after it")?;
+    let (api, control) = take_sockets()?;
+    choir_computer::serve(&arguments.dir, id, api, control).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A computer without control has nobody to answer to and must let go of its log at once.
+fn die_with_control() -> anyhow::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    // The parent may have died before the line above.
+    if getppid().is_none_or(|parent| parent.is_init()) {
+        bail!("control is gone");
+    }
+    Ok(())
+}
+
+/// Takes the sockets and leaves nothing behind under their old numbers that a stray print could write to.
+fn take_sockets() -> anyhow::Result<(UnixStream, UnixStream)> {
+    let api = std::io::stdin().as_fd().try_clone_to_owned()?;
+    let control = std::io::stdout().as_fd().try_clone_to_owned()?;
+    let nothing = std::fs::File::options().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&nothing)?;
+    rustix::stdio::dup2_stdout(&nothing)?;
+    Ok((socket(api).context("standard input is not a socket of control")?, socket(control)?))
+}
+
+fn socket(descriptor: OwnedFd) -> anyhow::Result<UnixStream> {
+    let stream = std::os::unix::net::UnixStream::from(descriptor);
+    stream.set_nonblocking(true)?;
+    Ok(UnixStream::from_std(stream)?)
+}
