@@ -105,7 +105,7 @@ export function chooseFiles(onFile) {
   input.click();
 }
 
-// Files dropped on an element; while something hovers, the element says so to its stylesheet.
+// Files dropped on an element or pasted into it; while something hovers, the element says so to its stylesheet.
 export function watchDrop(element, onFile) {
   const over = (event) => {
     event.preventDefault();
@@ -117,13 +117,15 @@ export function watchDrop(element, onFile) {
     leave();
     [...event.dataTransfer.files].forEach((file) => onFile(file.name, file));
   };
-  element.addEventListener('dragover', over);
-  element.addEventListener('dragleave', leave);
-  element.addEventListener('drop', drop);
+  const paste = (event) => {
+    const files = [...(event.clipboardData?.files ?? [])];
+    if (files.length > 0) event.preventDefault();
+    files.forEach((file) => onFile(file.name, file));
+  };
+  const heard = { dragover: over, dragleave: leave, drop, paste };
+  for (const [name, listen] of Object.entries(heard)) element.addEventListener(name, listen);
   return () => {
-    element.removeEventListener('dragover', over);
-    element.removeEventListener('dragleave', leave);
-    element.removeEventListener('drop', drop);
+    for (const [name, listen] of Object.entries(heard)) element.removeEventListener(name, listen);
   };
 }
 
@@ -247,6 +249,11 @@ function snap(event, canvas) {
 export async function editor(element, id, onState) {
   const { openEditor } = await import('./editor.js');
   return openEditor(element, id, onState);
+}
+
+export async function version(element, id, number) {
+  const { openVersion } = await import('./editor.js');
+  return openVersion(element, id, number);
 }
 
 export async function terminal(element, id, onState) {

@@ -2,11 +2,13 @@
 
 import { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
 import { markdown, markdownKeymap } from '@codemirror/lang-markdown';
+import { unifiedMergeView } from '@codemirror/merge';
 import { highlightSelectionMatches, search, searchKeymap } from '@codemirror/search';
 import { EditorState } from '@codemirror/state';
 import { EditorView, drawSelection, keymap, placeholder } from '@codemirror/view';
 import { GFM } from '@lezer/markdown';
 import { StyleModule } from 'style-mod';
+import { request } from './bridge.js';
 import { preview } from './preview.js';
 import { Sync } from './sync.js';
 
@@ -35,6 +37,34 @@ export function openEditor(parent, id, onState) {
       view.destroy();
     },
   };
+}
+
+// Shows one version of a document, with what it changed; nothing in it can be edited.
+export async function openVersion(parent, id, number) {
+  const path = `/api/documents/${encodeURIComponent(id)}/versions`;
+  const [now, before] = await Promise.all([number, Math.max(number - 1, 1)].map((version) => read(`${path}/${version}`)));
+  const view = new EditorView({
+    parent,
+    state: EditorState.create({
+      doc: now,
+      extensions: [
+        EditorState.readOnly.of(true),
+        EditorView.editable.of(false),
+        markdown({ extensions: GFM, completeHTMLTags: false }),
+        preview,
+        unifiedMergeView({ original: before, mergeControls: false, gutter: false }),
+        EditorView.lineWrapping,
+        EditorView.contentAttributes.of({ 'aria-label': `Version ${number}`, tabindex: '0' }),
+      ],
+    }),
+  });
+  return { content: now, close: () => view.destroy() };
+}
+
+async function read(path) {
+  const { status, text } = await request('GET', path);
+  if (status !== 200) throw new Error(`status ${status}`);
+  return JSON.parse(text).content;
 }
 
 function extensions() {

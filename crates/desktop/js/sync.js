@@ -123,8 +123,9 @@ export class Sync {
     if (this.closed) return;
     const theirs = Text.of(content.split(/\r\n?|\n/));
     const changes = changesBetween(this.synced, theirs);
-    const mapped = changes.map(this.unsent, true);
-    this.unsent = this.unsent.map(changes);
+    // At the same place the person's keys come first: they belong to the word before them.
+    const mapped = changes.map(this.unsent);
+    this.unsent = this.unsent.map(changes, true);
     this.synced = theirs;
     this.version = version;
     if (mapped.empty) return;

@@ -32,17 +32,13 @@ pub enum Arrow {
     Down,
 }
 
-/// A place for a new window that covers as little as possible of those already there.
+/// A place for a new window that covers as little as possible of those already there, their bars least of all.
 pub fn place(app: App, canvas: Size, taken: &[Rect]) -> Rect {
     let size = wanted(app, canvas);
-    let candidates = anchors(size, canvas);
-    let first = candidates[0];
+    let favourite = if app == App::Writer { corner(size, 0, 0) } else { centre(size, canvas) };
     // `min_by_key` keeps the first of equals, so an empty canvas gives the app's favourite place.
-    let ordered = if app == App::Writer { candidates } else { prefer_right(candidates) };
-    ordered
-        .into_iter()
-        .min_by_key(|rect| taken.iter().map(|other| overlap(*rect, *other)).sum::<u64>())
-        .unwrap_or(first)
+    let places = std::iter::once(favourite).chain(grid(size, canvas));
+    places.min_by_key(|rect| taken.iter().map(|other| cost(*rect, *other)).sum::<u64>()).unwrap_or(favourite)
 }
 
 /// The same window, whole and in reach on this canvas.
@@ -96,30 +92,37 @@ fn wanted(app: App, canvas: Size) -> Size {
     Size { width: width.min(room.width), height: height.min(room.height) }
 }
 
-/// Nine places, the middle of the upper row first.
-fn anchors(size: Size, canvas: Size) -> [Rect; 9] {
-    let edge = MARGIN as i32;
-    let right = canvas.width as i32 - size.width as i32 - edge;
-    let bottom = canvas.height as i32 - size.height as i32 - edge;
-    let (middle, centre) = ((right + edge) / 2, (bottom + edge) / 2);
-    let at = |x, y| Rect { x, y, width: size.width, height: size.height };
-    [
-        at(edge, edge),
-        at(right, edge),
-        at(middle, centre),
-        at(right, centre),
-        at(right, bottom),
-        at(edge, bottom),
-        at(middle, edge),
-        at(middle, bottom),
-        at(edge, centre),
-    ]
+/// At most this many places are looked at in each direction.
+const STEPS: u32 = 8;
+/// A covered bar is this many times worse than covered content: it is what a window is taken by.
+const BAR_WEIGHT: u64 = 60;
+/// The height of a window bar.
+const BAR: u32 = 36;
+
+fn corner(size: Size, right: u32, down: u32) -> Rect {
+    Rect { x: (MARGIN + right) as i32, y: (MARGIN + down) as i32, width: size.width, height: size.height }
 }
 
-/// The middle first, then the right side: Writer keeps the left.
-fn prefer_right(mut candidates: [Rect; 9]) -> [Rect; 9] {
-    candidates.swap(0, 2);
-    candidates
+/// The room left beside a window of this size.
+fn room(size: Size, canvas: Size) -> Size {
+    let left = |whole: u32, part: u32| whole.saturating_sub(part + 2 * MARGIN);
+    Size { width: left(canvas.width, size.width), height: left(canvas.height, size.height) }
+}
+
+fn centre(size: Size, canvas: Size) -> Rect {
+    let room = room(size, canvas);
+    corner(size, room.width / 2, room.height / 2)
+}
+
+/// Places all over the canvas, the right side first: Writer keeps the left.
+fn grid(size: Size, canvas: Size) -> impl Iterator<Item = Rect> {
+    let room = room(size, canvas);
+    let columns = (0..=STEPS).rev().map(move |step| room.width * step / STEPS);
+    columns.flat_map(move |right| (0..=STEPS).map(move |step| corner(size, right, room.height * step / STEPS)))
+}
+
+fn cost(rect: Rect, other: Rect) -> u64 {
+    overlap(rect, other) + BAR_WEIGHT * overlap(rect, Rect { height: BAR, ..other })
 }
 
 fn overlap(a: Rect, b: Rect) -> u64 {
@@ -150,6 +153,20 @@ mod tests {
         assert_eq!(terminal.x, 1440 - 760 - 16);
         let inbox = place(App::Inbox, CANVAS, &[writer]);
         assert_eq!(overlap(writer, inbox), 0);
+    }
+
+    #[test]
+    fn five_windows_leave_every_bar_in_reach() {
+        let mut taken = Vec::new();
+        for app in [App::Writer, App::Terminal, App::Files, App::Inbox, App::Settings] {
+            taken.push(place(app, CANVAS, &taken));
+        }
+        for (below, rect) in taken.iter().enumerate() {
+            let buttons = Rect { x: rect.x + rect.width as i32 - 100, width: 100, height: BAR, ..*rect };
+            for above in &taken[below + 1..] {
+                assert_eq!(overlap(buttons, *above), 0, "{above:?} covers the buttons of {rect:?}");
+            }
+        }
     }
 
     #[test]

@@ -3,10 +3,15 @@
 use crate::computer::{Documents, Runs};
 use crate::words;
 use choir_proto::desktop::{App, Subject, Window};
+use choir_proto::run::{Context, DocumentContext, PathContext, RunContext};
 use choir_proto::{DocumentId, RunId};
 
 /// How many earlier prompts ↑ can reach.
 const HISTORY_MAX: usize = 100;
+/// Of each kind, so many are offered for completion.
+const CANDIDATES_MAX: usize = 3;
+/// A longer word after `@` is no name being completed.
+const WORD_CHARACTERS_MAX: usize = 40;
 /// Longer titles are cut on the chip.
 const TITLE_CHARACTERS_MAX: usize = 32;
 
@@ -73,6 +78,69 @@ pub fn intentions(focused: Option<&Window>, runs: &Runs, documents: &Documents) 
     all
 }
 
+/// Something the agents should look at, chosen by the person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mention {
+    /// A document.
+    Document(DocumentId, String),
+    /// A run.
+    Run(RunId, String),
+    /// A file or folder of the workspace.
+    Path(String),
+}
+
+impl Mention {
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Document(_, title) | Self::Run(_, title) => title,
+            Self::Path(path) => path,
+        }
+    }
+
+    /// What kind of thing it is.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Document(..) => "document",
+            Self::Run(..) => "run",
+            Self::Path(_) => "file",
+        }
+    }
+
+    /// As the server wants it.
+    pub fn context(&self) -> Context {
+        match self {
+            Self::Document(id, _) => Context::Document(DocumentContext { document_id: *id, from: None, to: None }),
+            Self::Run(id, _) => Context::Run(RunContext { run_id: *id }),
+            Self::Path(path) => Context::Path(PathContext { path: path.clone() }),
+        }
+    }
+}
+
+/// The text before an `@` at the end of a prompt, and the word after it that is being completed.
+pub fn completing(text: &str) -> Option<(&str, &str)> {
+    let (before, word) = text.rsplit_once('@')?;
+    let begins = before.is_empty() || before.ends_with(char::is_whitespace);
+    (begins && !word.contains(char::is_whitespace) && word.chars().count() <= WORD_CHARACTERS_MAX)
+        .then_some((before, word))
+}
+
+/// Documents, then runs, then files whose name holds the word.
+pub fn candidates(word: &str, runs: &Runs, documents: &Documents, files: &[String]) -> Vec<Mention> {
+    let word = word.to_lowercase();
+    let title = |text: &str| words::headline(text, TITLE_CHARACTERS_MAX);
+    let documents = documents.newest().map(|found| Mention::Document(found.document_id, title(&found.title)));
+    let runs = runs.newest().map(|found| Mention::Run(found.run_id, title(&found.prompt)));
+    let files = files.iter().cloned().map(Mention::Path);
+    let matching = |mention: &Mention| mention.name().to_lowercase().contains(&word);
+    let each = [
+        documents.filter(matching).take(CANDIDATES_MAX).collect::<Vec<_>>(),
+        files.filter(matching).take(CANDIDATES_MAX).collect(),
+        runs.filter(matching).take(CANDIDATES_MAX).collect(),
+    ];
+    each.concat()
+}
+
 /// Earlier prompts, the newest first, each once. They come from the log, so every browser recalls the same.
 pub fn history(runs: &Runs) -> Vec<String> {
     let mut seen = std::collections::BTreeSet::new();
@@ -112,6 +180,23 @@ impl Recall {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_at_sign_that_begins_a_word_asks_for_a_name() {
+        assert_eq!(completing("see @"), Some(("see ", "")));
+        assert_eq!(completing("@rea"), Some(("", "rea")));
+        assert_eq!(completing("me@example"), None);
+        assert_eq!(completing("see @a b"), None);
+        assert_eq!(completing("nothing"), None);
+    }
+
+    #[test]
+    fn names_are_found_without_regard_to_case() {
+        let files = ["README.md".to_owned(), "notes".to_owned()];
+        let found = candidates("read", &Runs::default(), &Documents::default(), &files);
+        assert_eq!(found, [Mention::Path("README.md".to_owned())]);
+        assert_eq!(found[0].context(), Context::Path(PathContext { path: "README.md".to_owned() }));
+    }
 
     #[test]
     fn recall_walks_back_and_returns_to_the_draft() {

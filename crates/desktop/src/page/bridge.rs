@@ -63,6 +63,15 @@ extern "C" {
     #[wasm_bindgen(method, getter, js_name = close)]
     fn terminal_close(this: &Terminal) -> Function;
 
+    /// A version of a document, shown.
+    type Version;
+    #[wasm_bindgen(catch)]
+    async fn version(element: &Element, id: &str, number: u32) -> Result<JsValue, JsValue>;
+    #[wasm_bindgen(method, getter)]
+    fn content(this: &Version) -> String;
+    #[wasm_bindgen(method, getter, js_name = close)]
+    fn version_close(this: &Version) -> Function;
+
     /// A document editor.
     #[derive(Clone)]
     pub(crate) type Editor;
@@ -184,4 +193,11 @@ pub(crate) fn drops(element: &Element, on_file: impl FnMut(String, JsValue) + 's
 /// The bytes of a file as the browser holds them.
 pub(crate) async fn blob(path: &str) -> Result<JsValue, String> {
     bytes(path).await.map_err(|error| sentence(&error))
+}
+
+/// Shows a version of a document; answers its text.
+pub(crate) async fn open_version(element: &Element, id: &str, number: u32) -> Result<(String, Held), String> {
+    let opened = version(element, id, number).await.map_err(|error| sentence(&error))?;
+    let opened: Version = opened.unchecked_into();
+    Ok((opened.content(), Held { stop: opened.version_close(), _closures: Vec::new() }))
 }

@@ -4,6 +4,7 @@ use super::bridge;
 use super::server::{self, Failure};
 use choir_desktop::computer::{Documents, Runs, focused};
 use choir_desktop::geometry::{self, Size};
+use choir_desktop::prompt::Mention;
 use choir_desktop::settings::Settings;
 use choir_proto::api::Health;
 use choir_proto::desktop::{App, Desktop, DesktopCommand, Rect, Shape, Subject, Window};
@@ -82,6 +83,8 @@ pub(crate) struct Desk {
     pub(crate) now: Signal<choir_proto::Timestamp>,
     /// What the prompt bar holds.
     pub(crate) prompt: Signal<String>,
+    /// What the agents should look at.
+    pub(crate) mentions: Signal<Vec<Mention>>,
 }
 
 impl Desk {
@@ -103,6 +106,7 @@ impl Desk {
             wants_focus: use_signal(|| false),
             now: use_signal(bridge::time),
             prompt: use_signal(String::new),
+            mentions: use_signal(Vec::new),
         };
         use_context_provider(|| desk)
     }

@@ -3,6 +3,7 @@
 mod apps;
 mod bridge;
 mod cards;
+mod completion;
 mod desk;
 mod home;
 mod keys;

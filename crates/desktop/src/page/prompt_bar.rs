@@ -1,18 +1,23 @@
 //! One line that grows to six. The answer is never here: it is a document or a card.
 
-use super::bridge;
+use super::bridge::{self, Held};
+use super::completion::{Completion, Offer};
 use super::desk::{Desk, use_desk};
 use super::rich::Glyph;
 use super::server::{self, Failure};
 use choir_desktop::computer::focused;
+use choir_desktop::files::{is_name, join, query};
 use choir_desktop::icon::Icon;
-use choir_desktop::prompt::{Intention, Recall, history, intentions};
+use choir_desktop::prompt::{Intention, Mention, Recall, history, intentions};
 use choir_proto::api::{RunAccepted, Steer};
 use choir_proto::run::NewRun;
 use dioxus::prelude::*;
 use serde::de::IgnoredAny;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::Element as Node;
+
+/// Where attached files go.
+const UPLOADS: &str = "uploads";
 
 #[component]
 pub(crate) fn PromptBar() -> Element {
@@ -26,10 +31,16 @@ pub(crate) fn PromptBar() -> Element {
         chosen.set(0);
     });
     let send = move || submit(desk, choices.peek()[chosen().min(choices.peek().len() - 1)].clone());
+    let mut drops = use_signal(|| None::<Held>);
     rsx! {
         form {
             class: "prompt",
             onsubmit: move |event| { event.prevent_default(); send() },
+            onmounted: move |event| {
+                let Some(element) = event.data().downcast::<Node>().cloned() else { return };
+                drops.set(Some(bridge::drops(&element, move |name, file| attach(desk, name, file))));
+            },
+            Mentions {}
             Chip { choices, chosen }
             Field { choices, chosen, send: move |()| send() }
             Means {}
@@ -74,6 +85,7 @@ fn Field(choices: Memo<Vec<Intention>>, chosen: Signal<usize>, send: EventHandle
     let mut desk = use_desk();
     let mut recall = use_signal(Recall::default);
     let mut element = use_signal(|| None::<Node>);
+    let offer = Offer::new(desk);
     use_effect(move || {
         desk.prompt.read();
         if let Some(element) = element.read().as_ref() {
@@ -81,9 +93,13 @@ fn Field(choices: Memo<Vec<Intention>>, chosen: Signal<usize>, send: EventHandle
         }
     });
     rsx! {
+        Completion { offer }
         textarea {
             id: "prompt",
             rows: "1",
+            "aria-expanded": if offer.is_open() { "true" },
+            "aria-controls": if offer.is_open() { "completion" },
+            "aria-activedescendant": if offer.is_open() { "completion-{offer.at}" },
             maxlength: "20000",
             "aria-label": "Prompt",
             placeholder: "Ask for anything",
@@ -95,6 +111,9 @@ fn Field(choices: Memo<Vec<Intention>>, chosen: Signal<usize>, send: EventHandle
                 recall.set(Recall::default());
             },
             onkeydown: move |event| {
+                if offer.key(&event.key()) {
+                    return event.prevent_default();
+                }
                 let plain = event.modifiers().is_empty();
                 let single = !desk.prompt.peek().contains('\n');
                 match event.key() {
@@ -115,6 +134,47 @@ fn Field(choices: Memo<Vec<Intention>>, chosen: Signal<usize>, send: EventHandle
             },
         }
     }
+}
+
+/// What the agents should look at; each can be taken away.
+#[component]
+fn Mentions() -> Element {
+    let mut desk = use_desk();
+    let mentions = desk.mentions.read().clone();
+    if mentions.is_empty() {
+        return rsx! {};
+    }
+    rsx! {
+        ul { class: "mentions", "aria-label": "To look at",
+            for (index, mention) in mentions.into_iter().enumerate() {
+                li { key: "{mention.name()}",
+                    Glyph { icon: if mention.kind() == "file" { Icon::File } else { Icon::FileText } }
+                    span { class: "name", "{mention.name()}" }
+                    button {
+                        r#type: "button",
+                        "aria-label": "Take {mention.name()} away",
+                        onclick: move |_| drop(desk.mentions.write().remove(index)),
+                        Glyph { icon: Icon::Close }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A file that was dropped or pasted goes into the workspace, and the agents are shown it.
+fn attach(mut desk: Desk, name: String, file: wasm_bindgen::JsValue) {
+    if !is_name(&name) {
+        return desk.tell(format!("“{name}” is not a name for a file."));
+    }
+    let path = join(UPLOADS, &name);
+    spawn_local(async move {
+        desk.tell(format!("Uploading {name} …"));
+        match server::done(bridge::upload(&format!("/api/files?path={}", query(&path)), file).await) {
+            Ok(()) => desk.mentions.write().push(Mention::Path(path)),
+            Err(failure) => desk.fail(&format!("{name} was not attached."), &failure),
+        }
+    });
 }
 
 /// With which model, and for how much at most.
@@ -163,13 +223,14 @@ async fn send(mut desk: Desk, intention: Intention, text: &str) -> Result<(), Fa
     let body = NewRun {
         prompt: text.to_owned(),
         document_id,
-        context: Vec::new(),
+        context: desk.mentions.peek().iter().map(Mention::context).collect(),
         plan_first: None,
         budget: None,
         model: None,
         verify: None,
     };
     let accepted: RunAccepted = server::send("POST", "/api/runs", &body).await?;
+    desk.mentions.write().clear();
     desk.sent.write().insert(accepted.run_id);
     // The event may have come before this answer.
     super::stream::open_if_ready(desk, accepted.run_id);

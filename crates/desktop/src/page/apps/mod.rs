@@ -1,6 +1,7 @@
 //! What windows show.
 
 mod files;
+mod history;
 mod inbox;
 mod library;
 mod log;

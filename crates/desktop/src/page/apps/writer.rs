@@ -1,5 +1,6 @@
 //! A living document: the text, and its run in the margin.
 
+use super::history::{History, Past};
 use super::margin::Margin;
 use crate::page::bridge::{self, Editor, Held};
 use crate::page::desk::{Desk, use_desk};
@@ -39,9 +40,11 @@ pub(crate) fn Writer(id: DocumentId) -> Element {
             editor.refresh(version);
         }
     });
+    let past = use_signal(|| None::<u32>);
     rsx! {
         div { class: "writer",
-            div { class: "paper", "data-phase": "{state.read().phase}",
+            for number in past() { Past { key: "{number}", id, number, past, head: version } }
+            div { class: "paper", "data-phase": "{state.read().phase}", hidden: past().is_some(),
                 div {
                     class: "editor",
                     onmounted: move |event| {
@@ -56,6 +59,7 @@ pub(crate) fn Writer(id: DocumentId) -> Element {
                     if let Some((editor, _)) = opened.read().as_ref() { editor.refresh(version()) }
                 } }
                 if let Some(run) = run() { Margin { run } }
+                History { id, past, head: version }
             }
         }
     }
