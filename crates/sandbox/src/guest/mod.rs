@@ -4,11 +4,13 @@
 //! process of its namespace and cannot be read or traced by the commands it runs. It trusts its host, never its
 //! children. When the stream ends, everything in the sandbox ends.
 
+mod credit;
 mod exec;
 mod files;
 mod harden;
 mod inflow;
 mod keeper;
+mod port;
 mod process;
 mod relay;
 mod screen;

@@ -11,6 +11,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::{Notify, mpsc};
 
+use super::credit::Credit;
 use super::exec::{self, Context};
 use super::files::Files;
 use super::harden::{self, Hardened};
@@ -18,7 +19,7 @@ use super::inflow::{Inflow, InflowReader, inflow};
 use super::keeper::Keeper;
 use super::process::Processes;
 use super::terminal::{self, Order, TerminalControl};
-use super::{GuestError, relay};
+use super::{GuestError, port, relay};
 use crate::protocol::{
     Answer, Ask, Channel, DATA_BYTES_MAX, Fault, FaultCode, Frame, FrameReader, FromGuest, FromHost, GuestRole, Health,
     Progress, REQUESTS_MAX, Reply, Request, VERSION, control_frame,
@@ -133,6 +134,8 @@ impl Stopped {
 struct Underway {
     inflow: Option<Inflow>,
     stopped: Stopped,
+    /// Of those that send more than they were asked for at once.
+    credit: Option<Credit>,
     terminal: Option<TerminalControl>,
 }
 
@@ -177,8 +180,8 @@ impl Session {
         match parse(frame)? {
             FromHost::Hello { .. } => Err(GuestError::Protocol("the host said hello twice")),
             FromHost::OutputTaken { id, bytes } => {
-                if let Some(terminal) = self.lock().get(&id).and_then(|underway| underway.terminal.as_ref()) {
-                    terminal.taken(bytes).map_err(GuestError::Protocol)?;
+                if let Some(credit) = self.lock().get(&id).and_then(|underway| underway.credit.as_ref()) {
+                    credit.taken(bytes).map_err(GuestError::Protocol)?;
                 }
                 Ok(Next::Continue)
             }
@@ -214,7 +217,7 @@ impl Session {
         }
         let (inflow, input) = inflow(id, self.out.clone());
         let stopped = Stopped::default();
-        underway.insert(id, Underway { inflow: Some(inflow), stopped: stopped.clone(), terminal: None });
+        underway.insert(id, Underway { inflow: Some(inflow), stopped: stopped.clone(), credit: None, terminal: None });
         drop(underway);
         tokio::spawn(self.work().run(id, ask, input, stopped));
         Ok(())
@@ -271,10 +274,18 @@ impl Work {
                 exec::exec(context, what).await
             }
             Ask::OpenTerminal(what) => {
-                let (control, commands) = terminal::control();
-                self.with(id, |underway| underway.terminal = Some(control))?;
+                let (control, orders) = terminal::control();
+                let credit = Credit::new();
+                self.with(id, |underway| {
+                    (underway.terminal, underway.credit) = (Some(control), Some(credit.clone()));
+                })?;
                 let context = Context { id, out: self.out.clone(), processes: self.processes.clone(), input, stopped };
-                terminal::terminal(context, what, commands).await
+                terminal::terminal(context, what, (orders, credit)).await
+            }
+            Ask::Connect { port } => {
+                let credit = Credit::new();
+                self.with(id, |underway| underway.credit = Some(credit.clone()))?;
+                port::connect((id, port), self.out.clone(), input, (credit, stopped)).await
             }
             Ask::ResizeTerminal { target, size } => self.tell(target, Order::Resize(size)),
             Ask::AttachTerminal { target } => self.tell(target, Order::Attach),

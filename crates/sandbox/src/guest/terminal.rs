@@ -14,9 +14,10 @@ use rustix::process::{Pid, Signal, WaitStatus};
 use rustix::pty::OpenptFlags;
 use rustix::termios::Winsize;
 use tokio::io::unix::AsyncFd;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
+use super::credit::Credit;
 use super::exec::{Context, ending, lost, prepare, start_fault};
 use super::files::fault;
 use super::inflow::InflowReader;
@@ -24,8 +25,7 @@ use super::process::{Processes, Started};
 use super::screen::Screen;
 use super::session::{Outgoing, Stopped};
 use crate::protocol::{
-    Answer, Channel, EffectId, Ending, Exit, Fault, FaultCode, OpenTerminal, Progress, TERMINAL_WINDOW_BYTES,
-    TerminalSize,
+    Answer, Channel, EffectId, Ending, Exit, Fault, FaultCode, OpenTerminal, Progress, TerminalSize,
 };
 
 /// Most bytes read from a terminal at once.
@@ -49,43 +49,26 @@ pub(super) enum Order {
 
 /// The end by which a terminal is told.
 #[derive(Debug)]
-pub(super) struct TerminalControl {
-    orders: mpsc::Sender<Order>,
-    credit: Arc<Semaphore>,
-}
+pub(super) struct TerminalControl(mpsc::Sender<Order>);
 
-/// The end at which a terminal listens.
-#[derive(Debug)]
-pub(super) struct TerminalOrders {
-    orders: mpsc::Receiver<Order>,
-    credit: Arc<Semaphore>,
-}
-
-pub(super) fn control() -> (TerminalControl, TerminalOrders) {
+pub(super) fn control() -> (TerminalControl, mpsc::Receiver<Order>) {
     let (sender, orders) = mpsc::channel(ORDERS_MAX);
-    let credit = Arc::new(Semaphore::new(TERMINAL_WINDOW_BYTES));
-    (TerminalControl { orders: sender, credit: credit.clone() }, TerminalOrders { orders, credit })
+    (TerminalControl(sender), orders)
 }
 
 impl TerminalControl {
     pub(super) fn tell(&self, order: Order) -> Result<(), Fault> {
         let full = |_| Fault::new(FaultCode::Limit, "the terminal has too many orders waiting");
-        self.orders.try_send(order).map_err(full)
-    }
-
-    /// Gives the window back.
-    pub(super) fn taken(&self, bytes: u64) -> Result<(), &'static str> {
-        let room = TERMINAL_WINDOW_BYTES.saturating_sub(self.credit.available_permits());
-        match usize::try_from(bytes) {
-            Ok(bytes) if bytes <= room => self.credit.add_permits(bytes),
-            _ => return Err("the host took more than it was sent"),
-        }
-        Ok(())
+        self.0.try_send(order).map_err(full)
     }
 }
 
 /// Runs a terminal to the end of its program.
-pub(super) async fn terminal(context: Context, what: OpenTerminal, orders: TerminalOrders) -> Result<Answer, Fault> {
+pub(super) async fn terminal(
+    context: Context,
+    what: OpenTerminal,
+    (orders, credit): (mpsc::Receiver<Order>, Credit),
+) -> Result<Answer, Fault> {
     let Context { id, out, processes, input, stopped } = context;
     let began = Instant::now();
     let screen = Screen::new(what.size);
@@ -94,8 +77,8 @@ pub(super) async fn terminal(context: Context, what: OpenTerminal, orders: Termi
     out.progress(id, Progress::Started { pid: pid.as_raw_pid() }).await;
     let master = Arc::new(master);
     let feeding = tokio::spawn(feed(master.clone(), input));
-    let mut running = Running { id, out, master, screen, credit: orders.credit, viewed: true };
-    let ending = running.run(orders.orders, exit, Closing { pid, effect: what.effect, processes, stopped }).await;
+    let mut running = Running { id, out, master, screen, credit, viewed: true };
+    let ending = running.run(orders, exit, Closing { pid, effect: what.effect, processes, stopped }).await;
     feeding.abort();
     let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     ending.map(|ending| Answer::Exited(Exit { ending, duration_ms }))
@@ -164,7 +147,7 @@ struct Running {
     master: Arc<AsyncFd<OwnedFd>>,
     screen: Screen,
     /// Bytes that the host is ready for; bounds what is under way to a viewer.
-    credit: Arc<Semaphore>,
+    credit: Credit,
     viewed: bool,
 }
 
@@ -191,7 +174,7 @@ impl Running {
                 }
                 () = closing.stopped.wait() => return close(closing, exit).await,
                 Some(order) = orders.recv() => self.obey(order).await,
-                read = read(&self.master, self.viewed.then_some(&*self.credit)), if open => match read {
+                read = read(&self.master, self.viewed.then_some(&self.credit)), if open => match read {
                     Read::Bytes(bytes) => self.show(bytes).await,
                     Read::Closed => open = false,
                 },
@@ -227,7 +210,7 @@ impl Running {
     /// Sends what the ended program left, waiting for a viewer that is behind, but not for ever.
     async fn drain(&mut self) {
         while is_readable(self.master.get_ref()) {
-            let credit = self.viewed.then_some(&*self.credit);
+            let credit = self.viewed.then_some(&self.credit);
             match tokio::time::timeout(DRAIN_WAIT, read(&self.master, credit)).await {
                 Ok(Read::Bytes(bytes)) => self.show(bytes).await,
                 Ok(Read::Closed) | Err(_) => return,
@@ -255,29 +238,24 @@ async fn close(closing: Closing, mut exit: oneshot::Receiver<WaitStatus>) -> Res
 }
 
 /// The terminal's next output, not more than `credit` allows. Nothing is lost when the wait is given up.
-async fn read(master: &AsyncFd<OwnedFd>, credit: Option<&Semaphore>) -> Read {
-    let permit = match credit {
-        Some(credit) => match credit.acquire().await {
-            Ok(permit) => Some((permit, credit)),
-            Err(_) => return Read::Closed,
+async fn read(master: &AsyncFd<OwnedFd>, credit: Option<&Credit>) -> Read {
+    let leave = match credit {
+        Some(credit) => match credit.leave().await {
+            Some(leave) => Some(leave),
+            None => return Read::Closed,
         },
         None => None,
     };
     loop {
         let Ok(mut ready) = master.readable().await else { return Read::Closed };
-        let room = permit.as_ref().map_or(CHUNK_BYTES, |(_, credit)| (credit.available_permits() + 1).min(CHUNK_BYTES));
-        let mut buffer = vec![0; room];
+        let mut buffer = vec![0; leave.as_ref().map_or(CHUNK_BYTES, |leave| leave.bytes().min(CHUNK_BYTES))];
         match ready.try_io(|master| Ok(fill(master.get_ref(), &mut buffer)?)) {
             Err(_would_block) => continue,
             Ok(Ok(0) | Err(_)) => return Read::Closed,
             Ok(Ok(length)) => {
                 buffer.truncate(length);
-                if let Some((permit, credit)) = permit {
-                    permit.forget();
-                    // The room was read a moment ago by the only one who takes from it.
-                    if let Ok(rest) = credit.try_acquire_many(length as u32 - 1) {
-                        rest.forget();
-                    }
+                if let Some(leave) = leave {
+                    leave.spend(length);
                 }
                 return Read::Bytes(buffer.into());
             }

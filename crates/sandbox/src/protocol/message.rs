@@ -31,9 +31,9 @@ pub enum FromHost {
     },
     /// Something to do.
     Request(Request),
-    /// The host used this many bytes of a terminal's output; as many may be sent again.
+    /// The host used this many bytes of a terminal's or a port's output; as many may be sent again.
     OutputTaken {
-        /// The request that opened the terminal.
+        /// The request that opened it.
         id: u64,
         /// How many.
         bytes: u64,
@@ -118,6 +118,11 @@ pub enum Ask {
     DetachTerminal {
         /// The request that opened it.
         target: u64,
+    },
+    /// Connect to a server inside; bytes go both ways as data frames until one side closes.
+    Connect {
+        /// The port on which it listens.
+        port: u16,
     },
     /// Read a part of a file; its bytes arrive as data frames.
     Read {
@@ -234,7 +239,8 @@ impl Ask {
             | Self::OpenTerminal(_)
             | Self::ResizeTerminal { .. }
             | Self::AttachTerminal { .. }
-            | Self::DetachTerminal { .. } => role == GuestRole::Associate,
+            | Self::DetachTerminal { .. }
+            | Self::Connect { .. } => role == GuestRole::Associate,
             Self::TakeSnapshot
             | Self::ReadTree { .. }
             | Self::PrepareTask { .. }
@@ -407,6 +413,8 @@ pub enum Progress {
         /// How many.
         bytes: u64,
     },
+    /// The server has accepted.
+    Connected,
     /// The terminal's screen follows as this many bytes of content, and what it shows later follows that.
     Screen {
         /// How many.

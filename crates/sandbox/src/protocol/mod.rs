@@ -29,8 +29,8 @@ pub const WRITE_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 pub const LIST_ENTRIES_MAX: u32 = 300;
 /// Most input bytes under way to a command that has not read them yet.
 pub const INPUT_WINDOW_BYTES: usize = 256 * 1024;
-/// Most output bytes under way from a terminal whose viewer has not taken them yet.
-pub const TERMINAL_WINDOW_BYTES: usize = 256 * 1024;
+/// Most output bytes under way from a terminal or a port that the host has not taken yet.
+pub const OUTPUT_WINDOW_BYTES: usize = 256 * 1024;
 /// Largest terminal in either direction; the screen of this size is some ten megabytes.
 pub const TERMINAL_SIZE_MAX: u16 = 500;
 /// Most bytes of a terminal's screen as it is sent to a new viewer.

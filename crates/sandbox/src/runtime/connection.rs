@@ -16,6 +16,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::exec::Running;
 use super::launch::StartError;
+use super::port::Carried;
 use super::terminal::{NotAsked, Viewed};
 use crate::protocol::{
     Answer, Ask, Channel, DATA_BYTES_MAX, Fault, Frame, FrameReader, FromGuest, FromHost, GuestLimits, GuestRole,
@@ -66,6 +67,7 @@ enum Waiting {
     Call(Call),
     Exec(Running),
     Terminal(Viewed),
+    Port(Carried),
 }
 
 #[derive(Debug)]
@@ -194,7 +196,12 @@ impl Connection {
         self.begin(ask, |_| Waiting::Terminal(viewed)).await
     }
 
-    /// Gives a terminal's window back.
+    /// Connects to a port inside; what is said there goes to `carried`.
+    pub(super) async fn connect_port(&self, ask: Ask, carried: Carried) -> Result<u64, CallError> {
+        self.begin(ask, |_| Waiting::Port(carried)).await
+    }
+
+    /// Gives a terminal's or a port's window back.
     pub(super) async fn output_taken(&self, id: u64, bytes: u64) -> Result<(), CallError> {
         let frame = control_frame(&FromHost::OutputTaken { id, bytes }).map_err(|_| CallError::TooLong)?;
         self.push(frame).await
@@ -243,6 +250,7 @@ impl Connection {
                 Waiting::Call(call) => call.window.close(),
                 Waiting::Exec(running) => running.lost(),
                 Waiting::Terminal(viewed) => viewed.lost(),
+                Waiting::Port(carried) => carried.end(None),
             }
         }
         self.closed.send_replace(true);
@@ -291,6 +299,7 @@ impl Connection {
             }
             Some(Waiting::Exec(running)) => running.output(channel, bytes),
             Some(Waiting::Terminal(viewed)) => viewed.output(channel, bytes)?,
+            Some(Waiting::Port(carried)) => carried.output(channel, bytes)?,
             // Nobody waits any more.
             None => {}
         }
@@ -302,7 +311,11 @@ impl Connection {
         match (pending.requests.get_mut(&id), progress) {
             (Some(waiting), Progress::InputTaken { bytes }) => give_back(waiting.window(), *bytes),
             (Some(Waiting::Terminal(viewed)), Progress::Screen { bytes }) => Ok(viewed.begin_screen(*bytes)?),
-            (Some(_), Progress::Screen { .. }) => Err(Hostile::Unasked),
+            (Some(Waiting::Port(carried)), Progress::Connected) => {
+                carried.connected();
+                Ok(())
+            }
+            (Some(_), Progress::Screen { .. } | Progress::Connected) => Err(Hostile::Unasked),
             (Some(_), Progress::Started { .. }) | (None, _) => Ok(()),
         }
     }
@@ -320,6 +333,7 @@ impl Connection {
                 Err(fault) => viewed.refused(fault),
                 Ok(_) => return Err(Hostile::Unasked),
             },
+            Waiting::Port(carried) => carried.end(result.err()),
             Waiting::Exec(running) => match result {
                 Ok(Answer::Exited(exit)) => running.exited(exit),
                 Err(fault) => running.refused(fault),
@@ -344,6 +358,7 @@ impl Waiting {
             Self::Call(call) => &call.window,
             Self::Exec(running) => running.window(),
             Self::Terminal(viewed) => viewed.window(),
+            Self::Port(carried) => carried.window(),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, DuplexStream};
 use tokio::process::{Child, ChildStderr};
 use tokio::sync::{mpsc, watch};
 
@@ -15,6 +15,7 @@ use super::connection::{CallError, Connection, connect};
 use super::exec::{self, Bookkeeping, ExecError, ExecHandle};
 use super::launch::{Launched, Launcher, StartError};
 use super::layers::Layers;
+use super::port;
 use super::spec::Spec;
 use super::terminal::{self, Terminal, TerminalOutput};
 use crate::path::RelativePath;
@@ -141,6 +142,11 @@ impl Guest {
     /// Opens a terminal.
     pub async fn open_terminal(&self, what: OpenTerminal) -> Result<(Terminal, TerminalOutput), CallError> {
         terminal::open(self, what).await
+    }
+
+    /// Connects to a server that listens on a port inside.
+    pub async fn connect(&self, port: u16) -> Result<DuplexStream, CallError> {
+        port::connect(self, port).await
     }
 
     /// Reads a part of a file, at most [`READ_BYTES_MAX`] bytes.

@@ -11,6 +11,7 @@ mod handle;
 mod launch;
 mod layers;
 mod overlay;
+mod port;
 mod spec;
 mod terminal;
 

@@ -9,7 +9,7 @@ use tokio::sync::{Semaphore, mpsc};
 use super::connection::CallError;
 use super::handle::Guest;
 use crate::protocol::{
-    Ask, Channel, Exit, Fault, INPUT_WINDOW_BYTES, OpenTerminal, SCREEN_BYTES_MAX, TERMINAL_WINDOW_BYTES, TerminalSize,
+    Ask, Channel, Exit, Fault, INPUT_WINDOW_BYTES, OUTPUT_WINDOW_BYTES, OpenTerminal, SCREEN_BYTES_MAX, TerminalSize,
 };
 
 /// What a terminal shows.
@@ -77,7 +77,7 @@ struct Painting {
 
 /// The guest sent what nobody asked for.
 #[derive(Debug, thiserror::Error)]
-#[error("it sent more of a terminal than was asked for")]
+#[error("it sent more of a terminal or a port than was asked for")]
 pub(super) struct NotAsked;
 
 pub(super) async fn open(guest: &Guest, what: OpenTerminal) -> Result<(Terminal, TerminalOutput), CallError> {
@@ -164,7 +164,7 @@ impl Viewed {
         match channel {
             Channel::Output if bytes.is_empty() => Ok(()),
             Channel::Output => {
-                if self.waiting.fetch_add(bytes.len(), Ordering::Relaxed) + bytes.len() > TERMINAL_WINDOW_BYTES {
+                if self.waiting.fetch_add(bytes.len(), Ordering::Relaxed) + bytes.len() > OUTPUT_WINDOW_BYTES {
                     return Err(NotAsked);
                 }
                 self.say(Ok(TerminalEvent::Output(bytes)));
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn a_guest_cannot_send_more_than_the_window() {
         let (mut viewed, _events) = viewed(0);
-        let half = Bytes::from(vec![0; TERMINAL_WINDOW_BYTES / 2]);
+        let half = Bytes::from(vec![0; OUTPUT_WINDOW_BYTES / 2]);
         assert!(viewed.output(Channel::Output, half.clone()).is_ok());
         assert!(viewed.output(Channel::Output, half).is_ok());
         assert!(viewed.output(Channel::Output, Bytes::from_static(b"x")).is_err());

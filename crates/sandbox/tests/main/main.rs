@@ -6,5 +6,6 @@ mod exec;
 mod files;
 mod isolation;
 mod keeper;
+mod port;
 mod support;
 mod terminal;
