@@ -1,0 +1,74 @@
+//! What works without a running instance, and what is refused.
+
+use crate::support::{choir, stderr, stdout};
+
+#[test]
+fn a_token_is_made_whether_or_not_an_instance_runs() {
+    let directory = tempfile::tempdir().unwrap();
+    let made = choir(directory.path()).args(["token", "create", "--name", "ci", "--scope", "read"]).output().unwrap();
+    assert!(made.status.success(), "{}", stderr(&made));
+    let token = stdout(&made);
+    assert!(token.starts_with("choir_") && token.trim().len() == 70, "{token}");
+    let json = choir(directory.path()).args(["token", "create", "--json"]).output().unwrap();
+    let value: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(value["scope"], "run");
+    let wrong = choir(directory.path()).args(["token", "create", "--scope", "root"]).output().unwrap();
+    assert_eq!(wrong.status.code(), Some(2));
+}
+
+#[test]
+fn a_bad_configuration_stops_the_start_and_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("choir.toml");
+    for (text, named) in [
+        ("[budget]\nusd_per_runn = 1\n", "usd_per_runn"),
+        ("[runtime]\nmode = \"tee\"\n", "runtime.mode"),
+        ("[providers.x]\nkind = \"scripted\"\nscript = \"missing.json\"\n", "missing.json"),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        let refused = choir(directory.path()).args(["up", "--listen", "127.0.0.1:0"]).output().unwrap();
+        assert_eq!((refused.status.code(), stdout(&refused).as_str()), (Some(1), ""), "{text}");
+        assert!(stderr(&refused).contains(named), "{}", stderr(&refused));
+    }
+}
+
+#[test]
+fn an_instance_that_does_not_run_is_said_with_a_hint() {
+    let directory = tempfile::tempdir().unwrap();
+    let refused = choir(directory.path()).args(["events"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr(&refused).contains("choir up"), "{}", stderr(&refused));
+    let json = choir(directory.path()).args(["events", "--json"]).output().unwrap();
+    let value: serde_json::Value = serde_json::from_slice(&json.stderr).unwrap();
+    assert!(value["error"]["hint"].as_str().unwrap().contains("choir up"));
+}
+
+#[test]
+fn a_port_in_use_is_said_with_a_hint() {
+    let directory = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let refused = choir(directory.path()).args(["up", "--listen", &address]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr(&refused).contains("--listen"), "{}", stderr(&refused));
+}
+
+#[test]
+fn doctor_starts_a_real_sandbox() {
+    let directory = tempfile::tempdir().unwrap();
+    let checked = choir(directory.path()).args(["doctor", "--json"]).output().unwrap();
+    let value: serde_json::Value = serde_json::from_slice(&checked.stdout).unwrap();
+    let sandbox = value["findings"].as_array().unwrap().iter().find(|finding| finding["name"] == "sandbox").unwrap();
+    assert_eq!(sandbox["ok"], true, "{value}");
+    let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_string_lossy().starts_with("doctor")), "{left:?}");
+}
+
+#[test]
+fn help_shows_what_is_for_people_and_completions_are_scripts() {
+    let directory = tempfile::tempdir().unwrap();
+    let help = stdout(&choir(directory.path()).arg("--help").output().unwrap());
+    assert!(help.contains("events") && !help.contains("guest"), "{help}");
+    let script = stdout(&choir(directory.path()).args(["completions", "bash"]).output().unwrap());
+    assert!(script.contains("_choir"));
+}

@@ -1,0 +1,109 @@
+//! A `choir` to call, and one that runs.
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{Pid, PidfdFlags, Signal};
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use tempfile::TempDir;
+
+/// A call of the binary on a data directory, with none of the tester's own settings.
+pub(crate) fn choir(data: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_choir"));
+    for variable in ["CHOIR_LISTEN", "CHOIR_CONFIG", "CHOIR_URL", "CHOIR_TOKEN", "CHOIR_LOG", "CHOIR_LOG_FORMAT"] {
+        command.env_remove(variable);
+    }
+    command.env("CHOIR_DATA", data).stdin(Stdio::null());
+    command
+}
+
+pub(crate) fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// A running instance; killed with its owner.
+pub(crate) struct Instance {
+    pub(crate) directory: TempDir,
+    pub(crate) url: String,
+    child: Child,
+    stdout: BufReader<std::process::ChildStdout>,
+}
+
+impl Instance {
+    /// Starts on an empty directory, with a scenario for a model.
+    pub(crate) fn start(scenario: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("scenario.json"), scenario).unwrap();
+        let config = "[providers.tour]\nkind = \"scripted\"\nscript = \"scenario.json\"\n";
+        std::fs::write(directory.path().join("choir.toml"), config).unwrap();
+        Self::start_on(directory)
+    }
+
+    pub(crate) fn start_on(directory: TempDir) -> Self {
+        let mut child =
+            choir(directory.path()).args(["up", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        let url = line.strip_prefix("ready ").unwrap_or_else(|| panic!("{line:?}")).trim().to_owned();
+        Self { directory, url, child, stdout }
+    }
+
+    pub(crate) fn choir(&self, arguments: &[&str]) -> Output {
+        choir(self.directory.path()).args(arguments).output().unwrap()
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// The process of the computer.
+    pub(crate) fn computer(&self) -> Pid {
+        children(self.pid()).into_iter().find(|pid| command_line(*pid).contains("computer")).expect("a computer")
+    }
+
+    /// Ends it in order; its status, and whatever it printed after the first line.
+    pub(crate) fn stop(mut self) -> (ExitStatus, String, TempDir) {
+        rustix::process::kill_process(self.pid(), Signal::TERM).unwrap();
+        let mut rest = String::new();
+        self.stdout.read_to_string(&mut rest).unwrap();
+        let status = self.child.wait().unwrap();
+        let directory = std::mem::replace(&mut self.directory, tempfile::tempdir().unwrap());
+        (status, rest, directory)
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        // It may have ended already, which is as good.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+fn children(parent: Pid) -> Vec<Pid> {
+    let threads = std::fs::read_dir(format!("/proc/{}/task", parent.as_raw_nonzero())).unwrap();
+    let lists = threads.filter_map(|thread| std::fs::read_to_string(thread.unwrap().path().join("children")).ok());
+    let text: String = lists.collect();
+    text.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().unwrap())).collect()
+}
+
+fn command_line(pid: Pid) -> String {
+    std::fs::read_to_string(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default()
+}
+
+/// Something that ends when a process does.
+pub(crate) fn watch(pid: Pid) -> rustix::fd::OwnedFd {
+    rustix::process::pidfd_open(pid, PidfdFlags::empty()).unwrap()
+}
+
+/// Whether a watched process ends within so many seconds.
+pub(crate) fn ends_within(process: &rustix::fd::OwnedFd, seconds: i64) -> bool {
+    let mut polled = [PollFd::new(process, PollFlags::IN)];
+    let limit = Timespec { tv_sec: seconds, tv_nsec: 0 };
+    rustix::event::poll(&mut polled, Some(&limit)).unwrap() == 1
+}
