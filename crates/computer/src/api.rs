@@ -59,7 +59,11 @@ fn described() -> OpenApiRouter<App> {
 /// Every route, the private ones of control included.
 pub fn router(app: App) -> Router {
     let (public, _) = described().split_for_parts();
-    public.merge(internal::router()).fallback(reject::no_route).method_not_allowed_fallback(reject::no_method).with_state(app)
+    public
+        .merge(internal::router())
+        .fallback(reject::no_route)
+        .method_not_allowed_fallback(reject::no_method)
+        .with_state(app)
 }
 
 /// The description of the public routes.

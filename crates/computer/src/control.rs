@@ -36,7 +36,11 @@ pub trait Control: Send + Sync {
     /// Whether there is a model to ask.
     fn models(&self) -> BoxFuture<'_, Result<Models, ControlError>>;
     /// Starts an associate for a task; starting it again finds the same one.
-    fn start_associate(&self, task: TaskId, start: StartAssociate) -> BoxFuture<'_, Result<AssociateStarted, ControlError>>;
+    fn start_associate(
+        &self,
+        task: TaskId,
+        start: StartAssociate,
+    ) -> BoxFuture<'_, Result<AssociateStarted, ControlError>>;
     /// Runs a command in a task's associate.
     fn exec(&self, task: TaskId, exec: Exec, on_output: OnOutput) -> BoxFuture<'_, Result<Exit, ControlError>>;
     /// What the shim knows of an effect.
@@ -48,7 +52,11 @@ pub trait Control: Send + Sync {
     /// Lists a folder in a task's associate: one name a line, folders with a slash.
     fn list_files(&self, task: TaskId, path: String) -> BoxFuture<'_, Result<String, ControlError>>;
     /// Ends an associate, merging its changes or not.
-    fn finish_associate(&self, task: TaskId, finish: FinishAssociate) -> BoxFuture<'_, Result<AssociateFinished, ControlError>>;
+    fn finish_associate(
+        &self,
+        task: TaskId,
+        finish: FinishAssociate,
+    ) -> BoxFuture<'_, Result<AssociateFinished, ControlError>>;
     /// Ends an associate at once, with everything in it.
     fn kill_associate(&self, task: TaskId) -> BoxFuture<'_, Result<(), ControlError>>;
 }

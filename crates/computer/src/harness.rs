@@ -55,6 +55,9 @@ pub enum HarnessError {
     /// Nothing could be read.
     #[error("the log cannot be read: {0}")]
     Read(#[from] StoreError),
+    /// The run's actor is gone, because the process ends or the actor restarts. Whoever takes the run next goes on.
+    #[error("the run was let go")]
+    LetGo,
 }
 
 /// What a person wants of a run at work.
@@ -176,9 +179,10 @@ impl Driver {
             return Ok(ending);
         }
         loop {
-            if let Some(ending) = self.hold().await {
+            if let Some(ending) = self.hold().await? {
                 return Ok(ending);
             }
+            self.hear(Seq(u64::MAX));
             let spent = Spent { time_ms: self.time_ms() };
             let ended = match self.agent.next(spent) {
                 Next::Model(request) => self.ask(*request).await?,
@@ -193,13 +197,12 @@ impl Driver {
     }
 
     /// Waits while the person wants to wait. An ending means that the person wants no more.
-    async fn hold(&mut self) -> Option<Ending> {
+    async fn hold(&mut self) -> Result<Option<Ending>, HarnessError> {
         let mut signal = self.context.signal.clone();
         match signal.wait_for(|signal| !signal.paused || signal.cancelled).await {
-            Ok(signal) if signal.cancelled => Some(cancelled()),
-            Ok(_) => None,
-            // The run's actor is gone, and with it everybody who could want something.
-            Err(_) => Some(cancelled()),
+            Ok(signal) if signal.cancelled => Ok(Some(cancelled())),
+            Ok(_) => Ok(None),
+            Err(_) => Err(HarnessError::LetGo),
         }
     }
 
@@ -208,10 +211,13 @@ impl Driver {
         let before = world.elapsed();
         let call = ModelCall { run: self.identity.run, task: self.identity.task, request };
         let control = Arc::clone(&self.context.harness.control);
+        // From before the question: a model that appears while we ask must not be missed.
+        let mut models = self.context.harness.models.clone();
+        models.mark_unchanged();
         let time_left = self.agent.limits().time_ms.saturating_sub(self.time_ms());
         let answer = tokio::select! {
             answer = control.model(call, self.publish()) => answer,
-            () = stopped(self.context.signal.clone()) => return Ok(Some(cancelled())),
+            stop = stopped(self.context.signal.clone()) => return stop.map(|()| Some(cancelled())),
             () = tokio::time::sleep(Duration::from_millis(time_left)) => return Ok(None),
         };
         match answer {
@@ -227,11 +233,15 @@ impl Driver {
                 self.append(vec![called.into()]).await?;
                 Ok(None)
             }
-            Err(error) => self.failed(error).await,
+            Err(error) => self.failed(error, models).await,
         }
     }
 
-    async fn failed(&mut self, error: ModelError) -> Result<Option<Ending>, HarnessError> {
+    async fn failed(
+        &mut self,
+        error: ModelError,
+        mut models: watch::Receiver<u64>,
+    ) -> Result<Option<Ending>, HarnessError> {
         let attempt = self.agent.failures() + 1;
         let turn = self.agent.next_turn();
         let ModelError { class, message, .. } = error.clone();
@@ -244,18 +254,16 @@ impl Driver {
             Reaction::Retry { after_ms } => {
                 tokio::select! {
                     () = tokio::time::sleep(Duration::from_millis(after_ms)) => Ok(None),
-                    () = stopped(self.context.signal.clone()) => Ok(Some(cancelled())),
+                    stop = stopped(self.context.signal.clone()) => stop.map(|()| Some(cancelled())),
                 }
             }
             Reaction::Park(on) => {
-                let mut models = self.context.harness.models.clone();
-                models.mark_unchanged();
                 let run = Scope::of(Actor::Computer).run(self.identity.run);
                 let journal = self.context.harness.journal.clone();
                 journal.append(&run, vec![RunBlocked { on, message }.into()]).await?;
                 tokio::select! {
-                    changed = models.changed() => if changed.is_err() { return Ok(Some(cancelled())) },
-                    () = stopped(self.context.signal.clone()) => return Ok(Some(cancelled())),
+                    changed = models.changed() => changed.map_err(|_| HarnessError::LetGo)?,
+                    stop = stopped(self.context.signal.clone()) => return stop.map(|()| Some(cancelled())),
                 }
                 journal.append(&run, vec![RunStarted {}.into()]).await?;
                 Ok(None)
@@ -305,10 +313,9 @@ impl Driver {
     }
 }
 
-/// Resolves when the person wants no more.
-async fn stopped(mut signal: watch::Receiver<Signal>) {
-    // When the sender is gone nobody can want anything any more, which comes to the same.
-    signal.wait_for(|signal| signal.cancelled).await.ok();
+/// Resolves when the person wants no more, or when the run was let go.
+async fn stopped(mut signal: watch::Receiver<Signal>) -> Result<(), HarnessError> {
+    signal.wait_for(|signal| signal.cancelled).await.map(|_| ()).map_err(|_| HarnessError::LetGo)
 }
 
 fn cancelled() -> Ending {

@@ -16,7 +16,5 @@ pub mod world;
 pub use api::openapi;
 pub use serve::{Computer, ServeError, serve};
 
-
-
 /// The version that is written into logs and shown to people.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

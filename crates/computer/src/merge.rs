@@ -36,7 +36,8 @@ fn changes(base: &str, new: &str) -> Vec<Change> {
         }
         starts
     };
-    let (old, fresh) = (lengths(&diff.iter_old_slices().collect::<Vec<_>>()), lengths(&diff.iter_new_slices().collect::<Vec<_>>()));
+    let (old, fresh) =
+        (lengths(&diff.iter_old_slices().collect::<Vec<_>>()), lengths(&diff.iter_new_slices().collect::<Vec<_>>()));
     let changed = diff.ops().iter().filter(|op| !matches!(op, DiffOp::Equal { .. }));
     changed
         .map(|op| {

@@ -1,10 +1,10 @@
 //! The folds of `core` as views of the store, and typed reading of their rows.
 
+use choir_core::fold::Fold;
 use choir_core::fold::desktop::Desktops;
 use choir_core::fold::document::{Documents, Versions};
 use choir_core::fold::run::{ActiveRuns, Runs};
 use choir_core::fold::task::Tasks;
-use choir_core::fold::Fold;
 use choir_proto::Event;
 use choir_proto::event::Header;
 use choir_store::view::Load;
@@ -84,7 +84,8 @@ fn encode<F: Fold>(row: &F::Row) -> Vec<u8> {
 }
 
 fn decode<F: Fold>(bytes: &[u8]) -> Result<F::Row, StoreError> {
-    serde_json::from_slice(bytes).map_err(|error| StoreError::Row { seq: 0, what: format!("a row of {}: {error}", F::NAME) })
+    serde_json::from_slice(bytes)
+        .map_err(|error| StoreError::Row { seq: 0, what: format!("a row of {}: {error}", F::NAME) })
 }
 
 /// Typed reading.
@@ -107,7 +108,11 @@ impl ViewReader {
     }
 
     /// Rows from the greatest key down.
-    pub async fn newest<F: Fold>(&self, before: Option<String>, limit: usize) -> Result<Vec<(String, F::Row)>, StoreError> {
+    pub async fn newest<F: Fold>(
+        &self,
+        before: Option<String>,
+        limit: usize,
+    ) -> Result<Vec<(String, F::Row)>, StoreError> {
         let rows = self.views.read(move |views| views.newest(F::NAME, before.as_deref(), limit)).await?;
         rows.into_iter().map(|(key, bytes)| Ok((key, decode::<F>(&bytes)?))).collect()
     }

@@ -46,7 +46,11 @@ impl Actor for Application {
     type State = ApplicationState;
     type Arguments = ApplicationArguments;
 
-    async fn pre_start(&self, myself: ActorRef<()>, arguments: Self::Arguments) -> Result<Self::State, ActorProcessingErr> {
+    async fn pre_start(
+        &self,
+        myself: ActorRef<()>,
+        arguments: Self::Arguments,
+    ) -> Result<Self::State, ActorProcessingErr> {
         start_session(&myself, &arguments).await?;
         Ok(ApplicationState { arguments, supervisor: Supervisor::new(INTENSITY) })
     }

@@ -31,7 +31,12 @@ impl Actor for Desktop {
         Ok(harness)
     }
 
-    async fn handle(&self, _: ActorRef<Self::Msg>, message: Self::Msg, harness: &mut Harness) -> Result<(), ActorProcessingErr> {
+    async fn handle(
+        &self,
+        _: ActorRef<Self::Msg>,
+        message: Self::Msg,
+        harness: &mut Harness,
+    ) -> Result<(), ActorProcessingErr> {
         let DesktopMessage::Command(command, reply) = message;
         answer(reply, perform(harness, *command).await);
         Ok(())
@@ -39,7 +44,8 @@ impl Actor for Desktop {
 }
 
 async fn perform(harness: &Harness, command: DesktopCommand) -> Result<Seq, ActorError> {
-    let desktop = harness.views.get::<Desktops>(Desktops::KEY).await.map_err(HarnessError::Read)?.unwrap_or(View::default());
+    let desktop =
+        harness.views.get::<Desktops>(Desktops::KEY).await.map_err(HarnessError::Read)?.unwrap_or(View::default());
     let fresh = WindowId::new(harness.journal.world().uuid());
     let events = step(&desktop, command, fresh).map_err(ActorError::Desktop)?;
     Ok(harness.journal.append(&Scope::of(By::Person), events).await.map_err(HarnessError::Append)?)

@@ -58,7 +58,11 @@ impl Actor for Run {
     type State = RunState;
     type Arguments = RunArguments;
 
-    async fn pre_start(&self, myself: ActorRef<Self::Msg>, arguments: Self::Arguments) -> Result<Self::State, ActorProcessingErr> {
+    async fn pre_start(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        arguments: Self::Arguments,
+    ) -> Result<Self::State, ActorProcessingErr> {
         let RunArguments { run, harness } = arguments;
         let past = Past::read(harness.journal.log(), run).await?;
         let accepted = past.events().find_map(|(_, event)| match event {
@@ -95,7 +99,12 @@ impl Actor for Run {
         Ok(RunState { run, harness, signal, accepted })
     }
 
-    async fn handle(&self, myself: ActorRef<Self::Msg>, message: Self::Msg, state: &mut Self::State) -> Result<(), ActorProcessingErr> {
+    async fn handle(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        message: Self::Msg,
+        state: &mut Self::State,
+    ) -> Result<(), ActorProcessingErr> {
         match message {
             RunMessage::Command(command, reply) => answer(reply, state.command(command).await),
             RunMessage::Ended(result) => {
@@ -115,6 +124,8 @@ fn conduct(myself: ActorRef<RunMessage>, context: RunContext, accepted: &RunAcce
     tokio::spawn(async move {
         let result = tokio::spawn(drive(context, assignment)).await;
         match result {
+            // Nobody is left to tell.
+            Ok(Err(HarnessError::LetGo)) => {}
             // The actor may be gone because the whole tree is.
             Ok(result) => drop(myself.send_message(RunMessage::Ended(result))),
             Err(panic) => myself.kill_with(panic),

@@ -75,7 +75,11 @@ impl Actor for Session {
     type State = SessionState;
     type Arguments = SessionArguments;
 
-    async fn pre_start(&self, myself: ActorRef<Self::Msg>, arguments: Self::Arguments) -> Result<Self::State, ActorProcessingErr> {
+    async fn pre_start(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        arguments: Self::Arguments,
+    ) -> Result<Self::State, ActorProcessingErr> {
         let SessionArguments { harness, tree } = arguments;
         let active = harness.views.newest::<ActiveRuns>(None, RUNS_PICKED_UP_MAX).await?;
         let mut state = SessionState {
@@ -93,7 +97,12 @@ impl Actor for Session {
         Ok(state)
     }
 
-    async fn handle(&self, myself: ActorRef<Self::Msg>, message: Self::Msg, state: &mut Self::State) -> Result<(), ActorProcessingErr> {
+    async fn handle(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        message: Self::Msg,
+        state: &mut Self::State,
+    ) -> Result<(), ActorProcessingErr> {
         match message {
             SessionMessage::Start(run) => state.spawn(&myself, Child::Run(run)).await?,
             SessionMessage::Restart(child) => state.spawn(&myself, child).await?,
@@ -157,7 +166,12 @@ impl SessionState {
         self.tree.ended(&child.name());
     }
 
-    async fn failed(&mut self, myself: &ActorRef<SessionMessage>, cell: &ActorCell, reason: &str) -> Result<(), ActorProcessingErr> {
+    async fn failed(
+        &mut self,
+        myself: &ActorRef<SessionMessage>,
+        cell: &ActorCell,
+        reason: &str,
+    ) -> Result<(), ActorProcessingErr> {
         let Some(child) = self.remove(cell) else { return Ok(()) };
         let name = child.name();
         let now = self.harness.journal.world().elapsed().as_millis() as u64;

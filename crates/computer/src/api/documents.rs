@@ -43,7 +43,10 @@ pub(super) async fn list(State(app): State<App>, Query(page): Query<Page>) -> Re
 
 /// Begins a document.
 #[utoipa::path(post, path = "/api/documents", request_body = NewDocument, responses((status = 201, body = Document)))]
-pub(super) async fn create(State(app): State<App>, TypedJson(new): TypedJson<NewDocument>) -> Result<(StatusCode, Json<Document>), Rejection> {
+pub(super) async fn create(
+    State(app): State<App>,
+    TypedJson(new): TypedJson<NewDocument>,
+) -> Result<(StatusCode, Json<Document>), Rejection> {
     check(&new.content)?;
     let document_id = DocumentId::new(app.harness.journal.world().uuid());
     let facts = app.harness.documents.create(document_id, &new.title, &new.content, "begun by a person").await?;
@@ -88,7 +91,10 @@ pub(super) async fn put(
 
 /// Every version of a document.
 #[utoipa::path(get, path = "/api/documents/{id}/versions", params(("id" = String, Path)), responses((status = 200, body = VersionList)))]
-pub(super) async fn versions(State(app): State<App>, Path(document): Path<String>) -> Result<Json<VersionList>, Rejection> {
+pub(super) async fn versions(
+    State(app): State<App>,
+    Path(document): Path<String>,
+) -> Result<Json<VersionList>, Rejection> {
     let head = find(&app, &document).await?;
     Ok(Json(VersionList { versions: app.harness.documents.versions(head.document_id).await? }))
 }
@@ -96,7 +102,10 @@ pub(super) async fn versions(State(app): State<App>, Path(document): Path<String
 /// One version of a document with its text.
 #[utoipa::path(get, path = "/api/documents/{id}/versions/{n}", params(("id" = String, Path), ("n" = u32, Path)),
     responses((status = 200, body = Document)))]
-pub(super) async fn version(State(app): State<App>, Path((document, number)): Path<(String, String)>) -> Result<Json<Document>, Rejection> {
+pub(super) async fn version(
+    State(app): State<App>,
+    Path((document, number)): Path<(String, String)>,
+) -> Result<Json<Document>, Rejection> {
     let head = find(&app, &document).await?;
     let number: u32 = id(&number, "version")?;
     let found = app.harness.documents.version(head.document_id, number).await?;

@@ -59,7 +59,11 @@ impl From<StoreError> for Rejection {
             other => {
                 // The details are for the log of the process, not for whoever asked.
                 tracing::error!(error = %other, source = ?std::error::Error::source(&other), "stored data could not be read");
-                Self::unavailable("storage_failed", "Stored data could not be read.", "Check the disk; `choir doctor` helps.")
+                Self::unavailable(
+                    "storage_failed",
+                    "Stored data could not be read.",
+                    "Check the disk; `choir doctor` helps.",
+                )
             }
         }
     }
@@ -69,11 +73,14 @@ impl From<AppendError> for Rejection {
     fn from(error: AppendError) -> Self {
         let hint = "Nothing was lost and nothing was changed. Free some space or mend the disk, then try again.";
         match error {
-            AppendError::Full => {
-                Self { status: StatusCode::INSUFFICIENT_STORAGE, error: ApiError::new("disk_full", "The disk is full.", hint) }
-            }
+            AppendError::Full => Self {
+                status: StatusCode::INSUFFICIENT_STORAGE,
+                error: ApiError::new("disk_full", "The disk is full.", hint),
+            },
             AppendError::Closed => Self::unavailable("closing", "This computer is stopping.", "Try again in a moment."),
-            AppendError::Moved { .. } | AppendError::IdReused(_) => Self::conflict(error.to_string(), "Read again, then retry."),
+            AppendError::Moved { .. } | AppendError::IdReused(_) => {
+                Self::conflict(error.to_string(), "Read again, then retry.")
+            }
             AppendError::Failed(source) => {
                 tracing::error!(error = %source, "the log could not be written");
                 Self::unavailable("log_failed", "The log could not be written.", hint)
@@ -87,6 +94,7 @@ impl From<HarnessError> for Rejection {
         match error {
             HarnessError::Append(error) => error.into(),
             HarnessError::Read(error) => error.into(),
+            HarnessError::LetGo => StoreError::Closed.into(),
         }
     }
 }
@@ -94,7 +102,9 @@ impl From<HarnessError> for Rejection {
 impl From<ActorError> for Rejection {
     fn from(error: ActorError) -> Self {
         match error {
-            ActorError::NotAtWork(_) => Self::conflict("This run has ended.", "Start a new one that continues its document."),
+            ActorError::NotAtWork(_) => {
+                Self::conflict("This run has ended.", "Start a new one that continues its document.")
+            }
             ActorError::Desktop(Refused::NoWindow(_)) => Self::missing("window"),
             ActorError::Desktop(Refused::TooMany) => Self::conflict("There are too many windows.", "Close some."),
             ActorError::Harness(error) => error.into(),

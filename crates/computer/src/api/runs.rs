@@ -1,7 +1,7 @@
 //! Runs: accepted in milliseconds, whatever the model does.
 
-use super::reject::{Rejection, TypedJson, id};
 use super::App;
+use super::reject::{Rejection, TypedJson, id};
 use crate::actor::{RunCommand, SessionMessage, ask};
 use crate::journal::Scope;
 use axum::Json;
@@ -50,7 +50,10 @@ pub(super) struct RunList {
 
 /// Gives the computer an objective.
 #[utoipa::path(post, path = "/api/runs", request_body = NewRun, responses((status = 202, body = RunAccepted)))]
-pub(super) async fn create(State(app): State<App>, TypedJson(request): TypedJson<NewRun>) -> Result<(StatusCode, Json<RunAccepted>), Rejection> {
+pub(super) async fn create(
+    State(app): State<App>,
+    TypedJson(request): TypedJson<NewRun>,
+) -> Result<(StatusCode, Json<RunAccepted>), Rejection> {
     check(&request)?;
     let journal = &app.harness.journal;
     let run_id = RunId::new(journal.world().uuid());
@@ -119,19 +122,28 @@ async fn find(app: &App, run: &str) -> Result<Run, Rejection> {
 
 /// Stops a run with everything it has going.
 #[utoipa::path(post, path = "/api/runs/{id}/cancel", params(("id" = String, Path)), responses((status = 202, body = Acknowledged)))]
-pub(super) async fn cancel(State(app): State<App>, Path(run): Path<String>) -> Result<(StatusCode, Json<Acknowledged>), Rejection> {
+pub(super) async fn cancel(
+    State(app): State<App>,
+    Path(run): Path<String>,
+) -> Result<(StatusCode, Json<Acknowledged>), Rejection> {
     command(&app, &run, RunCommand::Cancel).await
 }
 
 /// Holds a run before its next step.
 #[utoipa::path(post, path = "/api/runs/{id}/pause", params(("id" = String, Path)), responses((status = 202, body = Acknowledged)))]
-pub(super) async fn pause(State(app): State<App>, Path(run): Path<String>) -> Result<(StatusCode, Json<Acknowledged>), Rejection> {
+pub(super) async fn pause(
+    State(app): State<App>,
+    Path(run): Path<String>,
+) -> Result<(StatusCode, Json<Acknowledged>), Rejection> {
     command(&app, &run, RunCommand::Pause).await
 }
 
 /// Lets a run go on.
 #[utoipa::path(post, path = "/api/runs/{id}/resume", params(("id" = String, Path)), responses((status = 202, body = Acknowledged)))]
-pub(super) async fn resume(State(app): State<App>, Path(run): Path<String>) -> Result<(StatusCode, Json<Acknowledged>), Rejection> {
+pub(super) async fn resume(
+    State(app): State<App>,
+    Path(run): Path<String>,
+) -> Result<(StatusCode, Json<Acknowledged>), Rejection> {
     command(&app, &run, RunCommand::Resume).await
 }
 

@@ -34,7 +34,10 @@ pub(super) async fn desktop(State(app): State<App>) -> Result<Json<DesktopAt>, R
 
 /// Does something to a window.
 #[utoipa::path(post, path = "/api/desktop", request_body = DesktopCommand, responses((status = 200, body = Acknowledged)))]
-pub(super) async fn command(State(app): State<App>, TypedJson(command): TypedJson<DesktopCommand>) -> Result<Json<Acknowledged>, Rejection> {
+pub(super) async fn command(
+    State(app): State<App>,
+    TypedJson(command): TypedJson<DesktopCommand>,
+) -> Result<Json<Acknowledged>, Rejection> {
     let message = |reply| SessionMessage::Desktop(DesktopMessage::Command(Box::new(command), reply));
     let seq = ask(&app.session()?, "the desktop", message).await?;
     Ok(Json(Acknowledged { seq }))

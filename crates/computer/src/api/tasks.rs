@@ -31,7 +31,8 @@ pub(super) async fn schema(Path(name): Path<String>) -> Result<Json<Value>, Reje
 pub(super) fn standalone<T: ToSchema + PartialSchema>(title: &str) -> Value {
     let mut parts = Vec::new();
     T::schemas(&mut parts);
-    let definitions: serde_json::Map<String, Value> = parts.into_iter().map(|(name, schema)| (name, json!(schema))).collect();
+    let definitions: serde_json::Map<String, Value> =
+        parts.into_iter().map(|(name, schema)| (name, json!(schema))).collect();
     let mut schema = json!(T::schema());
     if let Some(object) = schema.as_object_mut() {
         object.insert("$schema".into(), json!("https://json-schema.org/draft/2020-12/schema"));
@@ -46,7 +47,9 @@ fn relocate(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(text.replace("#/components/schemas/", "#/$defs/")),
         Value::Array(values) => Value::Array(values.into_iter().map(relocate).collect()),
-        Value::Object(fields) => Value::Object(fields.into_iter().map(|(name, value)| (name, relocate(value))).collect()),
+        Value::Object(fields) => {
+            Value::Object(fields.into_iter().map(|(name, value)| (name, relocate(value))).collect())
+        }
         other => other,
     }
 }

@@ -6,8 +6,8 @@ use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use choir_proto::model::{Answer, ErrorClass, ModelError};
 use choir_proto::wire::{
-    AssociateFinished, AssociateStarted, EffectRecord, Exec, ExecFrame, Exit, FinishAssociate, ModelCall, ModelFrame, Models,
-    StartAssociate,
+    AssociateFinished, AssociateStarted, EffectRecord, Exec, ExecFrame, Exit, FinishAssociate, ModelCall, ModelFrame,
+    Models, StartAssociate,
 };
 use choir_proto::{ApiError, TaskId};
 use futures_util::FutureExt;
@@ -53,7 +53,12 @@ impl ControlClient {
         if response.status().is_success() { Ok(response) } else { Err(refusal(response).await) }
     }
 
-    async fn ask<T: DeserializeOwned>(&self, method: Method, path: &str, body: &impl Serialize) -> Result<T, ControlError> {
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, ControlError> {
         let body = serde_json::to_vec(body).map_err(|error| ControlError::Refused(error.to_string()))?;
         let response = self.send(method, path, body.into()).await?;
         let bytes = response.into_body().collect().await.map_err(gone)?.to_bytes();
@@ -117,7 +122,11 @@ impl Control for ControlClient {
         async move { self.ask(Method::GET, "/models", &()).await }.boxed()
     }
 
-    fn start_associate(&self, task: TaskId, start: StartAssociate) -> BoxFuture<'_, Result<AssociateStarted, ControlError>> {
+    fn start_associate(
+        &self,
+        task: TaskId,
+        start: StartAssociate,
+    ) -> BoxFuture<'_, Result<AssociateStarted, ControlError>> {
         async move { self.ask(Method::PUT, &format!("/associates/{task}"), &start).await }.boxed()
     }
 
@@ -171,7 +180,11 @@ impl Control for ControlClient {
         .boxed()
     }
 
-    fn finish_associate(&self, task: TaskId, finish: FinishAssociate) -> BoxFuture<'_, Result<AssociateFinished, ControlError>> {
+    fn finish_associate(
+        &self,
+        task: TaskId,
+        finish: FinishAssociate,
+    ) -> BoxFuture<'_, Result<AssociateFinished, ControlError>> {
         async move { self.ask(Method::POST, &format!("/associates/{task}/finish"), &finish).await }.boxed()
     }
 

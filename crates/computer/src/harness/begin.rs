@@ -4,9 +4,9 @@ use super::perform::Performed;
 use super::{Driver, HarnessError, stopped};
 use choir_core::agent::{Begin, Ending};
 use choir_core::tool::Nature;
-use choir_proto::{Event, Role};
 use choir_proto::event::{ToolFinished, ToolOutcome, ToolStarted};
 use choir_proto::wire::EffectRecord;
+use choir_proto::{Event, Role};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 
@@ -42,7 +42,8 @@ impl Driver {
         loop {
             let next = tokio::select! {
                 next = running.next() => next,
-                () = stopped(self.context.signal.clone()), if !ended_by_person => {
+                stop = stopped(self.context.signal.clone()), if !ended_by_person => {
+                    stop?;
                     // Child agents hear the person by themselves; a command has to be told. All of them end soon, and
                     // what they did is still written down.
                     ended_by_person = true;

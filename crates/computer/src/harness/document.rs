@@ -1,7 +1,7 @@
 //! Living documents: their words, and who may change them.
 
-use super::perform::{Performed, Performer};
 use super::HarnessError;
+use super::perform::{Performed, Performer};
 use crate::journal::{Journal, Scope};
 use crate::merge::merge;
 use crate::view::ViewReader;
@@ -73,7 +73,13 @@ impl Documents {
     }
 
     /// The facts that begin a document with its first version.
-    pub async fn create(&self, id: DocumentId, title: &str, content: &str, reason: &str) -> Result<Vec<Event>, StoreError> {
+    pub async fn create(
+        &self,
+        id: DocumentId,
+        title: &str,
+        content: &str,
+        reason: &str,
+    ) -> Result<Vec<Event>, StoreError> {
         let content_hash = self.keep(content.as_bytes().to_vec()).await?;
         let created = DocumentCreated { document_id: id, title: title.to_owned() };
         let versioned = DocumentVersioned {
@@ -122,7 +128,12 @@ impl Documents {
     }
 
     /// Appends a person's change.
-    pub async fn save(&self, journal: &Journal, scope: &Scope, change: Change<'_>) -> Result<(u32, String), HarnessError> {
+    pub async fn save(
+        &self,
+        journal: &Journal,
+        scope: &Scope,
+        change: Change<'_>,
+    ) -> Result<(u32, String), HarnessError> {
         let Change { event, content, version, _turn } = change;
         journal.append(scope, vec![event]).await?;
         Ok((version, content))
@@ -151,18 +162,27 @@ impl Performer {
         match tool {
             Tool::ReadDocument => Ok(Performed::new(ToolOutcome::Ok, documents.text(head.content_hash).await?)),
             Tool::WriteDocument(write) => self.write(begin, id, Some(&write.title), &write.content).await,
-            Tool::EditDocument(edit) => match replace_once(&documents.text(head.content_hash).await?, &edit.old, &edit.new) {
-                Ok(text) => self.write_over(begin, id, Base::Version(head.version), None, &text).await,
-                Err(why) => Ok(Performed::new(ToolOutcome::Error, why)),
-            },
+            Tool::EditDocument(edit) => {
+                match replace_once(&documents.text(head.content_hash).await?, &edit.old, &edit.new) {
+                    Ok(text) => self.write_over(begin, id, Base::Version(head.version), None, &text).await,
+                    Err(why) => Ok(Performed::new(ToolOutcome::Error, why)),
+                }
+            }
             _ => Ok(Performed::new(ToolOutcome::Refused, "That is no tool for documents.".into())),
         }
     }
 
     /// A whole text is meant to replace what this author wrote last; what others wrote since is merged in.
-    async fn write(&self, begin: &Begin, id: DocumentId, title: Option<&str>, text: &str) -> Result<Performed, HarnessError> {
+    async fn write(
+        &self,
+        begin: &Begin,
+        id: DocumentId,
+        title: Option<&str>,
+        text: &str,
+    ) -> Result<Performed, HarnessError> {
         let author = self.scope().actor;
-        let wrote_before = self.context.harness.documents.versions(id).await?.iter().any(|version| version.author == author);
+        let wrote_before =
+            self.context.harness.documents.versions(id).await?.iter().any(|version| version.author == author);
         let base = if wrote_before { Base::NewestOf(author) } else { Base::First };
         self.write_over(begin, id, base, title, text).await
     }

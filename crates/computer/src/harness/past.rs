@@ -70,6 +70,8 @@ impl Past {
 
     /// Whether an effect had been begun.
     pub fn begun(&self, effect_id: &str) -> bool {
-        self.events.iter().any(|(_, event)| matches!(event, Event::ToolStarted(ToolStarted { effect_id: id, .. }) if id == effect_id))
+        self.events
+            .iter()
+            .any(|(_, event)| matches!(event, Event::ToolStarted(ToolStarted { effect_id: id, .. }) if id == effect_id))
     }
 }

@@ -110,7 +110,12 @@ impl Performer {
     }
 
     /// Appends facts and the call's result as one unit: after a crash either all of it happened or nothing did.
-    pub(super) async fn together(&self, begin: &Begin, mut facts: Vec<Event>, content: &str) -> Result<Performed, HarnessError> {
+    pub(super) async fn together(
+        &self,
+        begin: &Begin,
+        mut facts: Vec<Event>,
+        content: &str,
+    ) -> Result<Performed, HarnessError> {
         let mut performed = Performed::new(ToolOutcome::Ok, content.to_owned());
         let finished = ToolFinished {
             effect_id: begin.effect_id.clone(),
@@ -135,8 +140,12 @@ impl Performer {
             return Ok(Performed::new(ToolOutcome::Refused, "A run has one conductor.".into()));
         }
         let identity = Identity { run: self.identity.run, task: effect::child(effect_id), role: delegation.role };
-        let assignment =
-            Assignment { identity, request: request(delegation), parent: Some(self.identity.task), depth: self.depth + 1 };
+        let assignment = Assignment {
+            identity,
+            request: request(delegation),
+            parent: Some(self.identity.task),
+            depth: self.depth + 1,
+        };
         let result = drive(self.context.clone(), assignment).await?;
         let files: Vec<_> = result.files_changed.iter().map(|file| file.path.as_str()).collect();
         let told = serde_json::json!({"status": result.status, "summary": result.summary, "files_changed": files});
@@ -145,7 +154,8 @@ impl Performer {
     }
 
     async fn bash(&self, bash: &Bash, effect_id: &str) -> Result<Performed, HarnessError> {
-        let timeout = bash.timeout_s.filter(|seconds| seconds.is_finite() && *seconds > 0.0).unwrap_or(COMMAND_TIMEOUT_S);
+        let timeout =
+            bash.timeout_s.filter(|seconds| seconds.is_finite() && *seconds > 0.0).unwrap_or(COMMAND_TIMEOUT_S);
         let exec = Exec {
             effect_id: effect_id.to_owned(),
             command: bash.command.clone(),

@@ -1,0 +1,203 @@
+//! A control that plays a scenario and counts what it was asked to do.
+
+use choir_computer::actor::{RunCommand, SessionMessage, ask};
+use choir_computer::control::{Control, ControlError, OnDelta, OnOutput};
+use choir_computer::serve::{Computer, ServeError};
+use choir_computer::world::RealWorld;
+use choir_core::fold::run::Runs;
+use choir_llm::scripted::Scenario;
+use choir_proto::model::{Answer, ErrorClass, ModelError};
+use choir_proto::run::Run;
+use choir_proto::wire::{
+    AssociateFinished, AssociateStarted, EffectRecord, Exec, Exit, FinishAssociate, ModelCall, Models, OutputStream,
+    StartAssociate,
+};
+use choir_proto::{ComputerId, RunId, TaskId};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+/// Outlives the computer, as control does.
+pub(crate) struct Fake {
+    scenario: Scenario,
+    pub(crate) has_model: AtomicBool,
+    pub(crate) model_calls: AtomicU64,
+    /// How often each effect was begun.
+    pub(crate) effects: Mutex<BTreeMap<String, u64>>,
+    pub(crate) files: Mutex<BTreeMap<String, Vec<u8>>>,
+    /// A command `wait` runs until it is killed.
+    killed: Notify,
+}
+
+impl Fake {
+    pub(crate) fn new(scenario: &str) -> Arc<Self> {
+        Arc::new(Self {
+            scenario: Scenario::parse(scenario).unwrap(),
+            has_model: AtomicBool::new(true),
+            model_calls: AtomicU64::new(0),
+            effects: Mutex::default(),
+            files: Mutex::default(),
+            killed: Notify::new(),
+        })
+    }
+}
+
+impl Control for Fake {
+    fn model(&self, call: ModelCall, mut on_delta: OnDelta) -> BoxFuture<'_, Result<Answer, ModelError>> {
+        async move {
+            if !self.has_model.load(Ordering::SeqCst) {
+                let message = "There is no model yet.".into();
+                return Err(ModelError { class: ErrorClass::NoModel, message, retry_after_ms: None });
+            }
+            self.model_calls.fetch_add(1, Ordering::SeqCst);
+            let script = self.scenario.answer(&call.request)?;
+            script.deltas.into_iter().for_each(&mut on_delta);
+            script.result
+        }
+        .boxed()
+    }
+
+    fn models(&self) -> BoxFuture<'_, Result<Models, ControlError>> {
+        async { Ok(Models { available: self.has_model.load(Ordering::SeqCst) }) }.boxed()
+    }
+
+    fn start_associate(&self, _: TaskId, _: StartAssociate) -> BoxFuture<'_, Result<AssociateStarted, ControlError>> {
+        async { Ok(AssociateStarted { base_tree: None }) }.boxed()
+    }
+
+    fn exec(&self, _: TaskId, exec: Exec, mut on_output: OnOutput) -> BoxFuture<'_, Result<Exit, ControlError>> {
+        async move {
+            *self.effects.lock().unwrap().entry(exec.effect_id).or_default() += 1;
+            if exec.command == "wait" {
+                self.killed.notified().await;
+                return Err(ControlError::Refused("killed".into()));
+            }
+            tokio::task::yield_now().await;
+            on_output(OutputStream::Stdout, format!("did {}\n", exec.command).as_bytes());
+            let code = exec.command.strip_prefix("exit ").map_or(0, |code| code.parse().unwrap());
+            Ok(Exit { code: Some(code), timed_out: false, duration_ms: 1 })
+        }
+        .boxed()
+    }
+
+    fn effect(&self, effect_id: String) -> BoxFuture<'_, Result<EffectRecord, ControlError>> {
+        async move {
+            Ok(match self.effects.lock().unwrap().get(&effect_id) {
+                None => EffectRecord::Absent,
+                Some(_) => EffectRecord::Exited(Exit { code: Some(0), timed_out: false, duration_ms: 1 }),
+            })
+        }
+        .boxed()
+    }
+
+    fn read_file(&self, _: TaskId, path: String) -> BoxFuture<'_, Result<Vec<u8>, ControlError>> {
+        async move {
+            let missing = || ControlError::Refused(format!("{path} is not there"));
+            self.files.lock().unwrap().get(&path).cloned().ok_or_else(missing)
+        }
+        .boxed()
+    }
+
+    fn write_file(&self, _: TaskId, path: String, content: Vec<u8>) -> BoxFuture<'_, Result<(), ControlError>> {
+        async move {
+            self.files.lock().unwrap().insert(path, content);
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn list_files(&self, _: TaskId, _: String) -> BoxFuture<'_, Result<String, ControlError>> {
+        async { Ok(self.files.lock().unwrap().keys().cloned().collect::<Vec<_>>().join("\n")) }.boxed()
+    }
+
+    fn finish_associate(
+        &self,
+        _: TaskId,
+        _: FinishAssociate,
+    ) -> BoxFuture<'_, Result<AssociateFinished, ControlError>> {
+        async { Ok(AssociateFinished::default()) }.boxed()
+    }
+
+    fn kill_associate(&self, _: TaskId) -> BoxFuture<'_, Result<(), ControlError>> {
+        async {
+            self.killed.notify_waiters();
+            Ok(())
+        }
+        .boxed()
+    }
+}
+
+/// A computer in a directory.
+pub(crate) struct Desk {
+    pub(crate) computer: Computer,
+}
+
+impl Desk {
+    pub(crate) async fn open(directory: &Path, control: Arc<Fake>) -> Self {
+        let id = ComputerId::new(Uuid::from_u128(1));
+        loop {
+            match Computer::open(directory, id, Arc::clone(&control) as Arc<dyn Control>, RealWorld::new()).await {
+                Ok(computer) => return Self { computer },
+                // The log's thread of an earlier life lets go once it has noticed that all handles are gone.
+                Err(ServeError::Open(choir_store::OpenError::InUse(_))) => tokio::task::yield_now().await,
+                Err(error) => panic!("{error}: {error:?}"),
+            }
+        }
+    }
+
+    /// Sends a request through the router, as control would.
+    pub(crate) async fn send(&self, method: &str, path: &str, body: serde_json::Value) -> (u16, serde_json::Value) {
+        use axum::body::Body;
+        use http_body_util::BodyExt;
+        use tower::ServiceExt;
+        let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
+        let request = http::Request::builder().method(method).uri(path).body(body).unwrap();
+        let response = choir_computer::api::router(self.computer.app.clone()).oneshot(request).await.unwrap();
+        let status = response.status().as_u16();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        (status, serde_json::from_slice(&bytes).unwrap_or(serde_json::Value::Null))
+    }
+
+    pub(crate) async fn accept(&self, prompt: &str) -> RunId {
+        let (status, body) = self.send("POST", "/api/runs", serde_json::json!({"prompt": prompt})).await;
+        assert_eq!(status, 202, "{body}");
+        body["run_id"].as_str().unwrap().parse().unwrap()
+    }
+
+    pub(crate) async fn run(&self, run: RunId) -> Run {
+        self.computer.app.harness.views.get::<Runs>(run).await.unwrap().unwrap()
+    }
+
+    /// Follows the log until a run is as wanted.
+    pub(crate) async fn until(&self, run: RunId, wanted: impl Fn(&Run) -> bool) -> Run {
+        let mut head = self.computer.app.harness.journal.log().watch();
+        loop {
+            head.mark_unchanged();
+            let now = self.run(run).await;
+            if wanted(&now) {
+                return now;
+            }
+            head.changed().await.unwrap();
+        }
+    }
+
+    pub(crate) async fn ended(&self, run: RunId) -> Run {
+        self.until(run, |run| run.status.is_ending()).await
+    }
+
+    pub(crate) async fn command(&self, run: RunId, command: RunCommand) {
+        let session = self.computer.app.session.borrow().clone().unwrap();
+        ask(&session, "session", |reply| SessionMessage::Run(run, command, reply)).await.unwrap();
+    }
+
+    pub(crate) async fn kinds(&self) -> Vec<String> {
+        let query = choir_store::Query { limit: 1000, ..Default::default() };
+        let events = self.computer.app.harness.journal.log().read(query).await.unwrap();
+        events.into_iter().map(|event| event.header.kind).collect()
+    }
+}

@@ -1,0 +1,169 @@
+use crate::fake::{Desk, Fake};
+use choir_computer::actor::RunCommand;
+use choir_proto::RunStatus;
+use choir_proto::task::TaskStatus;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Two commands at once, then a document from what they said.
+pub(crate) const DOCUMENT: &str = r#"{"roles": {
+    "conductor": [
+        {"tool_calls": [
+            {"name": "delegate", "arguments": {"role": "terminal", "objective": "count apples"}},
+            {"name": "delegate", "arguments": {"role": "terminal", "objective": "count pears"}}]},
+        {"tool_calls": [{"name": "delegate", "arguments": {"role": "writer", "objective": "write it up: {{results}}"}}]},
+        {"tool_calls": [{"name": "finish", "arguments": {"summary": "The fruit is counted."}}]}],
+    "terminal": [
+        {"tool_calls": [{"name": "bash", "arguments": {"command": "count {{prompt}}"}}, {"name": "bash", "arguments": {"command": "weigh"}}]},
+        {"tool_calls": [{"name": "finish", "arguments": {"summary": "I saw: {{last_result}}"}}]}],
+    "writer": [
+        {"tool_calls": [{"name": "write_document", "arguments": {"title": "Fruit", "content": "Fruit report\n\nEverything was counted.\n"}}]},
+        {"tool_calls": [{"name": "finish", "arguments": {"summary": "written"}}]}]
+}}"#;
+
+async fn desk(scenario: &str) -> (tempfile::TempDir, Arc<Fake>, Desk) {
+    let directory = tempfile::tempdir().unwrap();
+    let fake = Fake::new(scenario);
+    let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
+    (directory, fake, desk)
+}
+
+#[tokio::test]
+async fn a_sentence_becomes_a_document() {
+    let (_directory, fake, desk) = desk(DOCUMENT).await;
+    let run = desk.accept("count the fruit").await;
+    let early = desk.run(run).await;
+    let document = early.document_id.expect("a document exists as soon as the run is accepted");
+    let (_, first) = desk.send("GET", &format!("/api/documents/{document}/versions/1"), serde_json::Value::Null).await;
+    assert_eq!(first["content"], "count the fruit", "the first prompt is version 1");
+
+    let done = desk.ended(run).await;
+    assert_eq!(done.status, RunStatus::Completed, "{done:?}");
+    assert_eq!(done.reason.as_deref(), Some("The fruit is counted."));
+    assert_eq!(done.tasks.len(), 4, "conductor, two workers, writer");
+    assert!(done.tasks.iter().all(|task| task.status == TaskStatus::Ok));
+    let (status, body) = desk.send("GET", &format!("/api/documents/{document}"), serde_json::Value::Null).await;
+    assert_eq!((status, body["title"].as_str(), body["version"].as_u64()), (200, Some("Fruit"), Some(2)));
+    assert_eq!(body["content"], "Fruit report\n\nEverything was counted.\n");
+    assert_eq!(fake.effects.lock().unwrap().len(), 4);
+}
+
+#[tokio::test]
+async fn a_short_question_gets_an_answer_and_no_document() {
+    let scenario = r#"{"roles": {"conductor": [
+        {"tool_calls": [{"name": "answer", "arguments": {"text": "42"}}, {"name": "finish", "arguments": {"summary": "answered"}}]}]}}"#;
+    let (_directory, _, desk) = desk(scenario).await;
+    let run = desk.accept("what is six times seven?").await;
+    let done = desk.ended(run).await;
+    assert_eq!((done.status, done.answer.as_deref(), done.document_id), (RunStatus::Completed, Some("42"), None));
+}
+
+#[tokio::test]
+async fn plain_words_without_a_tool_are_an_answer_too() {
+    let (_directory, _, desk) = desk(r#"{"roles": {"conductor": [{"text": "It is Tuesday."}]}}"#).await;
+    let run = desk.accept("what day is it?").await;
+    let done = desk.ended(run).await;
+    assert_eq!((done.status, done.answer.as_deref()), (RunStatus::Completed, Some("It is Tuesday.")));
+}
+
+#[tokio::test]
+async fn a_prompt_waits_for_a_model_and_starts_by_itself() {
+    let (directory, fake, desk) = desk(DOCUMENT).await;
+    fake.has_model.store(false, Ordering::SeqCst);
+    let run = desk.accept("count the fruit").await;
+    let waiting = desk.until(run, |run| run.status == RunStatus::Blocked).await;
+    assert_eq!(waiting.reason.as_deref(), Some("There is no model yet."));
+    desk.computer.close("test").await.unwrap();
+
+    let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
+    desk.until(run, |run| run.status == RunStatus::Blocked).await;
+    fake.has_model.store(true, Ordering::SeqCst);
+    desk.send("POST", "/internal/models", serde_json::json!({"available": true})).await;
+    assert_eq!(desk.ended(run).await.status, RunStatus::Completed);
+}
+
+#[tokio::test]
+async fn tools_of_other_roles_and_nonsense_are_refused_and_the_run_goes_on() {
+    let scenario = r#"{"roles": {"conductor": [
+        {"tool_calls": [{"name": "bash", "arguments": {"command": "rm -rf /"}}, {"name": "sing", "arguments": {}},
+                        {"name": "answer", "arguments": {"text": "x", "shout": true}}]},
+        {"text": "{{results}}"}]}}"#;
+    let (_directory, fake, desk) = desk(scenario).await;
+    let run = desk.accept("try things").await;
+    let done = desk.ended(run).await;
+    let said = done.answer.unwrap();
+    assert!(
+        said.contains("There is no tool `bash` here") && said.contains("no tool `sing`") && said.contains("shout"),
+        "{said}"
+    );
+    assert!(fake.effects.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn cancel_ends_the_run_with_everything_it_has_going() {
+    let scenario = r#"{"roles": {
+        "conductor": [{"tool_calls": [{"name": "delegate", "arguments": {"role": "terminal", "objective": "wait"}}]}],
+        "terminal": [{"tool_calls": [{"name": "bash", "arguments": {"command": "wait"}}]}]}}"#;
+    let (_directory, fake, desk) = desk(scenario).await;
+    let run = desk.accept("wait for ever").await;
+    while fake.effects.lock().unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    desk.command(run, RunCommand::Cancel).await;
+    let done = desk.ended(run).await;
+    assert_eq!(done.status, RunStatus::Cancelled);
+    assert!(done.tasks.iter().all(|task| task.status == TaskStatus::Cancelled), "{:?}", done.tasks);
+}
+
+#[tokio::test]
+async fn words_to_a_run_at_work_reach_the_conductor() {
+    let scenario = r#"{"roles": {"conductor": [
+        {"tool_calls": [{"name": "finish", "arguments": {"summary": "{{last_message}}"}}]}]}}"#;
+    let (_directory, fake, desk) = desk(scenario).await;
+    fake.has_model.store(false, Ordering::SeqCst);
+    let run = desk.accept("write a poem").await;
+    desk.until(run, |run| run.status == RunStatus::Blocked).await;
+    desk.command(run, RunCommand::Steer("about rain".into())).await;
+    fake.has_model.store(true, Ordering::SeqCst);
+    desk.send("POST", "/internal/models", serde_json::json!({"available": true})).await;
+    let done = desk.ended(run).await;
+    assert_eq!(done.reason.as_deref(), Some("The person says: about rain"));
+}
+
+#[tokio::test]
+async fn two_people_edit_one_document_and_no_word_is_lost() {
+    let (_directory, _, desk) = desk(DOCUMENT).await;
+    let new = serde_json::json!({"title": "Notes", "content": "one two three\n"});
+    let (status, made) = desk.send("POST", "/api/documents", new).await;
+    assert_eq!(status, 201);
+    let path = format!("/api/documents/{}", made["document_id"].as_str().unwrap());
+    let edit = |content: &str| serde_json::json!({"base_version": 1, "content": content});
+    desk.send("PUT", &path, edit("ONE two three\n")).await;
+    let (_, merged) = desk.send("PUT", &path, edit("one two three four\n")).await;
+    assert_eq!((merged["content"].as_str(), merged["version"].as_u64()), (Some("ONE two three four\n"), Some(3)));
+    let (_, again) = desk.send("PUT", &path, edit("one two three four\n")).await;
+    assert_eq!(again["version"].as_u64(), Some(3), "a retry makes no version");
+    let bad = serde_json::json!({"base_version": 99, "content": ""});
+    assert_eq!(desk.send("PUT", &path, bad).await.0, 400);
+}
+
+#[tokio::test]
+async fn bad_requests_get_the_one_shape() {
+    let (_directory, _, desk) = desk(DOCUMENT).await;
+    let cases = [
+        ("POST", "/api/runs", serde_json::json!({"prompt": ""}), 400, "empty_prompt"),
+        ("POST", "/api/runs", serde_json::json!({"prompt": "x", "speed": 9}), 400, "bad_field"),
+        ("POST", "/api/runs", serde_json::json!({"prompt": 7}), 400, "bad_field"),
+        ("GET", "/api/runs/nonsense", serde_json::Value::Null, 404, "not_found"),
+        ("GET", "/api/nowhere", serde_json::Value::Null, 404, "not_found"),
+        ("DELETE", "/api/runs", serde_json::Value::Null, 405, "method_not_allowed"),
+        ("POST", "/api/desktop", serde_json::json!({"command": "dance"}), 400, "bad_field"),
+    ];
+    for (method, path, body, status, code) in cases {
+        let (got, answer) = desk.send(method, path, body).await;
+        assert_eq!((got, answer["error"]["code"].as_str()), (status, Some(code)), "{method} {path}: {answer}");
+        assert!(answer["error"]["hint"].as_str().is_some_and(|hint| !hint.is_empty()));
+    }
+    let (_, answer) = desk.send("POST", "/api/runs", serde_json::json!({"prompt": "x", "speed": 9})).await;
+    assert!(answer["error"]["message"].as_str().unwrap().contains("speed"), "the field is named");
+}
