@@ -231,6 +231,12 @@ impl Connection {
         frame.is_ok_and(|frame| self.outgoing.try_send(frame).is_ok())
     }
 
+    /// Whether a command or a terminal is under way.
+    pub(super) fn is_running(&self) -> bool {
+        let runs = |waiting: &Waiting| matches!(waiting, Waiting::Exec(_) | Waiting::Terminal(_));
+        self.lock().requests.values().any(runs)
+    }
+
     /// Waits until the guest is gone.
     pub(super) async fn closed(&self) {
         // The sender lives in this connection, so the wait ends only with the value.

@@ -3,13 +3,13 @@
 use std::cmp::Ordering;
 use std::path::PathBuf;
 use std::process::ExitStatus;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, DuplexStream};
 use tokio::process::{Child, ChildStderr};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 
 use super::connection::{CallError, Connection, connect};
 use super::exec::{self, Bookkeeping, ExecError, ExecHandle};
@@ -18,6 +18,7 @@ use super::layers::Layers;
 use super::port;
 use super::spec::Spec;
 use super::terminal::{self, Terminal, TerminalOutput};
+use super::watchdog::{Limit, Watchdog};
 use crate::path::RelativePath;
 use crate::protocol::{
     Answer, Ask, Channel, DIFF_BYTES_MAX, EffectId, Entry, Exec, Health, LIST_ENTRIES_MAX, MergeReport, Metadata,
@@ -43,6 +44,9 @@ pub struct Guest {
 struct Inner {
     connection: Arc<Connection>,
     layers: Layers,
+    /// Told whenever something was asked to run.
+    started: Arc<Notify>,
+    exceeded: Arc<OnceLock<Limit>>,
     /// Closed or filled, it ends the sandbox.
     stop: mpsc::Sender<()>,
     exited: watch::Receiver<Option<Gone>>,
@@ -50,6 +54,13 @@ struct Inner {
     output_directory: Option<PathBuf>,
     /// Keeps the thread alive whose end would end the sandbox.
     _launcher: Launcher,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Lets the watchdog see that there is nothing left to watch.
+        self.started.notify_one();
+    }
 }
 
 /// The process has ended, with its status if that was seen.
@@ -67,11 +78,22 @@ pub(super) async fn start(launcher: &Launcher, spec: Spec) -> Result<Guest, Star
         Ok(Err(error)) => return Err(error),
         Err(_) => return Err(StartError::Silent),
     };
-    let layers = Layers::inspect(info.guest_pid()?, landlock_abi);
+    let pid = info.guest_pid()?;
+    let layers = Layers::inspect(pid, landlock_abi);
     layers.require()?;
     let (stop, on_stop) = mpsc::channel(1);
     let (exited_sender, exited) = watch::channel(None);
     tokio::spawn(supervise(child, connection.clone(), on_stop, exited_sender));
+    let (started, exceeded) = <(Arc<Notify>, Arc<OnceLock<Limit>>)>::default();
+    let watchdog = Watchdog {
+        pid,
+        memory_bytes: spec.limits.memory_bytes,
+        stop: stop.downgrade(),
+        connection: connection.clone(),
+        started: started.clone(),
+        exceeded: exceeded.clone(),
+    };
+    tokio::spawn(watchdog.watch());
     tokio::spawn(async move {
         let complaint = read_complaint(complaint).await;
         if !complaint.is_empty() {
@@ -79,7 +101,17 @@ pub(super) async fn start(launcher: &Launcher, spec: Spec) -> Result<Guest, Star
         }
     });
     let Spec { record, output_directory, .. } = spec;
-    let inner = Inner { connection, layers, stop, exited, record, output_directory, _launcher: launcher.clone() };
+    let inner = Inner {
+        connection,
+        layers,
+        started,
+        exceeded,
+        stop,
+        exited,
+        record,
+        output_directory,
+        _launcher: launcher.clone(),
+    };
     Ok(Guest { inner: Arc::new(inner) })
 }
 
@@ -126,6 +158,11 @@ impl Guest {
         &self.inner.layers
     }
 
+    /// The limit that the sandbox was ended for, if it was.
+    pub fn exceeded(&self) -> Option<Limit> {
+        self.inner.exceeded.get().copied()
+    }
+
     /// Runs a command.
     pub async fn exec(&self, exec: Exec) -> Result<ExecHandle, ExecError> {
         let books =
@@ -136,12 +173,16 @@ impl Guest {
             // A full queue is an end already under way.
             stop.upgrade().and_then(|stop| stop.try_send(()).ok());
         };
-        exec::start(self, books, exec, on_hang).await
+        let handle = exec::start(self, books, exec, on_hang).await?;
+        self.inner.started.notify_one();
+        Ok(handle)
     }
 
     /// Opens a terminal.
     pub async fn open_terminal(&self, what: OpenTerminal) -> Result<(Terminal, TerminalOutput), CallError> {
-        terminal::open(self, what).await
+        let opened = terminal::open(self, what).await?;
+        self.inner.started.notify_one();
+        Ok(opened)
     }
 
     /// Connects to a server that listens on a port inside.

@@ -14,6 +14,7 @@ mod overlay;
 mod port;
 mod spec;
 mod terminal;
+mod watchdog;
 
 pub use connection::CallError;
 pub use exec::{ExecError, ExecEvent, ExecHandle, Finished, Output};
@@ -22,6 +23,7 @@ pub use launch::StartError;
 pub use layers::{Layer, Layers};
 pub use spec::{Access, Identity, Limits, Mount, Overlay, Spec, Workspace};
 pub use terminal::{Terminal, TerminalError, TerminalEvent, TerminalOutput};
+pub use watchdog::Limit;
 
 use launch::Launcher;
 

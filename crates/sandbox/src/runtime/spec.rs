@@ -138,6 +138,8 @@ pub struct Limits {
     pub home_bytes: u64,
     /// Size of `/dev/shm` in bytes; it is memory.
     pub shared_memory_bytes: u64,
+    /// Memory of all processes together; a sandbox that takes more is ended.
+    pub memory_bytes: u64,
     /// What the kernel holds every process to.
     pub guest: GuestLimits,
 }
@@ -145,6 +147,12 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         let guest = GuestLimits { processes: 2048, open_files: 8192, file_bytes: 16 << 30, address_space_bytes: None };
-        Self { tmp_bytes: 512 << 20, home_bytes: 512 << 20, shared_memory_bytes: 64 << 20, guest }
+        Self {
+            tmp_bytes: 512 << 20,
+            home_bytes: 512 << 20,
+            shared_memory_bytes: 64 << 20,
+            memory_bytes: 4 << 30,
+            guest,
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use choir_sandbox::protocol::{Ending, GuestRole};
-use choir_sandbox::runtime::{Identity, Layer, Runtime, StartError};
+use choir_sandbox::runtime::{ExecError, ExecEvent, Identity, Layer, Limit, Runtime, StartError};
 
 use crate::support::{Sandbox, associate, shell, spec, start};
 
@@ -254,6 +254,21 @@ async fn limits_are_in_force() {
     fails_in(&sandbox, "truncate -s 1T sparse", "truncate -s 1M sparse").await;
     fails_in(&sandbox, "perl -e '$x = \"x\" x 2000000000'", "perl -e '$x = \"x\" x 2000000'").await;
     fails_in(&sandbox, "ulimit -n 101", "ulimit -n 50").await;
+}
+
+#[tokio::test]
+async fn a_sandbox_that_takes_too_much_memory_is_ended_and_its_neighbour_is_not() {
+    let greedy = start(|spec| spec.limits.memory_bytes = 100 << 20).await;
+    let neighbour = start(|spec| spec.limits.memory_bytes = 100 << 20).await;
+    // In two processes, neither of which is too large alone.
+    let hold = |megabytes: u32| format!("perl -e '$| = 1; $x = q(x) x {}; print q(ok); sleep 1000'", megabytes << 20);
+    let mut modest = neighbour.guest.exec(shell(&hold(30))).await.expect("is sent");
+    assert!(matches!(modest.next().await, Ok(ExecEvent::Stdout(_))));
+    let lost = greedy.guest.exec(shell(&format!("{} & {}", hold(60), hold(60)))).await.expect("is sent");
+    assert!(matches!(lost.collect(100).await, Err(ExecError::Lost)));
+    assert_eq!(greedy.guest.exceeded(), Some(Limit::Memory));
+    neighbour.guest.health().await.expect("answers");
+    assert_eq!(neighbour.guest.exceeded(), None);
 }
 
 #[tokio::test]

@@ -1,0 +1,154 @@
+//! The memory of a whole sandbox, watched from outside.
+//!
+//! The kernel limits single processes, and whole groups only for root or where a group was delegated. This works for
+//! everybody: while anything runs inside, the memory of all its processes is added up ten times a second, and a
+//! sandbox that takes more than it may is ended. It stops watching when only the guest is left.
+
+use std::fs;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::sync::{Notify, mpsc};
+
+use super::connection::Connection;
+
+/// How often memory is added up.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// Most processes looked at; more than any limit on them allows.
+const PROCESSES_MAX: usize = 65_536;
+
+/// A limit that a sandbox was ended for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// All its processes together took too much memory.
+    Memory,
+}
+
+/// What is watched, and how the sandbox is ended.
+#[derive(Debug)]
+pub(super) struct Watchdog {
+    /// The guest, as this machine numbers it.
+    pub(super) pid: u32,
+    /// Most memory of all processes together.
+    pub(super) memory_bytes: u64,
+    /// Ends the sandbox; weak, because watching is no reason for it to live.
+    pub(super) stop: mpsc::WeakSender<()>,
+    /// Knows what was asked to run.
+    pub(super) connection: Arc<Connection>,
+    /// Told whenever something was asked to run.
+    pub(super) started: Arc<Notify>,
+    /// Filled before the sandbox is ended.
+    pub(super) exceeded: Arc<OnceLock<Limit>>,
+}
+
+impl Watchdog {
+    /// Watches until the sandbox is gone.
+    pub(super) async fn watch(self) {
+        loop {
+            self.started.notified().await;
+            while self.look().await == Look::Busy {
+                tokio::time::sleep(INTERVAL).await;
+            }
+            if self.stop.upgrade().is_none_or(|stop| stop.is_closed()) {
+                return;
+            }
+        }
+    }
+
+    async fn look(&self) -> Look {
+        let Some(stop) = self.stop.upgrade().filter(|stop| !stop.is_closed()) else { return Look::Gone };
+        drop(stop);
+        let (pid, limit) = (self.pid, self.memory_bytes);
+        let usage = tokio::task::spawn_blocking(move || usage(pid, limit)).await.unwrap_or_default();
+        if usage.memory_bytes > limit {
+            // Only the first reason counts.
+            self.exceeded.set(Limit::Memory).ok();
+            self.stop.upgrade().and_then(|stop| stop.try_send(()).ok());
+            return Look::Gone;
+        }
+        // What was asked for may not have started yet, and what has ended may have left others behind. The guest itself
+        // is always one.
+        if self.connection.is_running() || usage.processes > 1 { Look::Busy } else { Look::Idle }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Look {
+    Busy,
+    Idle,
+    Gone,
+}
+
+#[derive(Debug, Default)]
+struct Usage {
+    processes: usize,
+    memory_bytes: u64,
+}
+
+/// Adds up what a process and all that came from it use. Resident memory is quickly read but counts what is shared
+/// once for each; only where that is too much is the exact, slow figure taken.
+fn usage(root: u32, limit: u64) -> Usage {
+    let processes = descendants(root);
+    let resident = processes.iter().map(|pid| resident_bytes(*pid).unwrap_or_default()).sum();
+    let memory_bytes = if resident <= limit {
+        resident
+    } else {
+        // A process whose figure cannot be read counts in full: hiding must not pay.
+        let exact = |pid: &u32| proportional_bytes(*pid).or_else(|| resident_bytes(*pid)).unwrap_or_default();
+        processes.iter().map(exact).sum()
+    };
+    Usage { processes: processes.len(), memory_bytes }
+}
+
+fn descendants(root: u32) -> Vec<u32> {
+    let mut found = vec![root];
+    let mut next = 0;
+    while next < found.len() && found.len() < PROCESSES_MAX {
+        found.extend(children(found[next]));
+        next += 1;
+    }
+    found
+}
+
+/// The children that each of a process's threads has started.
+fn children(pid: u32) -> Vec<u32> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists
+        .flat_map(|list| list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>())
+        .collect()
+}
+
+fn resident_bytes(pid: u32) -> Option<u64> {
+    let pages: u64 = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}
+
+fn proportional_bytes(pid: u32) -> Option<u64> {
+    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    let field = rollup.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    let kilobytes: u64 = field.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_and_its_child_are_counted() {
+        let mut child = std::process::Command::new("/bin/sleep").arg("1000").spawn().expect("starts");
+        let (own, with_child) =
+            (resident_bytes(std::process::id()).expect("read"), usage(std::process::id(), u64::MAX));
+        assert!(descendants(std::process::id()).contains(&child.id()));
+        assert!(with_child.memory_bytes > 0 && own > 0 && with_child.processes >= 2);
+        assert!(proportional_bytes(std::process::id()).expect("read") > 0);
+        child.kill().expect("killed");
+        child.wait().expect("ended");
+    }
+
+    #[test]
+    fn a_process_that_is_gone_uses_nothing() {
+        assert_eq!(usage(u32::MAX, 0).memory_bytes, 0);
+    }
+}
