@@ -25,6 +25,14 @@ pub(crate) enum Command {
     Events(Events),
     /// Make tokens for programs and addresses for people.
     Token(Token),
+    /// Check every log from end to end: the chain, every payload, every blob, and control's signed heads.
+    ///
+    /// Exit status: 0 when everything holds, 1 when something does not.
+    Verify(Chore),
+    /// Drop every view and fold it anew from the log.
+    Rebuild(Chore),
+    /// Replace what an event says by a tombstone, for good. The chain still verifies.
+    Erase(Erase),
     /// Say what works on this machine, and how to mend what does not.
     Doctor(Doctor),
     /// Print completions for a shell.
@@ -48,8 +56,9 @@ impl Command {
             Self::Run(arguments) => arguments.json,
             Self::Events(arguments) => arguments.json,
             Self::Doctor(arguments) => arguments.json,
+            Self::Verify(arguments) | Self::Rebuild(arguments) => arguments.json,
             Self::Token(arguments) => matches!(&arguments.command, TokenCommand::Create(create) if create.json),
-            Self::Up(_) | Self::Completions { .. } | Self::Computer(_) | Self::Guest(_) => false,
+            Self::Up(_) | Self::Erase(_) | Self::Completions { .. } | Self::Computer(_) | Self::Guest(_) => false,
         }
     }
 }
@@ -193,6 +202,23 @@ pub(crate) struct Doctor {
     /// The configuration to check [default: choir.toml in the data directory].
     #[arg(long, value_name = "FILE", env = "CHOIR_CONFIG")]
     pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Chore {
+    #[command(flatten)]
+    pub(crate) data: Data,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Erase {
+    /// The event's id.
+    pub(crate) event: choir_proto::EventId,
+    #[command(flatten)]
+    pub(crate) reach: Reach,
 }
 
 #[derive(Debug, Args)]

@@ -1,5 +1,6 @@
 //! The binary: parses, builds, runs and reports. What it does is done by the crates beneath it.
 
+mod chore;
 mod cli;
 mod client;
 mod computer;
@@ -36,6 +37,9 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Run(arguments) => runtime.block_on(run::run(arguments)),
         Command::Events(arguments) => runtime.block_on(events::events(arguments)),
         Command::Token(arguments) => runtime.block_on(token::token(arguments)),
+        Command::Verify(arguments) => chore::verify(&arguments),
+        Command::Rebuild(arguments) => runtime.block_on(chore::rebuild(&arguments)),
+        Command::Erase(arguments) => runtime.block_on(chore::erase(&arguments)),
         Command::Doctor(arguments) => runtime.block_on(doctor::doctor(arguments)),
         Command::Computer(arguments) => runtime.block_on(computer::computer(arguments)),
         Command::Completions { shell } => cli::completions(shell),

@@ -47,6 +47,7 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(tasks::get))
         .routes(routes!(tasks::schema))
         .routes(routes!(events::list))
+        .routes(routes!(events::erase))
         .routes(routes!(documents::list, documents::create))
         .routes(routes!(documents::get, documents::put))
         .routes(routes!(documents::versions))

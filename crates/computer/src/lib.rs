@@ -8,6 +8,7 @@ pub mod api;
 pub mod control;
 pub mod harness;
 pub mod journal;
+pub mod maintain;
 pub mod merge;
 pub mod serve;
 pub mod view;

@@ -191,7 +191,7 @@ impl Log {
 
     /// Replaces the payload of an event by a tombstone, together with the blobs that only it names, and appends `tombstone`.
     pub async fn erase(&self, target: EventId, tombstone: NewEvent, blobs: Vec<Hash>) -> Result<Appended, AppendError> {
-        let tombstone = self.prepare(vec![tombstone]).await?.pop().ok_or(AppendError::Closed)?;
+        let tombstone = Box::new(self.prepare(vec![tombstone]).await?.pop().ok_or(AppendError::Closed)?);
         let (reply, answer) = oneshot::channel();
         let command = writer::Command::Erase { target, tombstone, blobs, reply };
         self.shared.commands.send(command).await.map_err(|_| AppendError::Closed)?;

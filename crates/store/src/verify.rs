@@ -24,8 +24,9 @@ pub struct Report {
 /// Faults named before the rest is only counted by the reader's imagination.
 const FAULTS_MAX: usize = 20;
 
-/// Reads the whole log in a directory without changing anything, telling `progress` how far it is.
-pub fn verify(directory: &Path, mut progress: impl FnMut(Seq)) -> Result<Report, StoreError> {
+/// Reads the whole log in a directory without changing anything, telling `progress` how far it is. `marks` are positions
+/// that somebody else vouches for: a log that was rewritten or cut off cannot agree with them.
+pub fn verify(directory: &Path, marks: &[(Seq, Hash)], mut progress: impl FnMut(Seq)) -> Result<Report, StoreError> {
     let blobs = Blobs::open_existing(&log::blobs_path(directory));
     let readers = log::reader::Readers::new(log::log_path(directory));
     let mut report = Report::default();
@@ -41,9 +42,16 @@ pub fn verify(directory: &Path, mut progress: impl FnMut(Seq)) -> Result<Report,
             if let Err(fault) = chain.extend(&stored.header) {
                 report.faults.push(fault);
             }
+            let differs = |mark: &&(Seq, Hash)| mark.0 == stored.header.seq && mark.1 != stored.header.hash;
+            if marks.iter().any(|mark| differs(&mark)) {
+                report.faults.push(format!("event {} is not the one that control signed", stored.header.seq));
+            }
             check_payload(stored, &blobs, &mut report);
         }
         progress(chain.seq);
+    }
+    if let Some((seq, _)) = marks.iter().find(|(seq, _)| *seq > chain.seq && report.faults.is_empty()) {
+        report.faults.push(format!("the log ends at {}, but control signed event {seq}", chain.seq));
     }
     report.head = (chain.seq > Seq::ZERO).then_some((chain.seq, chain.hash));
     Ok(report)

@@ -42,7 +42,7 @@ pub(super) enum RunMessage {
     /// By a person.
     Command(RunCommand, Reply),
     /// By its first agent.
-    Ended(Result<TaskResult, HarnessError>),
+    Ended(Box<Result<TaskResult, HarnessError>>),
 }
 
 /// A run's own.
@@ -108,7 +108,7 @@ impl Actor for Run {
         match message {
             RunMessage::Command(command, reply) => answer(reply, state.command(command).await),
             RunMessage::Ended(result) => {
-                state.end(result?).await?;
+                state.end((*result)?).await?;
                 myself.stop(None);
             }
         }
@@ -127,7 +127,7 @@ fn conduct(myself: ActorRef<RunMessage>, context: RunContext, accepted: &RunAcce
             // Nobody is left to tell.
             Ok(Err(HarnessError::LetGo)) => {}
             // The actor may be gone because the whole tree is.
-            Ok(result) => drop(myself.send_message(RunMessage::Ended(result))),
+            Ok(result) => drop(myself.send_message(RunMessage::Ended(Box::new(result)))),
             Err(panic) => myself.kill_with(panic),
         }
     });
@@ -142,7 +142,7 @@ impl KillWith for ActorRef<RunMessage> {
     fn kill_with(&self, panic: tokio::task::JoinError) {
         tracing::error!(%panic, "an agent panicked");
         let gone = choir_store::StoreError::Closed;
-        drop(self.send_message(RunMessage::Ended(Err(HarnessError::Read(gone)))));
+        drop(self.send_message(RunMessage::Ended(Box::new(Err(HarnessError::Read(gone))))));
     }
 }
 

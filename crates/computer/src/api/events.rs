@@ -2,10 +2,11 @@
 
 use super::App;
 use super::reject::{Rejection, id};
+use crate::maintain::{self, ChoreError};
 use axum::Json;
-use axum::extract::{Query, State};
-use choir_proto::Seq;
-use choir_proto::api::Events;
+use axum::extract::{Path, Query, State};
+use choir_proto::api::{Acknowledged, Events};
+use choir_proto::{EventId, Seq};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -47,4 +48,17 @@ pub(super) async fn list(State(app): State<App>, Query(filter): Query<Filter>) -
         _ => head.max(after),
     };
     Ok(Json(Events { events, next, head }))
+}
+
+/// Replaces the payload of an event by a tombstone, for good. The chain still verifies.
+#[utoipa::path(post, path = "/api/events/{id}/erase", params(("id" = String, Path)), responses((status = 200, body = Acknowledged)))]
+pub(super) async fn erase(State(app): State<App>, Path(event): Path<String>) -> Result<Json<Acknowledged>, Rejection> {
+    let event: EventId = id(&event, "event")?;
+    match maintain::erase(&app.harness.journal, event).await {
+        Ok(seq) => Ok(Json(Acknowledged { seq })),
+        Err(ChoreError::NoEvent(_)) => Err(Rejection::missing("event")),
+        Err(ChoreError::Read(error)) => Err(error.into()),
+        Err(ChoreError::Append(error)) => Err(error.into()),
+        Err(ChoreError::Open(error)) => Err(Rejection::conflict(error.to_string(), "Try again in a moment.")),
+    }
 }

@@ -1,5 +1,7 @@
 //! A whole computer against a scripted control, asserting on the log.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod crash;
 mod fake;
 mod runs;

@@ -34,7 +34,7 @@ pub(crate) enum Command {
     /// Add events as one unit.
     Append { events: Vec<Prepared>, expect: Expect, reply: Reply },
     /// Replace a payload by a tombstone.
-    Erase { target: EventId, tombstone: Prepared, blobs: Vec<Hash>, reply: Reply },
+    Erase { target: EventId, tombstone: Box<Prepared>, blobs: Vec<Hash>, reply: Reply },
     /// Finish and end the thread.
     Close,
 }
@@ -202,7 +202,7 @@ impl Writer {
                 Command::Append { reply, .. } | Command::Erase { reply, .. } if failure.is_some() => (reply, None),
                 Command::Append { events, expect, reply } => (reply, Some(self.append(connection, events, expect))),
                 Command::Erase { target, tombstone, blobs, reply } => {
-                    (reply, Some(self.erase(connection, target, tombstone, blobs)))
+                    (reply, Some(self.erase(connection, target, *tombstone, blobs)))
                 }
             };
             let outcome = match answer {

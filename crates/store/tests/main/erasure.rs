@@ -18,7 +18,7 @@ async fn an_erased_payload_is_gone_from_disk_and_the_chain_still_holds() {
     assert_eq!(events[1].payload.get(), "null");
     assert_eq!(events[3].header.kind, "payload.erased");
     log.close().await;
-    let report = verify(directory.path(), |_| ()).unwrap();
+    let report = verify(directory.path(), &[], |_| ()).unwrap();
     assert_eq!((report.events, report.erased, report.faults), (4, 1, Vec::new()));
     for file in
         std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file())

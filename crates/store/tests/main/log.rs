@@ -16,7 +16,7 @@ async fn what_was_acknowledged_is_there_after_reopening() {
     let after = all(&log).await;
     assert_eq!(format!("{before:?}"), format!("{after:?}"));
     assert_eq!(log.epoch(), 2, "a new holder fences the old one");
-    assert!(verify(directory.path(), |_| ()).unwrap().faults.is_empty());
+    assert!(verify(directory.path(), &[], |_| ()).unwrap().faults.is_empty());
 }
 
 #[tokio::test]
@@ -136,9 +136,9 @@ async fn one_changed_byte_anywhere_is_noticed() {
         let connection = rusqlite::Connection::open(copy.path().join("log.sqlite")).unwrap();
         connection.execute_batch(sql).unwrap();
         drop(connection);
-        assert!(!verify(copy.path(), |_| ()).unwrap().faults.is_empty(), "{sql}");
+        assert!(!verify(copy.path(), &[], |_| ()).unwrap().faults.is_empty(), "{sql}");
     }
-    assert!(verify(directory.path(), |_| ()).unwrap().faults.is_empty());
+    assert!(verify(directory.path(), &[], |_| ()).unwrap().faults.is_empty());
 
     // The newest events are checked at every start, so a damaged tail is refused before anything is appended to it.
     tamper("UPDATE events SET actor = 'control' WHERE seq = 199");
@@ -151,6 +151,19 @@ async fn one_changed_byte_anywhere_is_noticed() {
     assert!(log.blobs().get(&blob).is_err());
     assert_eq!(log.blobs().put(b"evidence").unwrap(), blob);
     assert_eq!(log.blobs().get(&blob).unwrap(), b"evidence");
+}
+
+#[tokio::test]
+async fn a_log_that_was_cut_off_or_rewritten_does_not_agree_with_a_signed_head() {
+    let directory = directory();
+    let log = Log::open(directory.path()).unwrap();
+    log.append((1..=9).map(event).collect(), Expect::Any).await.unwrap();
+    let signed = (log.head().seq, log.head().hash);
+    log.close().await;
+    let faults = |marks: &[_]| verify(directory.path(), marks, |_| ()).unwrap().faults;
+    assert!(faults(&[signed]).is_empty());
+    assert!(faults(&[(Seq(9), choir_proto::Hash::ZERO)])[0].contains("signed"));
+    assert!(faults(&[(Seq(10), signed.1)])[0].contains("ends at 9"));
 }
 
 #[tokio::test]

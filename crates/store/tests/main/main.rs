@@ -1,5 +1,7 @@
 //! The log as its users see it.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod erasure;
 mod fixture;
 mod log;

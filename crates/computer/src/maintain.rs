@@ -1,0 +1,95 @@
+//! Chores on a log: building the views anew, and erasing what should never have been written.
+
+use crate::journal::{Journal, Scope};
+use crate::view::projections;
+use crate::world::World;
+use choir_proto::event::{Actor, PayloadErased};
+use choir_proto::{Envelope, EventId, Hash, Seq};
+use choir_store::{AppendError, LiveViews, Log, OpenError, Query, StoreError, Views};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Events read at once.
+const PAGE: usize = 1000;
+
+/// Why a chore was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum ChoreError {
+    /// The files could not be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The log could not be read.
+    #[error(transparent)]
+    Read(#[from] StoreError),
+    /// The log could not be written.
+    #[error(transparent)]
+    Append(#[from] AppendError),
+    /// There is no such event.
+    #[error("there is no event {0} in the log")]
+    NoEvent(EventId),
+}
+
+/// What building the views anew gave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rebuilt {
+    /// Events folded.
+    pub events: u64,
+    /// One hash over every row before, once the kept rows had caught up with the log.
+    pub before: Hash,
+    /// The same after folding from the beginning.
+    pub after: Hash,
+}
+
+/// Drops every view of a computer that is not running and folds them anew from the log.
+pub async fn rebuild(directory: &Path) -> Result<Rebuilt, ChoreError> {
+    let log = Log::open(directory)?;
+    let before = digest(&log, Views::open(directory, projections())?).await?;
+    let mut views = Views::open(directory, projections())?;
+    views.reset()?;
+    let after = digest(&log, views).await?;
+    let events = log.head().seq.0;
+    log.close().await;
+    Ok(Rebuilt { events, before, after })
+}
+
+async fn digest(log: &Log, views: Views) -> Result<Hash, ChoreError> {
+    Ok(LiveViews::follow(log.clone(), views).await?.read(Views::digest).await?)
+}
+
+/// Replaces the payload of an event by a tombstone, together with the blobs that no other event names.
+pub async fn erase(journal: &Journal, target: EventId) -> Result<Seq, ChoreError> {
+    let log = journal.log();
+    let found = log.find(target).await?.ok_or(ChoreError::NoEvent(target))?;
+    let mut blobs = named(&found);
+    for hash in named_elsewhere(log, target).await? {
+        blobs.remove(&hash);
+    }
+    let blobs: Vec<Hash> = blobs.into_iter().collect();
+    let erased = PayloadErased { event_id: target, seq: found.header.seq, blobs: blobs.clone() };
+    let tombstone = journal.draft(&Scope::of(Actor::Person), journal.world().uuid(), erased.into());
+    Ok(log.erase(target, tombstone, blobs).await?.last)
+}
+
+/// Opens a computer that is not running and erases in it.
+pub async fn erase_in(directory: &Path, world: Arc<dyn World>, target: EventId) -> Result<Seq, ChoreError> {
+    let log = Log::open(directory)?;
+    let erased = erase(&Journal::new(log.clone(), world), target).await;
+    log.close().await;
+    erased
+}
+
+fn named(envelope: &Envelope) -> BTreeSet<Hash> {
+    envelope.event().map(|event| event.blobs().into_iter().collect()).unwrap_or_default()
+}
+
+async fn named_elsewhere(log: &Log, target: EventId) -> Result<BTreeSet<Hash>, StoreError> {
+    let mut hashes = BTreeSet::new();
+    let mut after = Seq::ZERO;
+    loop {
+        let page = log.read(Query { after, limit: PAGE, ..Query::default() }).await?;
+        let Some(last) = page.last() else { return Ok(hashes) };
+        after = last.header.seq;
+        hashes.extend(page.iter().filter(|event| event.header.id != target).flat_map(named));
+    }
+}
