@@ -10,6 +10,7 @@ pub mod computer;
 pub mod config;
 pub mod data;
 pub mod db;
+pub mod egress;
 pub mod gateway;
 pub mod http;
 pub mod outbound;

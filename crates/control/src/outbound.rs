@@ -37,19 +37,25 @@ impl Outbound {
     pub(crate) async fn post(
         &self,
         url: &str,
-        headers: &[(&'static str, String)],
+        headers: &[(&str, String)],
         body: Vec<u8>,
     ) -> Result<reqwest::Response, reqwest::Error> {
         let request = self.client.post(url).body(body);
         headers.iter().fold(request, |request, (name, value)| request.header(*name, value)).send().await
     }
 
-    /// A small `GET`, for lists of models.
-    pub(crate) async fn get(
+    /// A `GET` whose answer may be long.
+    pub(crate) async fn get_stream(
         &self,
         url: &str,
-        headers: &[(&'static str, String)],
+        headers: &[(&str, String)],
     ) -> Result<reqwest::Response, reqwest::Error> {
+        let request = self.client.get(url);
+        headers.iter().fold(request, |request, (name, value)| request.header(*name, value)).send().await
+    }
+
+    /// A small `GET`, for lists of models.
+    pub(crate) async fn get(&self, url: &str, headers: &[(&str, String)]) -> Result<reqwest::Response, reqwest::Error> {
         let request = self.client.get(url).timeout(CONNECT);
         headers.iter().fold(request, |request, (name, value)| request.header(*name, value)).send().await
     }

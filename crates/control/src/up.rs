@@ -5,6 +5,7 @@ use crate::computer::{Launcher, State, Supervised, supervise};
 use crate::config::Config;
 use crate::data::{self, DataDir, Lock};
 use crate::db::{self, Db, Head};
+use crate::egress::Decision;
 use crate::gateway::{self, Gateway};
 use crate::http::{self, App, Front, Limits, Names, Parts};
 use crate::sandboxes::{self, Places, Sandboxes};
@@ -13,6 +14,7 @@ use crate::secret::Secret;
 use crate::stop::{Stopper, stop};
 use crate::token;
 use axum::Router;
+use choir_proto::event::{Actor, EgressAllowed, EgressDenied, Event};
 use choir_proto::{ComputerId, wire};
 use ed25519_dalek::SigningKey;
 use std::io;
@@ -21,11 +23,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 /// How often a computer may die before it has ever run.
 const STARTS_MAX: u32 = 3;
+/// Decisions about connections that may wait to be kept; more make the connections wait.
+const DECISIONS_MAX: usize = 256;
 /// How often a moving head is signed at most.
 const SIGN: Duration = Duration::from_secs(1);
 
@@ -127,11 +131,14 @@ pub async fn start(options: Options) -> Result<Control, Error> {
     let key = db::signing_key(&data)?;
     let known = db.head(id).await?.map(|head| wire::Head { seq: head.seq, hash: head.hash });
     let (stop_computer, computer_stops) = stop();
-    let sandboxes = Sandboxes::open(places(&data, id, options.guest_program), db.clone()).await?;
+    let (decisions, decided) = mpsc::channel(DECISIONS_MAX);
+    let places = places(&data, id, options.guest_program);
+    let sandboxes = Sandboxes::open(places, db.clone(), gateway.clone(), decisions).await?;
     let service = inside(gateway.clone(), sandboxes.clone());
     let Supervised { link, hub, state, head, done } =
         supervise((options.launcher)(directory), service, known, computer_stops);
     tokio::spawn(tell_models(gateway.watch_models(), state.clone(), link.clone()));
+    tokio::spawn(keep_decisions(decided, db.clone(), link.clone(), options.clock.clone()));
     let signing = tokio::spawn(sign_heads(db.clone(), key, id, head));
 
     let (stop_front, front_stops) = stop();
@@ -222,6 +229,7 @@ fn places(data: &DataDir, id: ComputerId, guest_program: PathBuf) -> Places {
         workspace: computer.join("workspace"),
         store: computer.join("snapshots"),
         outputs: computer.join("outputs"),
+        egress: data.control().join("egress"),
         effects: data.control().join("effects").join(id.to_string()),
     }
 }
@@ -269,6 +277,24 @@ async fn tell_models(
         tokio::select! {
             changed = models.changed() => if changed.is_err() { return },
             changed = state.changed() => if changed.is_err() { return },
+        }
+    }
+}
+
+/// Keeps what was decided about connections: here first, then as a copy in the computer's log.
+async fn keep_decisions(mut decided: mpsc::Receiver<Decision>, db: Db, link: crate::computer::Link, clock: Clock) {
+    while let Some(Decision { task, host, port, outcome }) = decided.recv().await {
+        if let Err(error) = db.add_egress(task, host.clone(), port, outcome.clone(), clock.now()).await {
+            tracing::error!(error = &error as &dyn std::error::Error, "a decision about a connection was not kept");
+        }
+        let event = match outcome {
+            Ok(rule) => Event::from(EgressAllowed { host, port, rule }),
+            Err(reason) => Event::from(EgressDenied { host, port, reason }),
+        };
+        let (kind, version, payload) = (event.kind().to_owned(), event.version(), event.payload());
+        let record = wire::Record { actor: Actor::Control, run: None, task, kind, version, payload };
+        if let Err(error) = link.post("/internal/record", &record).await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "the log was not told about a connection");
         }
     }
 }

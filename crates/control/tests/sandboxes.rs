@@ -13,24 +13,29 @@ use serde::de::DeserializeOwned;
 
 const TASK: [u8; 16] = [7; 16];
 
-async fn ask(world: &World, method: Method, path: &str, body: impl Into<Body>) -> (StatusCode, bytes::Bytes) {
+pub(crate) async fn ask(
+    world: &World,
+    method: Method,
+    path: &str,
+    body: impl Into<Body>,
+) -> (StatusCode, bytes::Bytes) {
     let request = http::Request::builder().method(method).uri(format!("http://control{path}"));
     let response = world.computer.ask(request.body(body.into()).unwrap()).await;
     let status = response.status();
     (status, response.into_body().collect().await.unwrap().to_bytes())
 }
 
-async fn asked<T: DeserializeOwned>(world: &World, method: Method, path: &str, body: impl Into<Body>) -> T {
+pub(crate) async fn asked<T: DeserializeOwned>(world: &World, method: Method, path: &str, body: impl Into<Body>) -> T {
     let (status, body) = ask(world, method, path, body).await;
     assert!(status.is_success(), "{status}: {body:?}");
     serde_json::from_slice(&body).unwrap()
 }
 
-fn at(rest: &str) -> String {
+pub(crate) fn at(rest: &str) -> String {
     format!("/associates/{}{rest}", TaskId::from(TASK))
 }
 
-async fn exec(world: &World, effect: &str, command: &str) -> (String, ExecFrame) {
+pub(crate) async fn exec(world: &World, effect: &str, command: &str) -> (String, ExecFrame) {
     let body = serde_json::json!({ "effect_id": effect, "command": command, "timeout_ms": 20_000 }).to_string();
     let (status, body) = ask(world, Method::POST, &at("/exec"), body).await;
     assert_eq!(status, StatusCode::OK, "{body:?}");
@@ -191,6 +196,6 @@ async fn a_closed_terminal_ends() {
     assert_eq!(browser.send(Method::DELETE, &path, Default::default()).await.status, StatusCode::NOT_FOUND);
 }
 
-fn contains(haystack: &[u8], needle: &[u8]) -> bool {
+pub(crate) fn contains(haystack: &[u8], needle: &[u8]) -> bool {
     haystack.windows(needle.len()).any(|window| window == needle)
 }

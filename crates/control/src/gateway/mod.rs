@@ -107,6 +107,11 @@ impl Gateway {
         self.now().providers.into_values().collect()
     }
 
+    /// The client for the outside; nobody else has one.
+    pub(crate) fn outbound(&self) -> Outbound {
+        self.0.outbound.clone()
+    }
+
     /// Changes settings for good.
     pub async fn change(&self, settings: Settings) -> Result<(), Error> {
         settings.store(&self.0.db).await?;

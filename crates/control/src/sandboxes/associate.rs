@@ -1,6 +1,7 @@
 //! One sandbox for one task: on an overlay over a snapshot, never over the live workspace.
 
-use super::{Error, Sandboxes, is_alive};
+use super::{Error, Sandboxes, is_alive, lead_out};
+use crate::egress::Proxy;
 use choir_proto::task::{ChangeKind, FileChange};
 use choir_proto::wire::{
     AssociateFinished, AssociateStarted, EffectRecord, Exec, Exit, FinishAssociate, StartAssociate,
@@ -23,11 +24,13 @@ const KILLED: i32 = SIGNALLED + 9;
 pub(super) struct Associate {
     pub(super) guest: Guest,
     base: TreeId,
+    /// Its way out, closed with it.
+    _egress: Option<Proxy>,
 }
 
 impl Sandboxes {
     /// Starts a task's associate; a task that has one keeps it, and one that was interrupted goes on over its layer.
-    pub(super) async fn start_associate(&self, task: TaskId, _wish: StartAssociate) -> Result<AssociateStarted, Error> {
+    pub(super) async fn start_associate(&self, task: TaskId, wish: StartAssociate) -> Result<AssociateStarted, Error> {
         let mut associates = self.0.associates.lock().await;
         if let Some(associate) = associates.get(&task).filter(|associate| is_alive(&associate.guest)) {
             return Ok(AssociateStarted { base_tree: Some(hash(associate.base)) });
@@ -35,8 +38,10 @@ impl Sandboxes {
         let base = self.prepare(task).await?;
         let mut spec = self.associate_spec(&self.0.places.workspace);
         spec.workspace = Workspace::Overlay(Overlay::of_task(&self.0.places.store, &name(task)?, base));
+        let egress = self.open_egress(Some(task), wish.egress.as_ref()).await?;
+        lead_out(&mut spec, egress.as_ref());
         let guest = self.start(spec).await?;
-        associates.insert(task, Arc::new(Associate { guest, base }));
+        associates.insert(task, Arc::new(Associate { guest, base, _egress: egress }));
         Ok(AssociateStarted { base_tree: Some(hash(base)) })
     }
 

@@ -16,7 +16,10 @@ pub use session::{Terminal, Viewer};
 
 use crate::data;
 use crate::db::Db;
+use crate::egress::{self, Decision, Proxy};
+use crate::gateway::Gateway;
 use associate::Associate;
+use choir_proto::task::Egress;
 use choir_proto::{TaskId, TerminalId};
 use choir_sandbox::guest::GuestRole;
 use choir_sandbox::record::{OpenError, Record};
@@ -26,12 +29,15 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, mpsc, watch};
 
 /// How often the record of effects is tried again while another instance ends.
 const RECORD_TRIES_MAX: u32 = 40;
 /// And how long between.
 const RECORD_PAUSE: Duration = Duration::from_millis(50);
+
+/// Where the last group of digits of an id begins.
+const SOCKET_NAME_FROM: usize = 24;
 
 /// A handle; cheap to clone.
 #[derive(Debug, Clone)]
@@ -48,6 +54,8 @@ pub struct Places {
     pub store: PathBuf,
     /// What commands said, complete.
     pub outputs: PathBuf,
+    /// Sockets of the ways out.
+    pub egress: PathBuf,
     /// Which effects started and how they ended; out of every sandbox's reach.
     pub effects: PathBuf,
 }
@@ -58,12 +66,16 @@ struct Parts {
     runtime: Runtime,
     record: Record,
     db: Db,
+    gateway: Gateway,
+    decisions: mpsc::Sender<Decision>,
     /// Also held while one is started, so that two calls for one task make one sandbox.
     associates: Mutex<HashMap<TaskId, Arc<Associate>>>,
     keeper: Mutex<Option<Guest>>,
     /// One merge at a time: each looks at what the one before left.
     merging: Mutex<()>,
     session: Mutex<Option<Guest>>,
+    /// The way out of the session's associate; held while that is started, so that there is one of each.
+    session_egress: Mutex<Option<Proxy>>,
     terminals: StdMutex<HashMap<TerminalId, Arc<Terminal>>>,
     health: watch::Sender<Health>,
 }
@@ -82,8 +94,13 @@ pub enum Health {
 
 impl Sandboxes {
     /// Makes the directories that are missing. No sandbox is started yet.
-    pub async fn open(places: Places, db: Db) -> Result<Self, Error> {
-        for directory in [&places.workspace, &places.store, &places.outputs, &places.effects] {
+    pub async fn open(
+        places: Places,
+        db: Db,
+        gateway: Gateway,
+        decisions: mpsc::Sender<Decision>,
+    ) -> Result<Self, Error> {
+        for directory in [&places.workspace, &places.store, &places.outputs, &places.effects, &places.egress] {
             data::make_private(directory).map_err(|source| Error::Directory { path: directory.clone(), source })?;
         }
         let record = open_record(&places.effects).await?;
@@ -92,10 +109,13 @@ impl Sandboxes {
             runtime: Runtime::process()?,
             record,
             db,
+            gateway,
+            decisions,
             associates: Mutex::default(),
             keeper: Mutex::default(),
             merging: Mutex::default(),
             session: Mutex::default(),
+            session_egress: Mutex::default(),
             terminals: StdMutex::default(),
             health: watch::channel(Health::default()).0,
         })))
@@ -160,6 +180,35 @@ impl Sandboxes {
         spec.record = Some(self.0.record.clone());
         spec.output_directory = Some(self.0.places.outputs.clone());
         spec
+    }
+}
+
+impl Sandboxes {
+    /// Opens a sandbox's way out: its wish within what the person allows. Nothing allowed is no way out at all.
+    async fn open_egress(&self, task: Option<TaskId>, wish: Option<&Egress>) -> Result<Option<Proxy>, Error> {
+        let (policy, above) = egress::clamp(wish, &self.0.gateway.settings().egress.ceiling);
+        for host in above {
+            let outcome = Err("it is above what the person allows".to_owned());
+            // Nobody keeps decisions any more: control is stopping.
+            self.0.decisions.send(Decision { task, host, port: 0, outcome }).await.ok();
+        }
+        if policy.is_empty() {
+            return Ok(None);
+        }
+        // The random end of the id alone: a socket's path must be short.
+        let name = task.map_or_else(|| "session".to_owned(), |task| task.to_string().split_off(SOCKET_NAME_FROM));
+        let path = self.0.places.egress.join(name);
+        let outbound = self.0.gateway.outbound();
+        let opened = egress::open(path.clone(), task, policy, outbound, self.0.decisions.clone());
+        opened.map(Some).map_err(|source| Error::Directory { path, source })
+    }
+}
+
+/// Shows a sandbox its way out.
+fn lead_out(spec: &mut Spec, proxy: Option<&Proxy>) {
+    spec.egress = proxy.map(|proxy| proxy.path().to_owned());
+    if proxy.is_some() {
+        spec.environment.extend(egress::git_environment());
     }
 }
 

@@ -1,12 +1,12 @@
 //! Terminals of the open desktop, in one associate on the live workspace. They outlive every browser tab.
 
-use super::{Error, Sandboxes};
+use super::{Error, Sandboxes, is_alive, lead_out};
 use crate::secret::random_bytes;
 use bytes::Bytes;
 use choir_proto::TerminalId;
 use choir_sandbox::path::RelativePath;
 use choir_sandbox::protocol::{Command, EffectId, Ending, OpenTerminal, TerminalSize};
-use choir_sandbox::runtime::{self, TerminalEvent, TerminalOutput};
+use choir_sandbox::runtime::{self, Guest, TerminalEvent, TerminalOutput};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use tokio::sync::{broadcast, watch};
@@ -52,7 +52,7 @@ impl Sandboxes {
         }
         let id = TerminalId::new(uuid::Builder::from_random_bytes(random_bytes()).into_uuid());
         let size = TerminalSize { columns, rows };
-        let session = self.running(&self.0.session, || self.associate_spec(&self.0.places.workspace)).await?;
+        let session = self.session().await?;
         let what = OpenTerminal {
             effect: EffectId::parse(format!("terminal-{id}"))?,
             command: Command::Shell(SHELL.into()),
@@ -67,6 +67,20 @@ impl Sandboxes {
         self.lock_terminals().insert(id, terminal.clone());
         tokio::spawn(self.clone().show(id, output, shown, end));
         Ok(terminal)
+    }
+
+    /// The session's associate, started with its way out if it does not run.
+    async fn session(&self) -> Result<Guest, Error> {
+        let mut way_out = self.0.session_egress.lock().await;
+        if let Some(guest) = self.0.session.lock().await.as_ref().filter(|guest| is_alive(guest)) {
+            return Ok(guest.clone());
+        }
+        // The old one first: both have one address.
+        *way_out = None;
+        *way_out = self.open_egress(None, None).await?;
+        let mut spec = self.associate_spec(&self.0.places.workspace);
+        lead_out(&mut spec, way_out.as_ref());
+        self.running(&self.0.session, || spec).await
     }
 
     /// All that are open.

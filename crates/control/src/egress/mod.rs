@@ -1,0 +1,31 @@
+//! The way out of a sandbox: what a task may reach, decided per task, connected to by control, and recorded.
+//!
+//! Default deny, one grammar for hosts, and the address that was decided about is the address that is connected to.
+//! Nothing is intercepted: what goes through an allowed connection is between the task and that host. An allowed host is
+//! therefore a way out.
+
+mod address;
+mod broker;
+mod host;
+mod policy;
+mod proxy;
+
+pub(crate) use broker::environment as git_environment;
+pub use host::{BadHost, Host};
+pub use policy::{Policy, clamp};
+pub use proxy::{Proxy, open};
+
+use choir_proto::TaskId;
+
+/// What was decided about one attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// Whose attempt; nothing for a terminal of the session.
+    pub task: Option<TaskId>,
+    /// Where to, as it was asked.
+    pub host: String,
+    /// Where to.
+    pub port: u16,
+    /// The rule that allowed it, or why it was refused.
+    pub outcome: Result<String, String>,
+}

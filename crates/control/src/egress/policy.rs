@@ -1,0 +1,148 @@
+//! What a task may reach: its wish, clamped to what the person allowed.
+
+use super::host::Host;
+use choir_proto::task::Egress;
+
+/// Repositories, fetched through the broker and never pushed to.
+pub(super) const GIT: &str = "git";
+/// Package registries.
+const REGISTRIES: &str = "registries";
+/// What a task gets that wishes for nothing in particular.
+const DEFAULT: [&str; 2] = [GIT, REGISTRIES];
+
+/// Where packages come from. They are read from; a token to publish with is not in any sandbox.
+const REGISTRY_HOSTS: [&str; 9] = [
+    "crates.io",
+    "index.crates.io",
+    "static.crates.io",
+    "registry.npmjs.org",
+    "registry.yarnpkg.com",
+    "pypi.org",
+    "files.pythonhosted.org",
+    "proxy.golang.org",
+    "sum.golang.org",
+];
+const HTTPS: u16 = 443;
+
+/// What one task may reach. Nothing by default: an empty policy is no network, never all of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Policy {
+    rules: Vec<Rule>,
+    git: bool,
+}
+
+/// One thing that may be reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Rule {
+    /// As it stands in events.
+    pub(super) name: String,
+    host: Host,
+    port: u16,
+    /// Whether the person named this very host: then it may also be near.
+    pub(super) named: bool,
+}
+
+impl Policy {
+    /// Whether there is nothing to reach at all.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty() && !self.git
+    }
+
+    /// Whether repositories may be fetched through the broker.
+    pub(super) fn has_git(&self) -> bool {
+        self.git
+    }
+
+    /// The rule that allows a connection.
+    pub(super) fn rule(&self, host: &Host, port: u16) -> Option<&Rule> {
+        self.rules.iter().find(|rule| rule.host == *host && rule.port == port)
+    }
+
+    fn add(&mut self, wish: &str, ceiling: &[String]) -> Result<(), String> {
+        let within = ceiling.iter().any(|allowed| allowed == wish);
+        match wish {
+            GIT if within => self.git = true,
+            REGISTRIES if within => self.rules.extend(registry_rules()),
+            GIT | REGISTRIES => return Err(wish.to_owned()),
+            _ => self.rules.push(host_rule(wish, ceiling).ok_or_else(|| wish.to_owned())?),
+        }
+        Ok(())
+    }
+}
+
+/// Clamps a wish to the ceiling. What lies above is answered separately: it is refused and recorded.
+pub fn clamp(wish: Option<&Egress>, ceiling: &[String]) -> (Policy, Vec<String>) {
+    let default: Vec<String> =
+        DEFAULT.iter().filter(|name| ceiling.iter().any(|c| c == *name)).map(ToString::to_string).collect();
+    let wishes = wish.map_or(default, |wish| wish.allow.clone());
+    let mut policy = Policy::default();
+    let refused = wishes.iter().filter_map(|wish| policy.add(wish, ceiling).err()).collect();
+    (policy, refused)
+}
+
+/// A host that the ceiling names, or that a profile within the ceiling holds.
+fn host_rule(wish: &str, ceiling: &[String]) -> Option<Rule> {
+    let (host, port) = Host::parse_with_port(wish).ok()?;
+    let named = ceiling
+        .iter()
+        .any(|allowed| Host::parse_with_port(allowed).is_ok_and(|allowed| allowed == (host.clone(), port)));
+    if named {
+        return Some(Rule { name: wish.to_owned(), host, port, named });
+    }
+    let in_profile = ceiling.iter().any(|allowed| allowed == REGISTRIES);
+    registry_rules().filter(|_| in_profile).find(|rule| rule.host == host && rule.port == port)
+}
+
+fn registry_rules() -> impl Iterator<Item = Rule> {
+    REGISTRY_HOSTS.iter().map(|host| Rule {
+        name: REGISTRIES.to_owned(),
+        host: Host::Name((*host).to_owned()),
+        port: HTTPS,
+        named: false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wish(allow: &[&str]) -> Egress {
+        Egress { allow: allow.iter().map(ToString::to_string).collect() }
+    }
+
+    fn ceiling(entries: &[&str]) -> Vec<String> {
+        entries.iter().map(ToString::to_string).collect()
+    }
+
+    fn reaches(policy: &Policy, target: &str) -> bool {
+        let (host, port) = Host::parse_with_port(target).unwrap();
+        policy.rule(&host, port).is_some()
+    }
+
+    #[test]
+    fn nothing_wished_is_the_default_and_an_empty_wish_is_no_network() {
+        let (policy, refused) = clamp(None, &ceiling(&["git", "registries"]));
+        assert!(policy.has_git() && reaches(&policy, "index.crates.io:443") && refused.is_empty());
+        assert!(!reaches(&policy, "index.crates.io:80") && !reaches(&policy, "evil.crates.io:443"));
+        assert!(clamp(Some(&wish(&[])), &ceiling(&["git", "registries"])).0.is_empty());
+        assert!(clamp(None, &[]).0.is_empty());
+    }
+
+    #[test]
+    fn a_wish_above_the_ceiling_is_refused_by_name() {
+        let (policy, refused) = clamp(
+            Some(&wish(&["registries", "example.org:443", "*", "0.0.0.0/0", "pypi.org:443"])),
+            &ceiling(&["git"]),
+        );
+        assert!(policy.is_empty());
+        assert_eq!(refused, ["registries", "example.org:443", "*", "0.0.0.0/0", "pypi.org:443"]);
+        let (policy, refused) = clamp(Some(&wish(&["example.org:443"])), &ceiling(&["example.org:443"]));
+        assert!(reaches(&policy, "example.org:443") && !reaches(&policy, "example.org:80") && refused.is_empty());
+    }
+
+    #[test]
+    fn a_part_of_a_profile_may_be_wished_for() {
+        let (policy, refused) = clamp(Some(&wish(&["pypi.org:443"])), &ceiling(&["registries"]));
+        assert!(reaches(&policy, "pypi.org:443") && !reaches(&policy, "crates.io:443") && refused.is_empty());
+    }
+}

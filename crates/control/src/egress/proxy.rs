@@ -1,0 +1,219 @@
+//! The proxy behind one sandbox's only way out: a unix socket that belongs to one task and dies with it.
+
+use super::Decision;
+use super::address::is_public;
+use super::broker;
+use super::host::Host;
+use super::policy::{GIT, Policy, Rule};
+use crate::outbound::Outbound;
+use axum::response::{IntoResponse, Response};
+use choir_proto::TaskId;
+use http::{Method, Request, StatusCode};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpStream, UnixListener, UnixStream};
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+
+/// Connections of one task at once.
+const CONNECTIONS_MAX: usize = 256;
+/// How long the head of a request may take.
+const HEAD: Duration = Duration::from_secs(10);
+/// How long a host may take to be found and to answer.
+const CONNECT: Duration = Duration::from_secs(15);
+
+/// An open way out. Dropped, it closes every connection that was made through it.
+#[derive(Debug)]
+pub struct Proxy {
+    path: PathBuf,
+    serving: AbortHandle,
+}
+
+impl Proxy {
+    /// The socket, to be shown to the sandbox.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.serving.abort();
+        if let Err(error) = std::fs::remove_file(&self.path) {
+            tracing::debug!(%error, "a proxy's socket was gone already");
+        }
+    }
+}
+
+/// Opens a way out under a policy. Every attempt is told to `decisions` before anything is connected.
+pub fn open(
+    path: PathBuf,
+    task: Option<TaskId>,
+    policy: Policy,
+    outbound: Outbound,
+    decisions: mpsc::Sender<Decision>,
+) -> io::Result<Proxy> {
+    if path.exists() {
+        std::fs::remove_file(&path)?;
+    }
+    let listener = UnixListener::bind(&path)?;
+    let door = Arc::new(Door { task, policy, outbound, decisions });
+    let serving = tokio::spawn(accept(listener, door)).abort_handle();
+    Ok(Proxy { path, serving })
+}
+
+struct Door {
+    task: Option<TaskId>,
+    policy: Policy,
+    outbound: Outbound,
+    decisions: mpsc::Sender<Decision>,
+}
+
+/// Everything that was started here is in the set, so that it ends with it.
+async fn accept(listener: UnixListener, door: Arc<Door>) {
+    let mut connections = JoinSet::new();
+    loop {
+        while connections.len() >= CONNECTIONS_MAX {
+            connections.join_next().await;
+        }
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => drop(connections.spawn(door.clone().serve(stream))),
+                Err(error) => {
+                    tracing::warn!(%error, "a way out could not be taken");
+                    tokio::task::yield_now().await;
+                }
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+impl Door {
+    /// One connection of the sandbox, to its very end: an upgraded one is carried here, not in a task of its own.
+    async fn serve(self: Arc<Self>, stream: UnixStream) {
+        let (carry, mut carried) = mpsc::channel::<(hyper::upgrade::OnUpgrade, TcpStream)>(1);
+        let service = service_fn(move |request| {
+            let (door, carry) = (self.clone(), carry.clone());
+            async move { Ok::<_, Infallible>(door.answer(request, carry).await) }
+        });
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD)
+            .serve_connection(TokioIo::new(stream), service)
+            .with_upgrades();
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "a sandbox's connection ended early");
+        }
+        if let Some((upgrade, mut outside)) = carried.recv().await
+            && let Ok(inside) = upgrade.await
+        {
+            // Either side may break off at any time.
+            tokio::io::copy_bidirectional(&mut TokioIo::new(inside), &mut outside).await.ok();
+        }
+    }
+
+    async fn answer(
+        &self,
+        mut request: Request<Incoming>,
+        carry: mpsc::Sender<(hyper::upgrade::OnUpgrade, TcpStream)>,
+    ) -> Response {
+        if request.method() != Method::CONNECT {
+            return self.plain(request).await;
+        }
+        let asked = request.uri().authority().map(ToString::to_string).unwrap_or_default();
+        let outside = match self.reach(&asked).await {
+            Ok(outside) => outside,
+            Err(reason) => return refuse(&reason),
+        };
+        let upgrade = hyper::upgrade::on(&mut request);
+        match carry.try_send((upgrade, outside)) {
+            Ok(()) => StatusCode::OK.into_response(),
+            Err(_) => refuse("one connection at a time"),
+        }
+    }
+
+    /// A request in the clear: only the broker is spoken to this way. Other hosts are reached by `CONNECT`.
+    async fn plain(&self, request: Request<Incoming>) -> Response {
+        let host = request.uri().host().unwrap_or_default().to_owned();
+        if host != broker::NAME || request.uri().port().is_some() {
+            let port = request.uri().port_u16().unwrap_or(80);
+            let reason = "only https is spoken to the outside".to_owned();
+            self.decide(host, port, Err(reason.clone())).await;
+            return refuse(&reason);
+        }
+        let target = match broker::target(&request) {
+            Ok(target) if self.policy.has_git() => Ok(target),
+            Ok(_) => Err("this task may not reach repositories"),
+            Err(reason) => Err(reason),
+        };
+        match target {
+            Ok((host, url)) => {
+                self.decide(host.to_string(), 443, Ok(GIT.into())).await;
+                broker::fetch(&self.outbound, &url, request).await
+            }
+            Err(reason) => {
+                self.decide(broker::NAME.into(), 80, Err(reason.into())).await;
+                refuse(reason)
+            }
+        }
+    }
+
+    /// Resolves, decides, connects to the address that was decided about, and looks again.
+    async fn reach(&self, asked: &str) -> Result<TcpStream, String> {
+        let Ok((host, port)) = Host::parse_with_port(asked) else {
+            let shown: String = asked.chars().take(253).collect();
+            self.decide(shown, 0, Err("this is not a host and port in their usual spelling".into())).await;
+            return Err("this is not a host and port in their usual spelling".into());
+        };
+        let found = tokio::time::timeout(CONNECT, self.resolve(&host, port))
+            .await
+            .unwrap_or_else(|_| Err("it was not found in time".into()));
+        let outcome = found.as_ref().map(|(rule, _)| rule.name.clone()).map_err(Clone::clone);
+        self.decide(host.to_string(), port, outcome).await;
+        let (_, address) = found?;
+        let connected = tokio::time::timeout(CONNECT, TcpStream::connect(address)).await;
+        let stream =
+            connected.map_err(|_| "it did not answer in time".to_owned())?.map_err(|error| error.to_string())?;
+        match stream.peer_addr() {
+            Ok(peer) if peer == address => Ok(stream),
+            _ => Err("another address answered".into()),
+        }
+    }
+
+    async fn resolve(&self, host: &Host, port: u16) -> Result<(&Rule, SocketAddr), String> {
+        let rule = self.policy.rule(host, port).ok_or_else(|| "it is not among what this task may reach".to_owned())?;
+        let addresses: Vec<SocketAddr> = match host {
+            Host::Address(address) => vec![SocketAddr::new(*address, port)],
+            Host::Name(name) => {
+                let found = tokio::net::lookup_host((name.as_str(), port)).await;
+                found.map_err(|_| "its name is not known".to_owned())?.collect()
+            }
+        };
+        // One near address among public ones is a trap: all of them have to be public, unless the person named the host.
+        let near = addresses.iter().any(|address| !is_public(address.ip()));
+        match addresses.first() {
+            Some(_) if near && !rule.named => Err("its name leads to an address that is not public".into()),
+            Some(first) => Ok((rule, *first)),
+            None => Err("its name is not known".into()),
+        }
+    }
+
+    async fn decide(&self, host: String, port: u16, outcome: Result<String, String>) {
+        let decision = Decision { task: self.task, host, port, outcome };
+        // Nobody keeps decisions any more: control is stopping, and so will this.
+        self.decisions.send(decision).await.ok();
+    }
+}
+
+fn refuse(reason: &str) -> Response {
+    (StatusCode::FORBIDDEN, format!("choir: refused: {reason}\n")).into_response()
+}
