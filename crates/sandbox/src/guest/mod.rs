@@ -17,6 +17,7 @@ mod screen;
 mod session;
 mod signals;
 mod terminal;
+mod watch;
 
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 

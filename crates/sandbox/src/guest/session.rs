@@ -19,7 +19,7 @@ use super::inflow::{Inflow, InflowReader, inflow};
 use super::keeper::Keeper;
 use super::process::Processes;
 use super::terminal::{self, Order, TerminalControl};
-use super::{GuestError, port, relay};
+use super::{GuestError, port, relay, watch};
 use crate::protocol::{
     Answer, Ask, Channel, DATA_BYTES_MAX, Fault, FaultCode, Frame, FrameReader, FromGuest, FromHost, GuestRole, Health,
     Progress, REQUESTS_MAX, Reply, Request, VERSION, control_frame,
@@ -282,6 +282,7 @@ impl Work {
                 let context = Context { id, out: self.out.clone(), processes: self.processes.clone(), input, stopped };
                 terminal::terminal(context, what, (orders, credit)).await
             }
+            Ask::Watch => watch::watch(id, self.files.clone(), self.out.clone(), stopped).await,
             Ask::Connect { port } => {
                 let credit = Credit::new();
                 self.with(id, |underway| underway.credit = Some(credit.clone()))?;

@@ -175,6 +175,8 @@ pub enum Ask {
         /// The directory.
         path: RelativePath,
     },
+    /// Tell changes of the workspace until killed. The first report says that watching has begun.
+    Watch,
     /// Take the live directory's tree and keep its contents.
     TakeSnapshot,
     /// Read a part of a tree's manifest; its bytes arrive as data frames.
@@ -234,7 +236,6 @@ impl Ask {
     pub fn suits(&self, role: GuestRole) -> bool {
         match self {
             Self::Exec(_)
-            | Self::Kill { .. }
             | Self::CloseInput { .. }
             | Self::OpenTerminal(_)
             | Self::ResizeTerminal { .. }
@@ -248,13 +249,15 @@ impl Ask {
             | Self::DropTask { .. }
             | Self::Diff { .. }
             | Self::Merge { .. } => role == GuestRole::Keeper,
-            Self::Read { .. }
+            Self::Kill { .. }
+            | Self::Read { .. }
             | Self::Write { .. }
             | Self::List { .. }
             | Self::Stat { .. }
             | Self::Remove { .. }
             | Self::Rename { .. }
             | Self::MakeDirectory { .. }
+            | Self::Watch
             | Self::Health
             | Self::Shutdown => true,
         }
@@ -412,6 +415,13 @@ pub enum Progress {
     InputTaken {
         /// How many.
         bytes: u64,
+    },
+    /// The workspace changed.
+    Changed {
+        /// Where to look.
+        paths: Vec<RelativePath>,
+        /// More changed than is named.
+        incomplete: bool,
     },
     /// The server has accepted.
     Connected,

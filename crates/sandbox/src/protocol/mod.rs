@@ -37,8 +37,10 @@ pub const TERMINAL_SIZE_MAX: u16 = 500;
 pub const SCREEN_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Largest difference between two trees in bytes.
 pub const DIFF_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Most conflicts that a merge names; a frame's worth of paths.
-pub const CONFLICTS_MAX: usize = 25;
+/// Most paths that one message names, if they are short.
+pub const NAMED_PATHS_MAX: usize = 500;
+/// Most bytes of paths that one message names. Written in the longest way they still fit a frame.
+pub const NAMED_PATHS_BYTES_MAX: usize = 64 * 1024;
 /// Most requests under way at once.
 pub const REQUESTS_MAX: usize = 256;
 /// Longest that a command may run; nothing runs for ever by omission.

@@ -18,6 +18,7 @@ use super::exec::Running;
 use super::launch::StartError;
 use super::port::Carried;
 use super::terminal::{NotAsked, Viewed};
+use super::watch::Watched;
 use crate::protocol::{
     Answer, Ask, Channel, DATA_BYTES_MAX, Fault, Frame, FrameReader, FromGuest, FromHost, GuestLimits, GuestRole,
     INPUT_WINDOW_BYTES, Progress, READ_BYTES_MAX, Reply, Request, StreamError, VERSION, control_frame,
@@ -68,6 +69,7 @@ enum Waiting {
     Exec(Running),
     Terminal(Viewed),
     Port(Carried),
+    Watch(Watched),
 }
 
 #[derive(Debug)]
@@ -201,6 +203,11 @@ impl Connection {
         self.begin(ask, |_| Waiting::Port(carried)).await
     }
 
+    /// Watches the workspace; reports go to `watched`.
+    pub(super) async fn watch(&self, ask: Ask, watched: Watched) -> Result<u64, CallError> {
+        self.begin(ask, |_| Waiting::Watch(watched)).await
+    }
+
     /// Gives a terminal's or a port's window back.
     pub(super) async fn output_taken(&self, id: u64, bytes: u64) -> Result<(), CallError> {
         let frame = control_frame(&FromHost::OutputTaken { id, bytes }).map_err(|_| CallError::TooLong)?;
@@ -257,6 +264,8 @@ impl Connection {
                 Waiting::Exec(running) => running.lost(),
                 Waiting::Terminal(viewed) => viewed.lost(),
                 Waiting::Port(carried) => carried.end(None),
+                // Its queue is closed with it, which says that the guest is lost.
+                Waiting::Watch(_) => {}
             }
         }
         self.closed.send_replace(true);
@@ -288,7 +297,7 @@ impl Connection {
             Frame::Data { id, channel, bytes } => self.take_data(id, channel, bytes),
             Frame::Control(json) => match serde_json::from_slice(&json).map_err(|_| Hostile::Message)? {
                 FromGuest::Hello { .. } => Err(Hostile::HelloAgain),
-                FromGuest::Reply { id, reply: Reply::Progress(progress) } => self.take_progress(id, &progress),
+                FromGuest::Reply { id, reply: Reply::Progress(progress) } => self.take_progress(id, progress),
                 FromGuest::Reply { id, reply: Reply::Done(answer) } => self.take_end(id, Ok(answer)),
                 FromGuest::Reply { id, reply: Reply::Failed(fault) } => self.take_end(id, Err(fault)),
             },
@@ -306,22 +315,29 @@ impl Connection {
             Some(Waiting::Exec(running)) => running.output(channel, bytes),
             Some(Waiting::Terminal(viewed)) => viewed.output(channel, bytes)?,
             Some(Waiting::Port(carried)) => carried.output(channel, bytes)?,
+            Some(Waiting::Watch(_)) => return Err(Hostile::Unasked),
             // Nobody waits any more.
             None => {}
         }
         Ok(())
     }
 
-    fn take_progress(&self, id: u64, progress: &Progress) -> Result<(), Hostile> {
+    fn take_progress(&self, id: u64, progress: Progress) -> Result<(), Hostile> {
         let mut pending = self.lock();
         match (pending.requests.get_mut(&id), progress) {
-            (Some(waiting), Progress::InputTaken { bytes }) => give_back(waiting.window(), *bytes),
-            (Some(Waiting::Terminal(viewed)), Progress::Screen { bytes }) => Ok(viewed.begin_screen(*bytes)?),
+            (Some(waiting), Progress::InputTaken { bytes }) => give_back(waiting.window(), bytes),
+            (Some(Waiting::Terminal(viewed)), Progress::Screen { bytes }) => Ok(viewed.begin_screen(bytes)?),
             (Some(Waiting::Port(carried)), Progress::Connected) => {
                 carried.connected();
                 Ok(())
             }
-            (Some(_), Progress::Screen { .. } | Progress::Connected) => Err(Hostile::Unasked),
+            (Some(Waiting::Watch(watched)), Progress::Changed { paths, incomplete }) => {
+                watched.changed(paths, incomplete);
+                Ok(())
+            }
+            (Some(_), Progress::Screen { .. } | Progress::Connected | Progress::Changed { .. }) => {
+                Err(Hostile::Unasked)
+            }
             (Some(_), Progress::Started { .. }) | (None, _) => Ok(()),
         }
     }
@@ -340,6 +356,11 @@ impl Connection {
                 Ok(_) => return Err(Hostile::Unasked),
             },
             Waiting::Port(carried) => carried.end(result.err()),
+            Waiting::Watch(watched) => {
+                if let Err(fault) = result {
+                    watched.failed(fault);
+                }
+            }
             Waiting::Exec(running) => match result {
                 Ok(Answer::Exited(exit)) => running.exited(exit),
                 Err(fault) => running.refused(fault),
@@ -365,6 +386,7 @@ impl Waiting {
             Self::Exec(running) => running.window(),
             Self::Terminal(viewed) => viewed.window(),
             Self::Port(carried) => carried.window(),
+            Self::Watch(watched) => watched.window(),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, DuplexStream};
 use tokio::process::{Child, ChildStderr};
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch as latest};
 
 use super::connection::{CallError, Connection, connect};
 use super::exec::{self, Bookkeeping, ExecError, ExecHandle};
@@ -18,6 +18,7 @@ use super::layers::Layers;
 use super::port;
 use super::spec::Spec;
 use super::terminal::{self, Terminal, TerminalOutput};
+use super::watch::{self, Watch};
 use super::watchdog::{Limit, Watchdog};
 use crate::path::RelativePath;
 use crate::protocol::{
@@ -49,7 +50,7 @@ struct Inner {
     exceeded: Arc<OnceLock<Limit>>,
     /// Closed or filled, it ends the sandbox.
     stop: mpsc::Sender<()>,
-    exited: watch::Receiver<Option<Gone>>,
+    exited: latest::Receiver<Option<Gone>>,
     record: Option<Record>,
     output_directory: Option<PathBuf>,
     /// Keeps the thread alive whose end would end the sandbox.
@@ -82,7 +83,7 @@ pub(super) async fn start(launcher: &Launcher, spec: Spec) -> Result<Guest, Star
     let layers = Layers::inspect(pid, landlock_abi);
     layers.require()?;
     let (stop, on_stop) = mpsc::channel(1);
-    let (exited_sender, exited) = watch::channel(None);
+    let (exited_sender, exited) = latest::channel(None);
     tokio::spawn(supervise(child, connection.clone(), on_stop, exited_sender));
     let (started, exceeded) = <(Arc<Notify>, Arc<OnceLock<Limit>>)>::default();
     let watchdog = Watchdog {
@@ -120,7 +121,7 @@ async fn supervise(
     mut child: Child,
     connection: Arc<Connection>,
     mut on_stop: mpsc::Receiver<()>,
-    exited: watch::Sender<Option<Gone>>,
+    exited: latest::Sender<Option<Gone>>,
 ) {
     let status = tokio::select! {
         status = child.wait() => status.ok(),
@@ -183,6 +184,11 @@ impl Guest {
         let opened = terminal::open(self, what).await?;
         self.inner.started.notify_one();
         Ok(opened)
+    }
+
+    /// Hears of changes of the workspace. What happens after this returns is told.
+    pub async fn watch(&self) -> Result<Watch, CallError> {
+        watch::watch(self).await
     }
 
     /// Connects to a server that listens on a port inside.

@@ -14,6 +14,7 @@ mod overlay;
 mod port;
 mod spec;
 mod terminal;
+mod watch;
 mod watchdog;
 
 pub use connection::CallError;
@@ -23,6 +24,7 @@ pub use launch::StartError;
 pub use layers::{Layer, Layers};
 pub use spec::{Access, Identity, Limits, Mount, Overlay, Spec, Workspace};
 pub use terminal::{Terminal, TerminalError, TerminalEvent, TerminalOutput};
+pub use watch::{Changes, Watch};
 pub use watchdog::Limit;
 
 use launch::Launcher;

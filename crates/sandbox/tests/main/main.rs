@@ -9,3 +9,4 @@ mod keeper;
 mod port;
 mod support;
 mod terminal;
+mod watch;

@@ -9,7 +9,7 @@ use super::super::files::Files;
 use super::index::Index;
 use super::store::Store;
 use crate::path::RelativePath;
-use crate::protocol::{CONFLICTS_MAX, Fault, FaultCode, MergeReport};
+use crate::protocol::{Fault, FaultCode, MergeReport, NAMED_PATHS_BYTES_MAX, NAMED_PATHS_MAX};
 use crate::tree::{Node, Tree};
 
 /// Bytes copied at once.
@@ -26,6 +26,7 @@ pub(super) struct Sides<'a> {
 
 /// Merges, path by path.
 pub(super) fn merge(sides: &Sides<'_>, files: &Files, store: &Store) -> Result<MergeReport, Fault> {
+    let mut named_bytes = 0;
     let mut report = MergeReport { applied: 0, already: 0, conflicts: Vec::new(), conflicts_more: 0 };
     let changes = sides.base.changes(sides.result);
     // What is removed goes first, the deepest before what holds it; then what is new, what holds it first.
@@ -35,8 +36,14 @@ pub(super) fn merge(sides: &Sides<'_>, files: &Files, store: &Store) -> Result<M
         match merge_path(sides, path, files, store)? {
             Merged::Applied => report.applied += 1,
             Merged::Already => report.already += 1,
-            Merged::Conflict if report.conflicts.len() < CONFLICTS_MAX => report.conflicts.push(path.clone()),
-            Merged::Conflict => report.conflicts_more += 1,
+            Merged::Conflict => {
+                named_bytes += path.as_bytes().len();
+                if report.conflicts.len() < NAMED_PATHS_MAX && named_bytes <= NAMED_PATHS_BYTES_MAX {
+                    report.conflicts.push(path.clone());
+                } else {
+                    report.conflicts_more += 1;
+                }
+            }
         }
     }
     Ok(report)
