@@ -44,10 +44,10 @@ export function focus(selector) {
 
 export const leave = () => document.activeElement?.blur();
 
-// Focus goes into a window that came to the front, unless it is there already or the person is typing elsewhere.
+// Focus goes into a window that came to the front, unless it is inside already.
 export function focusWindow(id) {
   const window = document.getElementById(id);
-  if (!window || window.contains(document.activeElement)) return;
+  if (!window || (window !== document.activeElement && window.contains(document.activeElement))) return;
   const target = window.querySelector('[data-focus], .cm-content, .xterm-helper-textarea') ?? window;
   target.focus({ preventScroll: true });
 }
@@ -246,9 +246,17 @@ function snap(event, canvas) {
 
 // --- apps that are loaded when they are first opened -----------------------------------------------------------------
 
+// An app that comes later than the focus of its window takes it then, if nobody else did meanwhile.
+function takeFocus(element) {
+  const window = element.closest('.window');
+  if (window && window === document.activeElement) focusWindow(window.id);
+}
+
 export async function editor(element, id, onState) {
   const { openEditor } = await import('./editor.js');
-  return openEditor(element, id, onState);
+  const opened = openEditor(element, id, onState);
+  takeFocus(element);
+  return opened;
 }
 
 export async function version(element, id, number) {
@@ -258,5 +266,7 @@ export async function version(element, id, number) {
 
 export async function terminal(element, id, onState) {
   const { openTerminal } = await import('./terminal.js');
-  return openTerminal(element, id, onState);
+  const opened = openTerminal(element, id, onState);
+  takeFocus(element);
+  return opened;
 }

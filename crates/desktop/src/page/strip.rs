@@ -9,6 +9,7 @@ use choir_desktop::icon::Icon;
 use choir_desktop::status::Mark;
 use choir_desktop::words::count;
 use choir_proto::desktop::{App, DesktopCommand, Window};
+use choir_proto::run::{Run, RunStatus};
 use dioxus::prelude::*;
 
 #[component]
@@ -32,19 +33,19 @@ fn Taskbar() -> Element {
     let windows = use_memo(move || {
         let mut windows = desk.desktop.read().windows.clone();
         windows.sort_by_key(|window| window.window_id);
-        windows
+        let (runs, documents) = (desk.runs.read(), desk.documents.read());
+        windows.into_iter().map(|window| (title(&window, &runs, &documents), window)).collect::<Vec<_>>()
     });
     rsx! {
         nav { class: "taskbar", "aria-label": "Taskbar",
-            for window in windows() { TaskButton { key: "{window.window_id}", window } }
+            for (name, window) in windows() { TaskButton { key: "{window.window_id}", window, name } }
         }
     }
 }
 
 #[component]
-fn TaskButton(window: Window) -> Element {
+fn TaskButton(window: Window, name: String) -> Element {
     let desk = use_desk();
-    let name = title(&window, &desk.runs.read(), &desk.documents.read());
     let id = window.window_id;
     let front = use_memo(move || focused(&desk.desktop.read()).map(|window| window.window_id) == Some(id));
     rsx! {
@@ -67,9 +68,21 @@ fn TaskButton(window: Window) -> Element {
 #[component]
 fn State() -> Element {
     let desk = use_desk();
-    let open = use_memo(move || desk.runs.read().open().count());
+    let waits = |run: &&Run| run.status == RunStatus::Blocked;
+    let waiting = use_memo(move || desk.runs.read().open().filter(waits).count());
+    let open = use_memo(move || desk.runs.read().open().filter(|run| !waits(run)).count());
     rsx! {
         div { class: "state",
+            if waiting() > 0 {
+                button {
+                    r#type: "button",
+                    class: "quiet",
+                    title: "Show what waits for you",
+                    onclick: move |_| desk.open(App::Inbox, None),
+                    Standing { mark: Mark::Blocked }
+                    {format!("{} waiting", waiting())}
+                }
+            }
             if open() > 0 {
                 button {
                     r#type: "button",

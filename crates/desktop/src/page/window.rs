@@ -8,37 +8,66 @@ use super::rich::{Glyph, IconButton, Standing};
 use choir_desktop::computer::{focused, title};
 use choir_desktop::icon::Icon;
 use choir_desktop::status::{Mark, run_words};
-use choir_proto::WindowId;
 use choir_proto::desktop::{DesktopCommand, Rect, Shape, Subject, Window};
-use choir_proto::run::Run;
+use choir_proto::{RunStatus, WindowId};
 use dioxus::prelude::*;
 use web_sys::Element as Node;
 
 const EDGES: [&str; 8] = ["n", "ne", "e", "se", "s", "sw", "w", "nw"];
 
-/// Follows one window of the desktop; it is drawn again only when that window changes.
+/// Everything that a frame shows.
+#[derive(Debug, Clone, PartialEq)]
+struct View {
+    window: Window,
+    /// Its place in the pile.
+    height: usize,
+    /// Whether it has the focus.
+    front: bool,
+    name: String,
+    /// Of the run that it is about.
+    status: Option<RunStatus>,
+}
+
+impl View {
+    fn of(desk: Desk, id: WindowId) -> Option<Self> {
+        let (desktop, runs) = (desk.desktop.read(), desk.runs.read());
+        let height = desktop.windows.iter().position(|window| window.window_id == id)?;
+        let window = desktop.windows[height].clone();
+        let run = match window.subject {
+            Some(Subject::Document(id)) => runs.of_document(id),
+            Some(Subject::Run(id)) => runs.get(id),
+            _ => None,
+        };
+        Some(Self {
+            height,
+            front: focused(&desktop).map(|window| window.window_id) == Some(id),
+            name: title(&window, &runs, &desk.documents.read()),
+            status: run.map(|run| run.status),
+            window,
+        })
+    }
+}
+
+/// Follows one window of the desktop; its frame is drawn again only when what it shows changes.
 #[component]
 pub(crate) fn WindowFrame(id: WindowId) -> Element {
     let desk = use_desk();
-    let window = use_memo(move || {
-        let desktop = desk.desktop.read();
-        let height = desktop.windows.iter().position(|window| window.window_id == id)?;
-        let front = focused(&desktop).map(|window| window.window_id) == Some(id);
-        Some((desktop.windows[height].clone(), height, front))
-    });
-    let Some((window, height, front)) = window() else { return rsx! {} };
-    rsx! { Frame { window, height, front } }
+    let view = use_memo(move || View::of(desk, id));
+    match view() {
+        Some(view) => rsx! { Frame { view } },
+        None => rsx! {},
+    }
 }
 
 #[component]
-fn Frame(window: Window, height: usize, front: bool) -> Element {
+fn Frame(view: View) -> Element {
     let desk = use_desk();
     let mut held = use_signal(|| None::<Held>);
-    let id = window.window_id;
+    let window = view.window.clone();
+    let (id, front) = (window.window_id, view.front);
     // Subscribes to what `place` reads, so that a drag and another size of the page are followed.
     desk.dragged.read();
     desk.canvas.read();
-    let name = title(&window, &desk.runs.read(), &desk.documents.read());
     let rect = (window.shape == Shape::Normal).then(|| place(desk, &window));
     let pixels = |value: fn(Rect) -> i64| rect.map(|rect| format!("{}px", value(rect)));
     rsx! {
@@ -47,7 +76,7 @@ fn Frame(window: Window, height: usize, front: bool) -> Element {
             class: if front { "window front" } else { "window" },
             role: "dialog",
             "aria-modal": "false",
-            "aria-label": "{name}",
+            "aria-label": "{view.name}",
             tabindex: "-1",
             "data-shape": shape_name(window.shape),
             hidden: window.shape == Shape::Minimised,
@@ -55,7 +84,7 @@ fn Frame(window: Window, height: usize, front: bool) -> Element {
             top: pixels(|rect| rect.y.into()),
             width: pixels(|rect| rect.width.into()),
             height: pixels(|rect| rect.height.into()),
-            z_index: "{height + 1}",
+            z_index: "{view.height + 1}",
             onmounted: move |event| {
                 let Some(element) = event.data().downcast::<Node>().cloned() else { return };
                 held.set(Some(draggable(desk, id, &element)));
@@ -63,7 +92,7 @@ fn Frame(window: Window, height: usize, front: bool) -> Element {
             onpointerdown: move |_| {
                 if !front { desk.command(DesktopCommand::Focus { window_id: id }) }
             },
-            Bar { window: window.clone(), name: name.clone() }
+            Bar { view: view.clone() }
             div { class: "content", AppView { window: window.clone() } }
             for edge in EDGES { span { class: "edge", "data-edge": edge } }
         }
@@ -92,17 +121,17 @@ const fn shape_name(shape: Shape) -> &'static str {
 }
 
 #[component]
-fn Bar(window: Window, name: String) -> Element {
+fn Bar(view: View) -> Element {
     let desk = use_desk();
+    let window = view.window;
     let window_id = window.window_id;
     let shape = move |shape| desk.command(DesktopCommand::Shape { window_id, shape });
-    let run = run_of(desk, &window);
     rsx! {
         header { class: "bar", "data-bar": "",
             Glyph { icon: Icon::of(window.app) }
-            span { class: "name", "{name}" }
-            if let Some(run) = run {
-                Standing { mark: Mark::from(run.status), label: run_words(run.status) }
+            span { class: "name", "{view.name}" }
+            if let Some(status) = view.status {
+                Standing { mark: Mark::from(status), label: run_words(status) }
             }
             span { class: "buttons",
                 IconButton { icon: Icon::Minimise, label: "Minimise", onclick: move |_| shape(Shape::Minimised) }
@@ -111,22 +140,8 @@ fn Bar(window: Window, name: String) -> Element {
                 } else {
                     IconButton { icon: Icon::Restore, label: "Restore", onclick: move |_| shape(Shape::Normal) }
                 }
-                IconButton {
-                    icon: Icon::Close,
-                    label: "Close",
-                    onclick: move |_| close(desk, &window),
-                }
+                IconButton { icon: Icon::Close, label: "Close", onclick: move |_| close(desk, &window) }
             }
         }
-    }
-}
-
-/// The run that a window is about.
-fn run_of(desk: Desk, window: &Window) -> Option<Run> {
-    let runs = desk.runs.read();
-    match window.subject {
-        Some(Subject::Document(id)) => runs.of_document(id).cloned(),
-        Some(Subject::Run(id)) => runs.get(id).cloned(),
-        _ => None,
     }
 }
