@@ -9,13 +9,17 @@
 
 mod frame;
 mod message;
+mod reply;
 mod stream;
 
 pub use frame::{Channel, DATA_BYTES_MAX, FRAME_BYTES_MAX, Frame, FrameError, decode};
 pub use message::{
-    Answer, Ask, Command, EffectId, EffectIdError, Ending, Entry, Exec, Exit, Fault, FaultCode, FileKind, FromGuest,
-    FromHost, GuestLimits, GuestRole, Health, Input, MergeReport, Metadata, OpenTerminal, Progress, Removal, Reply,
-    Request, SnapshotReport, TerminalSize,
+    Ask, Command, EffectId, EffectIdError, Exec, FromGuest, FromHost, GuestLimits, GuestRole, Input, OpenTerminal,
+    Removal, Request, TerminalSize,
+};
+pub use reply::{
+    Answer, Ending, Entry, Exit, Fault, FaultCode, FileKind, Health, MergeReport, Metadata, Progress, Reply,
+    SnapshotReport,
 };
 pub use stream::{FrameReader, StreamError, control_frame};
 
