@@ -79,6 +79,12 @@ macro_rules! events {
             }
         }
 
+        /// Every kind with its version and the name of its payload's type.
+        #[cfg(feature = "schema")]
+        pub(crate) fn described(parts: &mut crate::schema::Parts) -> Vec<(&'static str, u16, String)> {
+            vec![ $( ($kind, $version, parts.add::<$name>()), )* ]
+        }
+
         $( impl From<$name> for Event {
             fn from(payload: $name) -> Self {
                 Self::$name(payload)

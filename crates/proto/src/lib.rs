@@ -13,6 +13,8 @@ pub mod id;
 pub mod model;
 pub mod money;
 pub mod run;
+#[cfg(feature = "schema")]
+pub mod schema;
 pub mod task;
 pub mod time;
 pub mod wire;

@@ -1,0 +1,336 @@
+// Generated from the types of `choir-proto`. The test that compares it says how to renew it.
+
+/** The answer of every command that changed something. */
+export type Acknowledged = { seq: Seq };
+
+export type Actor = string;
+
+/** An actor failed too often; its supervisor gave up on it. */
+export type ActorEscalated = { name: string; reason: string };
+
+/** One actor of the tree. */
+export type ActorInfo = { id: string; name: string; parent?: string | null; restarts: number; state: string };
+
+/** An actor failed and was started again. */
+export type ActorRestarted = { name: string; reason: string; restarts: number };
+
+/** Why a request was refused and how to mend it: `{"error": {"code", "message", "hint"}}`. */
+export type ApiError = { error: Refusal };
+
+/** What a window shows. */
+export type App = "writer" | "terminal" | "files" | "trace" | "timeline" | "search" | "inbox" | "settings" | "preview";
+
+/** An artifact. */
+export type ArtifactContext = { artifact_id: ArtifactId };
+
+/** Something imported or produced. */
+export type ArtifactId = string;
+
+/** Something was brought in. */
+export type ArtifactImported = { artifact_id: ArtifactId; content_hash: Hash; media_type: string; origin: string; size: number };
+
+/** What a model said in one turn. */
+export type AssistantMessage = { reasoning?: string; reasoning_signature?: string; text?: string; tool_calls?: ToolCall[] };
+
+/** What a run waits for. */
+export type BlockedOn = "model" | "inbox" | "sandbox";
+
+/** Walls around an effort. A missing one means the default, never "unlimited". */
+export type Budget = { steps?: number | null; time_s?: number | null; tokens?: number | null; usd?: Usd | null };
+
+/** What became of a path. */
+export type ChangeKind = "added" | "modified" | "deleted";
+
+/** Evidence under a claim: a range of a stored source. */
+export type Citation = { from: number; hash: Hash; source: Hash; to: number };
+
+/** What one command did. */
+export type CommandResult = { command: string; duration_ms: number; exit_code?: number | null; log?: Hash | null; stderr: string; stdout: string; truncated: boolean };
+
+/** One part of the system. */
+export type Component = { detail?: string | null; status: string };
+
+/** The first event of every log. */
+export type ComputerCreated = { choir_version: string; computer_id: ComputerId };
+
+/** One user's whole state. */
+export type ComputerId = string;
+
+/** A process took the log. */
+export type ComputerStarted = { choir_version: string; clean: boolean };
+
+/** The process that held the log ended in order. */
+export type ComputerStopped = { reason: string };
+
+/** Something the agents should look at: data with its origin, never an instruction. */
+export type Context = DocumentContext | PathContext | ArtifactContext | RunContext | UrlContext;
+
+/** The whole desktop: the view that `core` folds from the log. */
+export type Desktop = { theme?: Theme | null; windows: Window[] };
+
+/** The body of `POST /api/desktop`: what a person did to a window. */
+export type DesktopCommand = ({ app: App; command: "open"; rect?: Rect | null; subject?: Subject | null }) | { command: "focus"; window_id: WindowId } | { command: "move"; rect: Rect; window_id: WindowId } | { command: "shape"; shape: Shape; window_id: WindowId } | { command: "show"; subject: Subject; window_id: WindowId } | { command: "close"; window_id: WindowId } | ({ command: "theme"; theme?: Theme | null });
+
+/** A change as text. */
+export type Diff = { content: string; format: string };
+
+/** A whole document: the answer of `GET /api/documents/{id}`. */
+export type Document = { citations: Citation[]; content: string; document_id: DocumentId; proposals: Proposal[]; title: string; version: number };
+
+/** A document or a range of it. */
+export type DocumentContext = { document_id: DocumentId; from?: number | null; to?: number | null };
+
+/** A document began. */
+export type DocumentCreated = { document_id: DocumentId; title: string };
+
+/** One living document. */
+export type DocumentId = string;
+
+/** What is known of a document without its text: the view that `core` folds from the log. */
+export type DocumentSummary = { changed_at: Timestamp; content_hash: Hash; created_at: Timestamp; document_id: DocumentId; run_id?: RunId | null; seq: Seq; size: number; title: string; version: number };
+
+/** A document was put away; its versions stay in the log. */
+export type DocumentTrashed = { document_id: DocumentId; reason: string };
+
+/** A point in a document's life. */
+export type DocumentVersioned = { content_hash: Hash; document_id: DocumentId; reason: string; size: number; title: string; version: number };
+
+/** The body of `PUT /api/documents/{id}`: merged against the head, never overwriting it. */
+export type EditDocument = { base_version: number; content: string };
+
+/** Where a task may connect to. */
+export type Egress = { allow?: string[] };
+
+/** A connection was allowed. */
+export type EgressAllowed = { host: string; port: number; rule: string };
+
+/** A connection was refused. */
+export type EgressDenied = { host: string; port: number; reason: string };
+
+/** Kinds of failure. The policy for each is a decision in `core`. */
+export type ErrorClass = "no_model" | "rate_limit" | "overloaded" | "timeout" | "truncated" | "refused" | "bad_request" | "auth" | "garbage" | "budget";
+
+/** One immutable fact; a UUIDv7 chosen by whoever appends, so that a retry is recognised. */
+export type EventId = string;
+
+/** One path that changed. */
+export type FileChange = { change: ChangeKind; path: string };
+
+/** A file of the workspace changed. */
+export type FileChanged = { change: ChangeKind; content_hash?: Hash | null; path: string };
+
+/** A wish concerning checkpoints. */
+export type GitAction = { action: GitVerb; message?: string | null; target?: string | null };
+
+/** The four git actions. */
+export type GitVerb = "checkpoint" | "reset" | "checkout" | "status";
+
+/** Thirty-two bytes that name content. Written as 64 lower-case hexadecimal digits. */
+export type Hash = string;
+
+/** Everything that is known of an event but its payload. */
+export type Header = { actor: Actor; at: Timestamp; cause?: EventId | null; epoch: number; hash: Hash; id: EventId; kind: string; payload_hash: Hash; prev: Hash; run?: RunId | null; seq: Seq; task?: TaskId | null; version: number };
+
+/** The answer of `GET /health`. */
+export type Health = { components: Record<string, Component>; status: string; version: string };
+
+/** A model answered. */
+export type ModelCalled = { duration_ms: number; message: AssistantMessage; model: string; stop: StopReason; turn: number; usage: Usage };
+
+/** A model did not answer. */
+export type ModelFailed = { attempt: number; class: ErrorClass; message: string; turn: number };
+
+/** The body of `POST /api/documents`. */
+export type NewDocument = { content?: string; title: string };
+
+/** What a person wants done: the body of `POST /api/runs`. */
+export type NewRun = { budget?: Budget | null; context?: Context[]; document_id?: DocumentId | null; model?: string | null; plan_first?: boolean | null; prompt: string; verify?: Verify | null };
+
+/** A file of the workspace. */
+export type PathContext = { path: string };
+
+/** A payload or blob was replaced by a tombstone. */
+export type PayloadErased = { blobs: Hash[]; event_id: EventId; seq: Seq };
+
+/** A change that waits for a person. */
+export type Proposal = { new: string; old: string; proposal_id: string };
+
+/** Where a window lies, in CSS pixels of the canvas. */
+export type Rect = { height: number; width: number; x: number; y: number };
+
+/** What is inside every [`ApiError`]. */
+export type Refusal = { code: string; hint: string; message: string };
+
+/** What an agent is for. Roles differ by prompt, tools, budget and grants, never by loop. */
+export type Role = "conductor" | "writer" | "terminal" | "researcher";
+
+/** One run. */
+export type Run = { accepted_at: Timestamp; answer?: string | null; document_id?: DocumentId | null; ended_at?: Timestamp | null; prompt: string; reason?: string | null; run_id: RunId; seq: Seq; status: RunStatus; tasks: TaskSummary[]; usage: Usage };
+
+/** The answer of `POST /api/runs`. */
+export type RunAccepted = { run_id: RunId; seq: Seq };
+
+/** A short answer. */
+export type RunAnswered = { text: string };
+
+/** It waits for something. */
+export type RunBlocked = { message: string; on: BlockedOn };
+
+/** What another run made. */
+export type RunContext = { run_id: RunId };
+
+/** Nothing more will happen. */
+export type RunEnded = { status: RunStatus; summary: string };
+
+/** One objective given by a person. */
+export type RunId = string;
+
+/** A person said wait. */
+export type RunPaused = Record<string, unknown>;
+
+/** A person said go on. */
+export type RunResumed = Record<string, unknown>;
+
+/** Agents work on it. */
+export type RunStarted = Record<string, unknown>;
+
+/** How a run stands or ended. */
+export type RunStatus = "accepted" | "running" | "paused" | "blocked" | "completed" | "verified" | "failed" | "cancelled" | "out_of_time" | "out_of_steps" | "out_of_budget" | "unknown";
+
+/** A person said something to the agents at work. */
+export type RunSteered = { text: string };
+
+/** A position in a computer's log: 1, 2, 3 … without holes. Zero means "before the first event". */
+export type Seq = number;
+
+/** How a window is shown. */
+export type Shape = "normal" | "minimised" | "maximised" | "left_half" | "right_half";
+
+/** The body of `POST /api/runs/{id}/steer`. */
+export type Steer = { text: string };
+
+/** Why an answer ended. */
+export type StopReason = "finished" | "tool_use" | "length" | "refused";
+
+/** What a window is about. */
+export type Subject = { document: DocumentId } | { run: RunId } | { terminal: TerminalId } | { path: string };
+
+/** The answer of `GET /api/supervision`. */
+export type Supervision = { actors: ActorInfo[] };
+
+/** The answer of `POST /api/tasks`. */
+export type TaskAccepted = { seq: Seq; task_id: TaskId };
+
+/** A worker ended. */
+export type TaskFinished = { result: TaskResult };
+
+/** One typed envelope to a worker. */
+export type TaskId = string;
+
+/** What sort of work a task is. */
+export type TaskKind = "edit" | "run" | "research" | "git" | "inspect";
+
+/** What a worker is asked to do. Only `kind` and `instruction` are required. */
+export type TaskRequest = { acceptance_criteria?: string[]; allowed_tools?: string[] | null; base_ref?: string | null; budget?: Budget | null; commands?: string[]; egress?: Egress | null; git_action?: GitAction | null; instruction: string; kind: TaskKind; return?: Wanted | null; verify?: Verify | null };
+
+/** Work was asked of a worker. */
+export type TaskRequested = { parent?: TaskId | null; request: TaskRequest; role?: Role | null };
+
+/** What came of a task. */
+export type TaskResult = { base_tree?: Hash | null; commands?: CommandResult[]; conflicts?: string[]; diff?: Diff | null; files_changed?: FileChange[]; questions?: string[]; result_tree?: Hash | null; status: TaskStatus; suggested_next?: string | null; summary: string; task_id: TaskId; usage?: TaskUsage; verify?: VerifyResult | null };
+
+/** A worker began. */
+export type TaskStarted = { base_tree?: Hash | null };
+
+/** How a task stands or ended. */
+export type TaskStatus = "running" | "ok" | "needs_input" | "failed" | "cancelled" | "out_of_time" | "out_of_steps" | "out_of_budget" | "unknown";
+
+/** One agent of a run. */
+export type TaskSummary = { objective: string; parent?: TaskId | null; role?: Role | null; status: TaskStatus; summary?: string | null; task_id: TaskId };
+
+/** What a task took. */
+export type TaskUsage = { time_s: number; tokens: number; usd: Usd };
+
+/** A terminal ended. */
+export type TerminalClosed = { exit_code?: number | null; terminal_id: TerminalId };
+
+/** One terminal of the session associate. */
+export type TerminalId = string;
+
+/** A terminal began. */
+export type TerminalOpened = { terminal_id: TerminalId };
+
+/** The two themes. */
+export type Theme = "matins" | "vespers";
+
+/** A theme was chosen. */
+export type ThemeChosen = { theme?: Theme | null };
+
+/** Microseconds since 1970-01-01 UTC; RFC 3339 in JSON. */
+export type Timestamp = string;
+
+/** One tool that a model wants called. */
+export type ToolCall = { arguments: unknown; id: string; malformed?: string | null; name: string };
+
+/** A tool acted, or nobody knows whether it did. */
+export type ToolFinished = { call_id: string; content: string; duration_ms: number; effect_id: string; outcome: ToolOutcome; output?: Hash | null };
+
+/** How a tool call went. */
+export type ToolOutcome = "ok" | "error" | "refused" | "unknown" | "cancelled";
+
+/** A tool is about to act. */
+export type ToolStarted = { arguments: unknown; call_id: string; effect_id: string; index: number; name: string; turn: number };
+
+/** A page. */
+export type UrlContext = { url: string };
+
+/** Tokens and money of one or many calls. */
+export type Usage = { cache_read_tokens?: number; cache_write_tokens?: number; input_tokens?: number; output_tokens?: number; usd?: Usd };
+
+/** Millionths of a US dollar; a number of dollars in JSON. */
+export type Usd = number;
+
+/** How a result is checked. */
+export type Verify = { commands?: string[]; mode: VerifyMode };
+
+/** Ways of checking. */
+export type VerifyMode = "none" | "smoke" | "commands";
+
+/** What the verifier saw. */
+export type VerifyResult = { checks_changed?: string[]; commands?: CommandResult[]; mode: VerifyMode; source: VerifySource; status: VerifyStatus };
+
+/** Who chose the checks. */
+export type VerifySource = "person" | "base" | "agent";
+
+/** What came of a check. */
+export type VerifyStatus = "pass" | "fail" | "unknown";
+
+/** One version of a document. */
+export type VersionSummary = { at: Timestamp; author: Actor; content_hash: Hash; reason: string; seq: Seq; version: number };
+
+/** What a result should carry. */
+export type Wanted = { artifacts?: boolean; diff?: boolean; files_changed?: boolean; logs?: boolean };
+
+/** One window. */
+export type Window = { app: App; rect?: Rect | null; shape: Shape; subject?: Subject | null; window_id: WindowId };
+
+/** A window was closed. */
+export type WindowClosed = { window_id: WindowId };
+
+/** A window came to the front. */
+export type WindowFocused = { window_id: WindowId };
+
+/** One window of the desktop. */
+export type WindowId = string;
+
+/** A window was put elsewhere. */
+export type WindowMoved = { rect: Rect; window_id: WindowId };
+
+/** A window was opened. */
+export type WindowOpened = { app: App; rect?: Rect | null; subject?: Subject | null; window_id: WindowId };
+
+/** A window was minimised, maximised, snapped or restored. */
+export type WindowShaped = { shape: Shape; window_id: WindowId };
+
+/** A window shows something else. */
+export type WindowShown = { subject: Subject; window_id: WindowId };
