@@ -1,6 +1,7 @@
 //! Everything that leaves this machine leaves here. No other module opens a connection to the outside.
 
 use reqwest::Client;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// A server that is there answers the handshake in this time.
@@ -10,27 +11,20 @@ const IDLE: Duration = Duration::from_secs(120);
 /// No answer is worth more.
 const TOTAL: Duration = Duration::from_secs(20 * 60);
 
-/// The client for model providers.
-#[derive(Debug, Clone)]
+/// The client for the outside. Made at its first use: reading the machine's certificates takes time and memory that an
+/// idle instance should not pay for.
+#[derive(Debug, Clone, Default)]
 pub struct Outbound {
-    client: Client,
+    client: Arc<OnceLock<Client>>,
 }
 
 impl Outbound {
-    /// Without proxies from the environment, cookies or redirects: a key goes where it was meant to and nowhere else.
-    pub fn new() -> Result<Self, reqwest::Error> {
-        // The first caller wins; every later one finds what it wanted.
-        rustls::crypto::ring::default_provider().install_default().ok();
-        let client = Client::builder()
-            .connect_timeout(CONNECT)
-            .read_timeout(IDLE)
-            .timeout(TOTAL)
-            .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
-            .tcp_nodelay(true)
-            .user_agent(concat!("choir/", env!("CARGO_PKG_VERSION")))
-            .build()?;
-        Ok(Self { client })
+    fn client(&self) -> Result<&Client, reqwest::Error> {
+        if let Some(client) = self.client.get() {
+            return Ok(client);
+        }
+        let made = make()?;
+        Ok(self.client.get_or_init(|| made))
     }
 
     /// Begins a `POST` and returns when the head of the answer is there.
@@ -40,7 +34,7 @@ impl Outbound {
         headers: &[(&str, String)],
         body: Vec<u8>,
     ) -> Result<reqwest::Response, reqwest::Error> {
-        let request = self.client.post(url).body(body);
+        let request = self.client()?.post(url).body(body);
         headers.iter().fold(request, |request, (name, value)| request.header(*name, value)).send().await
     }
 
@@ -50,13 +44,28 @@ impl Outbound {
         url: &str,
         headers: &[(&str, String)],
     ) -> Result<reqwest::Response, reqwest::Error> {
-        let request = self.client.get(url);
+        let request = self.client()?.get(url);
         headers.iter().fold(request, |request, (name, value)| request.header(*name, value)).send().await
     }
 
     /// A small `GET`, for lists of models.
     pub(crate) async fn get(&self, url: &str, headers: &[(&str, String)]) -> Result<reqwest::Response, reqwest::Error> {
-        let request = self.client.get(url).timeout(CONNECT);
+        let request = self.client()?.get(url).timeout(CONNECT);
         headers.iter().fold(request, |request, (name, value)| request.header(*name, value)).send().await
     }
+}
+
+/// Without proxies from the environment, cookies or redirects: a key goes where it was meant to and nowhere else.
+fn make() -> Result<Client, reqwest::Error> {
+    // The first caller wins; every later one finds what it wanted.
+    rustls::crypto::ring::default_provider().install_default().ok();
+    Client::builder()
+        .connect_timeout(CONNECT)
+        .read_timeout(IDLE)
+        .timeout(TOTAL)
+        .redirect(reqwest::redirect::Policy::none())
+        .no_proxy()
+        .tcp_nodelay(true)
+        .user_agent(concat!("choir/", env!("CARGO_PKG_VERSION")))
+        .build()
 }

@@ -205,17 +205,19 @@ impl Keeper {
     /// Stops the computer in order: it says when everything is on disk.
     async fn end(&self, child: Option<Child>) {
         let request = link::request(Method::POST, "/internal/shutdown", Body::empty());
-        match tokio::time::timeout(STOP, self.link.send(request)).await {
-            Ok(Ok(_)) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "the computer could not be told to stop"),
-            Err(_) => tracing::warn!("the computer did not answer to being stopped"),
-        }
+        // It may end before its answer has been read; how it ended says more than the answer.
+        let told = tokio::time::timeout(STOP, self.link.send(request)).await;
+        tracing::debug!(told = matches!(told, Ok(Ok(_))), "the computer was told to stop");
         self.connection.send_replace(None);
         let Some(mut child) = child else { return };
-        if tokio::time::timeout(STOP, child.wait()).await.is_err() {
-            tracing::warn!("the computer did not stop in time and is killed");
-            if let Err(error) = child.kill().await {
-                tracing::warn!(%error, "the computer could not be killed");
+        match tokio::time::timeout(STOP, child.wait()).await {
+            Ok(Ok(status)) if status.success() => {}
+            Ok(ended) => tracing::warn!(?ended, "the computer did not stop in order"),
+            Err(_) => {
+                tracing::warn!("the computer did not stop in time and is killed");
+                if let Err(error) = child.kill().await {
+                    tracing::warn!(%error, "the computer could not be killed");
+                }
             }
         }
     }

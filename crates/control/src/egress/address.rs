@@ -12,13 +12,10 @@ pub(super) fn is_public(address: IpAddr) -> bool {
 
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let [a, b, c, _] = address.octets();
-    let reserved = match (a, b, c) {
-        (0 | 10 | 127, ..) | (169, 254, _) | (192, 168, _) | (224.., ..) => true,
-        (100, 64..=127, _) | (172, 16..=31, _) | (198, 18 | 19, _) => true,
-        (192, 0, 0 | 2) | (192, 88, 99) | (198, 51, 100) | (203, 0, 113) => true,
-        _ => false,
-    };
-    !reserved
+    let near = matches!((a, b), (0 | 10 | 127 | 224.., _) | (169, 254) | (192, 168) | (100, 64..=127) | (172, 16..=31));
+    let nobodys =
+        matches!((a, b, c), (198, 18 | 19, _) | (192, 0, 0 | 2) | (192, 88, 99) | (198, 51, 100) | (203, 0, 113));
+    !near && !nobodys
 }
 
 fn is_public_v6(address: Ipv6Addr) -> bool {

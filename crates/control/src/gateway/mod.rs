@@ -1,11 +1,13 @@
 //! The model gateway: the only holder of provider keys and the only client of providers.
 
+mod discovery;
 mod model;
 mod provider;
 mod router;
 mod settings;
 mod spending;
 
+pub use discovery::Found;
 pub use provider::{KeyFrom, Provider, ProviderError};
 pub(crate) use router::lines;
 pub use router::service;
@@ -53,9 +55,6 @@ pub enum Error {
     /// A provider is not usable as it is configured.
     #[error(transparent)]
     Provider(#[from] ProviderError),
-    /// The HTTP client could not be made.
-    #[error("the outbound client cannot be made")]
-    Outbound(#[from] reqwest::Error),
     /// Stored settings are not what they should be.
     #[error("the stored settings cannot be read")]
     Settings(#[source] serde_json::Error),
@@ -77,7 +76,7 @@ impl Gateway {
         let gateway = Self(Arc::new(Parts {
             db,
             seal,
-            outbound: Outbound::new()?,
+            outbound: Outbound::default(),
             now: RwLock::new(Now { settings, providers }),
             available: watch::channel(wire::Models::default()).0,
             failures: model::Failures::default(),

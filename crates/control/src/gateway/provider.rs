@@ -120,6 +120,7 @@ impl Provider {
             (Some(key), _) => (Some(key), KeyFrom::Stored),
             (None, Some(under)) => (under.key.clone(), under.key_from),
             (None, None) if given.is_some() => (None, KeyFrom::NotNeeded),
+            (None, None) if customary_key(&name).is_some() => (customary_key(&name), KeyFrom::Environment),
             (None, None) => (None, KeyFrom::Missing),
         };
         let scenario = under.and_then(|under| under.scenario.clone());
@@ -143,6 +144,11 @@ fn environment_key(name: &str, variable: Option<&str>) -> Result<Option<Secret>,
     let Some(value) = std::env::var(variable).ok().filter(|value| !value.is_empty()) else { return Ok(None) };
     let wrong = |source| ProviderError::Key { name: name.to_owned(), variable: variable.to_owned(), source };
     Secret::parse(&value).map(Some).map_err(wrong)
+}
+
+/// A key that the environment holds under the provider's usual variable.
+fn customary_key(name: &str) -> Option<Secret> {
+    environment_key(name, super::discovery::variable(name)).ok().flatten()
 }
 
 fn base_url(name: &str, kind: ProviderKind, given: Option<&str>) -> String {

@@ -58,7 +58,8 @@ fn models(app: &App) -> Component {
 
 fn sandbox(app: &App) -> Component {
     match app.sandboxes.health() {
-        sandboxes::Health::Working | sandboxes::Health::Untried => component(OK, None),
+        sandboxes::Health::Untried => component(OK, None),
+        sandboxes::Health::Working(walls) => component(OK, Some(walls)),
         sandboxes::Health::Refused(reason) => {
             component(DEGRADED, Some(format!("{reason}; documents and settings work, commands do not")))
         }

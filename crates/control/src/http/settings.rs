@@ -4,7 +4,7 @@ use super::App;
 use super::error::Refused;
 use super::json::Json;
 use crate::config::ProviderKind;
-use crate::gateway::{self, KeyFrom, Provider, Settings};
+use crate::gateway::{self, Found, KeyFrom, Provider, Settings};
 use axum::extract::State;
 use choir_proto::{Role, Usd};
 use http::StatusCode;
@@ -19,6 +19,8 @@ pub(super) struct Shown {
     budget: ShownBudget,
     egress: ShownEgress,
     providers: Vec<ShownProvider>,
+    /// While there is no model: what could be added by `PUT /api/providers/{name}`.
+    found: Vec<Found>,
 }
 
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -81,7 +83,7 @@ struct EgressChange {
 /// What Settings shows.
 #[utoipa::path(get, path = "/api/settings", tag = "settings", responses((status = 200, body = Shown)))]
 pub(super) async fn get(State(app): State<App>) -> Json<Shown> {
-    Json(shown(&app))
+    Json(shown(&app).await)
 }
 
 /// Changes settings for good and answers what holds now.
@@ -90,7 +92,7 @@ pub(super) async fn get(State(app): State<App>) -> Json<Shown> {
 pub(super) async fn put(State(app): State<App>, Json(change): Json<SettingsChange>) -> Result<Json<Shown>, Refused> {
     let settings = changed(app.gateway.settings(), change)?;
     app.gateway.change(settings).await.map_err(|error| refused(&error))?;
-    Ok(Json(shown(&app)))
+    Ok(Json(shown(&app).await))
 }
 
 fn changed(mut settings: Settings, change: SettingsChange) -> Result<Settings, Refused> {
@@ -114,14 +116,13 @@ fn changed(mut settings: Settings, change: SettingsChange) -> Result<Settings, R
     Ok(settings)
 }
 
-fn shown(app: &App) -> Shown {
+async fn shown(app: &App) -> Shown {
     let settings = app.gateway.settings();
+    let available = app.gateway.models().available;
+    let found = if available { Vec::new() } else { app.gateway.discover().await };
     Shown {
-        models: ShownModels {
-            default: settings.models.default,
-            roles: settings.models.roles,
-            available: app.gateway.models().available,
-        },
+        found,
+        models: ShownModels { default: settings.models.default, roles: settings.models.roles, available },
         budget: ShownBudget { usd_per_run: settings.budget.usd_per_run },
         egress: ShownEgress { ceiling: settings.egress.ceiling },
         providers: app.gateway.providers().iter().map(|provider| shown_provider(provider)).collect(),

@@ -86,8 +86,8 @@ pub enum Health {
     /// Nobody has tried yet.
     #[default]
     Untried,
-    /// The last one started.
-    Working,
+    /// The last one started, behind these walls.
+    Working(String),
     /// The last one was refused.
     Refused(String),
 }
@@ -161,7 +161,7 @@ impl Sandboxes {
     async fn start(&self, spec: Spec) -> Result<Guest, Error> {
         let started = self.0.runtime.start(spec).await;
         let health = match &started {
-            Ok(_) => Health::Working,
+            Ok(guest) => Health::Working(walls(guest)),
             Err(error) => Health::Refused(error::chain(error)),
         };
         self.0.health.send_replace(health);
@@ -222,6 +222,11 @@ async fn open_record(directory: &Path) -> Result<Record, Error> {
         }
         tokio::time::sleep(RECORD_PAUSE).await;
     }
+}
+
+/// The walls that were seen around a guest, by name.
+fn walls(guest: &Guest) -> String {
+    guest.layers().active().map(|layer| layer.to_string()).collect::<Vec<_>>().join(", ")
 }
 
 fn is_alive(guest: &Guest) -> bool {
