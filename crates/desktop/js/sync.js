@@ -9,7 +9,10 @@ import { diff } from '@codemirror/merge';
 import { EditorView } from '@codemirror/view';
 import { request } from './bridge.js';
 
+// A pause in typing after which the text is sent; a long text, which is sent whole, waits a little longer.
 const SAVE_AFTER_MS = 400;
+const SAVE_AFTER_MAX_MS = 5_000;
+const saveAfter = (doc) => Math.min(SAVE_AFTER_MS + doc.length / 1_000, SAVE_AFTER_MAX_MS);
 const RETRY_MS = 3_000;
 // Beyond this many characters a change is taken as one block: a finer difference would cost seconds.
 const DIFF_CHARACTERS_MAX = 400_000;
@@ -58,7 +61,7 @@ export class Sync {
     if (update.transactions.some((transaction) => transaction.effects.some((effect) => effect.is(fromServer)))) return;
     this.unsent = this.unsent.compose(update.changes);
     this.say('editing');
-    this.later(SAVE_AFTER_MS);
+    this.later(saveAfter(this.view.state.doc));
   }
 
   later(ms) {
@@ -114,7 +117,7 @@ export class Sync {
       this.busy = false;
     }
     if (this.closed) return;
-    if (!this.unsent.empty) this.later(SAVE_AFTER_MS);
+    if (!this.unsent.empty) this.later(saveAfter(this.view.state.doc));
     else if (this.wanted > this.version) this.pull();
     else this.say('saved');
   }

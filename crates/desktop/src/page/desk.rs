@@ -182,6 +182,11 @@ impl Desk {
         });
     }
 
+    /// Tells that something is under way; it stays until `dismiss_notice`.
+    pub(crate) fn progress(self, text: impl Into<String>) -> u32 {
+        self.notice(Tone::Tell, text.into())
+    }
+
     /// Says what went wrong after a sentence about what was kept.
     pub(crate) fn fail(mut self, kept: &str, failure: &Failure) {
         if matches!(failure, Failure::Locked) {

@@ -169,8 +169,10 @@ fn attach(mut desk: Desk, name: String, file: wasm_bindgen::JsValue) {
     }
     let path = join(UPLOADS, &name);
     spawn_local(async move {
-        desk.tell(format!("Uploading {name} …"));
-        match server::done(bridge::upload(&format!("/api/files?path={}", query(&path)), file).await) {
+        let progress = desk.progress(format!("Uploading {name} …"));
+        let answer = server::done(bridge::upload(&format!("/api/files?path={}", query(&path)), file).await);
+        desk.dismiss_notice(progress);
+        match answer {
             Ok(()) => desk.mentions.write().push(Mention::Path(path)),
             Err(failure) => desk.fail(&format!("{name} was not attached."), &failure),
         }

@@ -109,7 +109,7 @@ fn Connection() -> Element {
                 Link::Loading => rsx! { span { class: "dot" } span { class: "words", "Connecting" } },
                 Link::Away { retry_s } => rsx! {
                     Glyph { icon: Icon::WifiOff }
-                    span { class: "words", "Away, next try in {retry_s} s" }
+                    span { class: "words away", "Away, next try in {retry_s} s" }
                 },
                 Link::Locked => rsx! { span { class: "words", "Locked" } },
             }

@@ -70,8 +70,10 @@ impl Folder {
             return self.desk.tell(format!("“{name}” is not a name for a file."));
         }
         spawn_local(async move {
-            self.desk.tell(format!("Uploading {name} …"));
-            match server::done(bridge::upload(&self.address(&name), file).await) {
+            let progress = self.desk.progress(format!("Uploading {name} …"));
+            let answer = server::done(bridge::upload(&self.address(&name), file).await);
+            self.desk.dismiss_notice(progress);
+            match answer {
                 Ok(()) => self.desk.tell(format!("{name} is in the workspace.")),
                 Err(failure) => self.desk.fail(&format!("{name} was not uploaded."), &failure),
             }
