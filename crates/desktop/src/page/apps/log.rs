@@ -16,7 +16,7 @@ use wasm_bindgen_futures::spawn_local;
 /// Events asked for at once.
 const PAGE: u64 = 200;
 /// Events that a window keeps; the oldest give way.
-const KEPT_MAX: usize = 2_000;
+const KEPT_MAX: usize = 400;
 
 /// One event as a line.
 #[derive(Debug, Clone, PartialEq)]
