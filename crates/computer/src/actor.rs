@@ -1,9 +1,10 @@
-//! The supervision tree: `Application → Session → Desktop, Run…`. Each actor is a thin shell around decisions of `core`.
+//! The supervision tree: `Application → Session → Desktop, Run…, Task…`. Each actor is a thin shell around decisions of `core`.
 
 mod application;
 mod desktop;
 mod run;
 mod session;
+mod task;
 mod tree;
 
 pub use application::Application;
@@ -14,7 +15,7 @@ pub use tree::Tree;
 
 use crate::harness::HarnessError;
 use choir_core::fold::desktop::Refused;
-use choir_proto::{RunId, Seq};
+use choir_proto::Seq;
 use ractor::{ActorRef, RpcReplyPort};
 use std::time::Duration;
 
@@ -24,9 +25,9 @@ const CALL_DEADLINE: Duration = Duration::from_secs(10);
 /// Why an actor did not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum ActorError {
-    /// There is no such run at work.
-    #[error("run {0} is not at work")]
-    NotAtWork(RunId),
+    /// It has ended.
+    #[error("it is not at work")]
+    NotAtWork,
     /// The desktop refused.
     #[error("the desktop refused: {0:?}")]
     Desktop(Refused),

@@ -1,11 +1,13 @@
 //! The shell around the agent's loop: it does what `core` asks for, appends what came of it, and folds that.
 
 mod begin;
+mod command;
 mod document;
 mod finish;
 mod past;
 mod perform;
 
+pub use command::run_commands;
 pub use document::{Base, Documents};
 pub use past::Past;
 

@@ -4,7 +4,7 @@ use choir_core::fold::Fold;
 use choir_core::fold::desktop::Desktops;
 use choir_core::fold::document::{Documents, Versions};
 use choir_core::fold::run::{ActiveRuns, Runs};
-use choir_core::fold::task::Tasks;
+use choir_core::fold::task::{ActiveTasks, Tasks};
 use choir_proto::Event;
 use choir_proto::event::Header;
 use choir_store::view::Load;
@@ -20,6 +20,7 @@ pub fn projections() -> Vec<Box<dyn Projection>> {
         Box::new(Typed::<Runs>::default()),
         Box::new(Typed::<ActiveRuns>::default()),
         Box::new(Typed::<Tasks>::default()),
+        Box::new(Typed::<ActiveTasks>::default()),
         Box::new(Typed::<Documents>::default()),
         Box::new(Typed::<Versions>::default()),
         Box::new(Typed::<Desktops>::default()),

@@ -2,14 +2,17 @@
 
 use super::desktop::{Desktop, DesktopMessage};
 use super::run::{Run, RunArguments, RunCommand, RunMessage};
+use super::task::{Task, TaskArguments, TaskMessage};
 use super::tree::Tree;
 use super::{ActorError, Reply, answer};
 use crate::harness::Harness;
 use crate::journal::Scope;
 use choir_core::fold::run::ActiveRuns;
+use choir_core::fold::task::{ActiveTasks, run_of, running};
 use choir_core::supervise::{INTENSITY, Supervisor, Verdict};
-use choir_proto::event::{Actor as By, ActorEscalated, ActorRestarted, RunEnded};
-use choir_proto::{RunId, RunStatus};
+use choir_proto::event::{Actor as By, ActorEscalated, ActorRestarted, RunEnded, TaskFinished};
+use choir_proto::task::{TaskResult, TaskStatus};
+use choir_proto::{RunId, RunStatus, TaskId};
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -34,6 +37,10 @@ pub(super) struct SessionArguments {
 pub enum SessionMessage {
     /// A run was accepted.
     Start(RunId),
+    /// A task was accepted.
+    StartTask(TaskId),
+    /// A person wants a task to stop.
+    CancelTask(TaskId, Reply),
     /// A person wants something of a run.
     Run(RunId, RunCommand, Reply),
     /// A person did something to a window.
@@ -49,6 +56,8 @@ pub enum Child {
     Desktop,
     /// A run.
     Run(RunId),
+    /// A task of its own.
+    Task(TaskId),
 }
 
 impl Child {
@@ -56,6 +65,7 @@ impl Child {
         match self {
             Self::Desktop => Desktop::NAME.to_owned(),
             Self::Run(run) => format!("Run {run}"),
+            Self::Task(task) => format!("Task {task}"),
         }
     }
 }
@@ -67,6 +77,7 @@ pub(super) struct SessionState {
     supervisor: Supervisor,
     desktop: Option<ActorRef<DesktopMessage>>,
     runs: HashMap<RunId, ActorRef<RunMessage>>,
+    tasks: HashMap<TaskId, ActorRef<TaskMessage>>,
     children: HashMap<ActorId, Child>,
 }
 
@@ -82,17 +93,22 @@ impl Actor for Session {
     ) -> Result<Self::State, ActorProcessingErr> {
         let SessionArguments { harness, tree } = arguments;
         let active = harness.views.newest::<ActiveRuns>(None, RUNS_PICKED_UP_MAX).await?;
+        let tasks = harness.views.newest::<ActiveTasks>(None, RUNS_PICKED_UP_MAX).await?;
         let mut state = SessionState {
             harness,
             tree,
             supervisor: Supervisor::new(INTENSITY),
             desktop: None,
             runs: HashMap::new(),
+            tasks: HashMap::new(),
             children: HashMap::new(),
         };
         state.spawn(&myself, Child::Desktop).await?;
         for (key, _) in active.into_iter().rev() {
             state.spawn(&myself, Child::Run(key.parse()?)).await?;
+        }
+        for (key, ()) in tasks.into_iter().rev() {
+            state.spawn(&myself, Child::Task(key.parse()?)).await?;
         }
         Ok(state)
     }
@@ -105,13 +121,20 @@ impl Actor for Session {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             SessionMessage::Start(run) => state.spawn(&myself, Child::Run(run)).await?,
+            SessionMessage::StartTask(task) => state.spawn(&myself, Child::Task(task)).await?,
+            SessionMessage::CancelTask(task, reply) => match state.tasks.get(&task) {
+                Some(actor) => {
+                    actor.send_message(TaskMessage::Cancel(reply)).ok();
+                }
+                None => answer(reply, Err(ActorError::NotAtWork)),
+            },
             SessionMessage::Restart(child) => state.spawn(&myself, child).await?,
             SessionMessage::Run(run, command, reply) => match state.runs.get(&run) {
                 Some(actor) => {
                     // A run that ended in this moment drops the reply, and the asker hears that it is silent.
                     actor.send_message(RunMessage::Command(command, reply)).ok();
                 }
-                None => answer(reply, Err(ActorError::NotAtWork(run))),
+                None => answer(reply, Err(ActorError::NotAtWork)),
             },
             SessionMessage::Desktop(message) => {
                 if let Some(desktop) = &state.desktop {
@@ -152,6 +175,13 @@ impl SessionState {
                 let arguments = RunArguments { run, harness: self.harness.clone() };
                 let (actor, _) = Actor::spawn_linked(None, Run, arguments, myself.get_cell()).await?;
                 self.runs.insert(run, actor.clone());
+                actor.get_id()
+            }
+            Child::Task(task) if self.tasks.contains_key(&task) => return Ok(()),
+            Child::Task(task) => {
+                let arguments = TaskArguments { task, harness: self.harness.clone() };
+                let (actor, _) = Actor::spawn_linked(None, Task, arguments, myself.get_cell()).await?;
+                self.tasks.insert(task, actor.clone());
                 actor.get_id()
             }
         };
@@ -200,6 +230,12 @@ impl SessionState {
                 self.record(child, RunEnded { status: RunStatus::Failed, summary }.into()).await;
                 Ok(())
             }
+            Child::Task(task) => {
+                let summary = format!("This task failed again and again: {reason}");
+                let result = TaskResult { status: TaskStatus::Failed, summary, ..running(task) };
+                self.record(child, TaskFinished { result }.into()).await;
+                Ok(())
+            }
         }
     }
 
@@ -207,6 +243,7 @@ impl SessionState {
         let scope = match child {
             Child::Desktop => Scope::of(By::Computer),
             Child::Run(run) => Scope::of(By::Computer).run(run),
+            Child::Task(task) => Scope::of(By::Computer).run(run_of(task)).task(task),
         };
         if let Err(error) = self.harness.journal.append(&scope, vec![event]).await {
             tracing::error!(%error, "a failure could not be written down");
@@ -218,6 +255,7 @@ impl SessionState {
         match child {
             Child::Desktop => self.desktop = None,
             Child::Run(run) => drop(self.runs.remove(&run)),
+            Child::Task(task) => drop(self.tasks.remove(&task)),
         }
         Some(child)
     }

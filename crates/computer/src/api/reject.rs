@@ -36,6 +36,11 @@ impl Rejection {
         Self { status: StatusCode::CONFLICT, error: ApiError::new("conflict", message, hint) }
     }
 
+    /// It will exist one day.
+    pub fn not_available(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { status: StatusCode::NOT_IMPLEMENTED, error: ApiError::new("not_available", message, hint) }
+    }
+
     fn unavailable(code: &str, message: impl Into<String>, hint: &str) -> Self {
         Self { status: StatusCode::SERVICE_UNAVAILABLE, error: ApiError::new(code, message, hint) }
     }
@@ -102,8 +107,8 @@ impl From<HarnessError> for Rejection {
 impl From<ActorError> for Rejection {
     fn from(error: ActorError) -> Self {
         match error {
-            ActorError::NotAtWork(_) => {
-                Self::conflict("This run has ended.", "Start a new one that continues its document.")
+            ActorError::NotAtWork => {
+                Self::conflict("It has ended already.", "Start a new one; a run can continue a document.")
             }
             ActorError::Desktop(Refused::NoWindow(_)) => Self::missing("window"),
             ActorError::Desktop(Refused::TooMany) => Self::conflict("There are too many windows.", "Close some."),

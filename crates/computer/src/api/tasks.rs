@@ -1,20 +1,93 @@
-//! Tasks and the schemas of their contract.
+//! Tasks without a conductor, and the schemas of their contract.
 
 use super::App;
-use super::reject::{Rejection, id};
+use super::reject::{Rejection, TypedJson, id};
+use crate::actor::{SessionMessage, ask};
+use crate::journal::Scope;
 use axum::Json;
 use axum::extract::{Path, State};
-use choir_core::fold::task::Tasks;
-use choir_proto::TaskId;
+use choir_core::fold::task::{Tasks, run_of};
+use choir_core::tool::specs;
+use choir_proto::api::{Acknowledged, TaskAccepted};
+use choir_proto::event::{Actor, TaskRequested};
 use choir_proto::schema::standalone;
-use choir_proto::task::{TaskRequest, TaskResult};
+use choir_proto::task::{TaskKind, TaskRequest, TaskResult};
+use choir_proto::{Role, TaskId};
+use http::StatusCode;
 use serde_json::Value;
+
+/// Commands in one task.
+const COMMANDS_MAX: usize = 100;
+
+/// The longest command or instruction.
+const TEXT_BYTES_MAX: usize = 128 * 1024;
+
+/// Gives work to a worker: commands without a model, or an agent.
+#[utoipa::path(post, path = "/api/tasks", request_body = TaskRequest, responses((status = 202, body = TaskAccepted)))]
+pub(super) async fn create(
+    State(app): State<App>,
+    TypedJson(request): TypedJson<TaskRequest>,
+) -> Result<(StatusCode, Json<TaskAccepted>), Rejection> {
+    check(&request)?;
+    let journal = &app.harness.journal;
+    let task_id = TaskId::new(journal.world().uuid());
+    let scope = Scope::of(Actor::Person).run(run_of(task_id)).task(task_id);
+    let requested = TaskRequested { request, role: None, parent: None };
+    let seq = journal.append(&scope, vec![requested.into()]).await?;
+    // Without a session right now the task is still in the log, and the next session picks it up.
+    if let Some(session) = &*app.session.borrow() {
+        session.send_message(SessionMessage::StartTask(task_id)).ok();
+    }
+    Ok((StatusCode::ACCEPTED, Json(TaskAccepted { task_id, seq })))
+}
+
+fn check(request: &TaskRequest) -> Result<(), Rejection> {
+    if request.git_action.is_some() || request.kind == TaskKind::Git {
+        let hint = "Leave out `git_action`, and use another kind.";
+        return Err(Rejection::not_available("Git actions come with time travel, which does not exist yet.", hint));
+    }
+    if request.base_ref.as_deref().is_some_and(|base| base != "head") {
+        return Err(Rejection::not_available("Only `head` can be a base yet.", "Leave out `base_ref`."));
+    }
+    let long = |text: &String| text.len() > TEXT_BYTES_MAX;
+    if request.commands.len() > COMMANDS_MAX || request.commands.iter().any(long) || long(&request.instruction) {
+        return Err(Rejection::bad(
+            "too_much",
+            "The task is too large.",
+            "Put long texts into files of the workspace.",
+        ));
+    }
+    let known = |name: &String| Role::ALL.iter().flat_map(|role| specs(*role)).any(|spec| spec.name == *name);
+    if let Some(unknown) = request.allowed_tools.iter().flatten().find(|name| !known(name)) {
+        return Err(Rejection::bad(
+            "unknown_tool",
+            format!("There is no tool `{unknown}`."),
+            "See the tools of each role.",
+        ));
+    }
+    Ok(())
+}
 
 /// What came of a task, or that it runs.
 #[utoipa::path(get, path = "/api/tasks/{id}", params(("id" = String, Path)), responses((status = 200, body = TaskResult)))]
 pub(super) async fn get(State(app): State<App>, Path(task): Path<String>) -> Result<Json<TaskResult>, Rejection> {
-    let task: TaskId = id(&task, "task")?;
-    app.harness.views.get::<Tasks>(task).await?.map(Json).ok_or_else(|| Rejection::missing("task"))
+    find(&app, &task).await.map(Json)
+}
+
+/// Stops a task.
+#[utoipa::path(post, path = "/api/tasks/{id}/cancel", params(("id" = String, Path)), responses((status = 202, body = Acknowledged)))]
+pub(super) async fn cancel(
+    State(app): State<App>,
+    Path(task): Path<String>,
+) -> Result<(StatusCode, Json<Acknowledged>), Rejection> {
+    let task = find(&app, &task).await?.task_id;
+    let seq = ask(&app.session()?, "the session", |reply| SessionMessage::CancelTask(task, reply)).await?;
+    Ok((StatusCode::ACCEPTED, Json(Acknowledged { seq })))
+}
+
+async fn find(app: &App, task: &str) -> Result<TaskResult, Rejection> {
+    let task: TaskId = id(task, "task")?;
+    app.harness.views.get::<Tasks>(task).await?.ok_or_else(|| Rejection::missing("task"))
 }
 
 /// The JSON schema of `task_request` or `task_result`.

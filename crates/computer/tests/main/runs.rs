@@ -167,3 +167,31 @@ async fn bad_requests_get_the_one_shape() {
     let (_, answer) = desk.send("POST", "/api/runs", serde_json::json!({"prompt": "x", "speed": 9})).await;
     assert!(answer["error"]["message"].as_str().unwrap().contains("speed"), "the field is named");
 }
+
+#[tokio::test]
+async fn commands_run_without_a_model_and_stop_at_the_first_failure() {
+    let (_directory, fake, desk) = desk(DOCUMENT).await;
+    fake.has_model.store(false, Ordering::SeqCst);
+    let task = |commands: &[&str]| serde_json::json!({"kind": "run", "instruction": "try", "commands": commands});
+    let (status, made) = desk.send("POST", "/api/tasks", task(&["one", "exit 3", "two"])).await;
+    assert_eq!(status, 202, "{made}");
+    let path = format!("/api/tasks/{}", made["task_id"].as_str().unwrap());
+    let mut head = desk.computer.app.harness.journal.log().watch();
+    let done = loop {
+        head.mark_unchanged();
+        let (_, result) = desk.send("GET", &path, serde_json::Value::Null).await;
+        if result["status"] != "running" {
+            break result;
+        }
+        head.changed().await.unwrap();
+    };
+    assert_eq!(done["status"], "failed", "{done}");
+    let codes: Vec<_> = done["commands"].as_array().unwrap().iter().map(|command| &command["exit_code"]).collect();
+    assert_eq!(codes, [&serde_json::json!(0), &serde_json::json!(3)]);
+    assert_eq!(done["commands"][0]["stdout"], "did one\n");
+    let (status, refused) =
+        desk.send("POST", "/api/tasks", serde_json::json!({"kind": "git", "instruction": "x"})).await;
+    assert_eq!((status, refused["error"]["code"].as_str()), (501, Some("not_available")));
+    let unknown = serde_json::json!({"kind": "run", "instruction": "x", "allowed_tools": ["sing"]});
+    assert_eq!(desk.send("POST", "/api/tasks", unknown).await.0, 400);
+}

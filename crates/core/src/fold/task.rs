@@ -4,6 +4,7 @@ use super::Fold;
 use choir_proto::Event;
 use choir_proto::event::Header;
 use choir_proto::task::{TaskResult, TaskStatus};
+use choir_proto::{RunId, TaskId};
 
 /// Every task, by id.
 pub struct Tasks;
@@ -32,8 +33,31 @@ impl Fold for Tasks {
     }
 }
 
+/// Tasks of their own, not of a run, that have not ended, by id: what a start has to pick up again.
+pub struct ActiveTasks;
+
+impl Fold for ActiveTasks {
+    type Row = ();
+    const NAME: &'static str = "active_tasks";
+    const VERSION: u32 = 1;
+
+    fn key(header: &Header, event: &Event) -> Option<String> {
+        let concerned = matches!(event, Event::TaskRequested(_) | Event::TaskFinished(_));
+        header.task.filter(|task| concerned && header.run == Some(run_of(*task))).map(|task| task.to_string())
+    }
+
+    fn apply(row: &mut Option<()>, _: &Header, event: &Event) {
+        *row = matches!(event, Event::TaskRequested(_)).then_some(());
+    }
+}
+
+/// The run under which the events of a task of its own are kept: it bears the same name.
+pub fn run_of(task: TaskId) -> RunId {
+    RunId::from(*task.as_bytes())
+}
+
 /// A task of which nothing is known yet.
-pub fn running(task_id: choir_proto::TaskId) -> TaskResult {
+pub fn running(task_id: TaskId) -> TaskResult {
     TaskResult {
         task_id,
         status: TaskStatus::Running,

@@ -1,0 +1,113 @@
+//! A task of its own: commands without a model, or one worker without a conductor.
+
+use super::{Reply, answer};
+use crate::harness::{Assignment, Harness, HarnessError, Past, RunContext, Signal, drive, run_commands};
+use choir_core::agent::Identity;
+use choir_core::fold::task::run_of;
+use choir_proto::task::{TaskKind, TaskRequest};
+use choir_proto::{Event, Role, TaskId};
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// A task's actor.
+pub(super) struct Task;
+
+/// What a task needs.
+pub(super) struct TaskArguments {
+    pub(super) task: TaskId,
+    pub(super) harness: Harness,
+}
+
+/// What a task can be told.
+pub(super) enum TaskMessage {
+    /// Stop it.
+    Cancel(Reply),
+    /// By its worker.
+    Ended(Result<(), HarnessError>),
+}
+
+/// A task's own.
+pub(super) struct TaskState {
+    harness: Harness,
+    signal: watch::Sender<Signal>,
+}
+
+impl Actor for Task {
+    type Msg = TaskMessage;
+    type State = TaskState;
+    type Arguments = TaskArguments;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        arguments: Self::Arguments,
+    ) -> Result<Self::State, ActorProcessingErr> {
+        let TaskArguments { task, harness } = arguments;
+        let past = Past::read(harness.journal.log(), run_of(task)).await?;
+        let request = past.events().find_map(|(_, event)| match event {
+            Event::TaskRequested(requested) => Some(requested.request.clone()),
+            _ => None,
+        });
+        let request = request.ok_or("the task was never asked for")?;
+        let (signal, receiver) = watch::channel(Signal::default());
+        let context = RunContext {
+            harness: harness.clone(),
+            run: run_of(task),
+            document: None,
+            model: None,
+            signal: receiver,
+            past: Arc::new(past),
+        };
+        work(myself, context, task, request);
+        Ok(TaskState { harness, signal })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        message: Self::Msg,
+        state: &mut Self::State,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            TaskMessage::Cancel(reply) => {
+                state.signal.send_modify(|signal| signal.cancelled = true);
+                answer(reply, Ok(state.harness.journal.log().head().seq));
+            }
+            TaskMessage::Ended(result) => {
+                result?;
+                myself.stop(None);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Works beside the actor, so that the actor always has an ear for the person.
+fn work(myself: ActorRef<TaskMessage>, context: RunContext, task: TaskId, request: TaskRequest) {
+    tokio::spawn(async move {
+        let worked = if request.commands.is_empty() {
+            let identity = Identity { run: context.run, task, role: role(request.kind) };
+            tokio::spawn(drive(context, Assignment { identity, request, parent: None, depth: 0 })).await
+        } else {
+            tokio::spawn(run_commands(context, task, request)).await
+        };
+        let ended = match worked {
+            Ok(Err(HarnessError::LetGo)) => return,
+            Ok(result) => result.map(|_| ()),
+            Err(panic) => {
+                tracing::error!(%panic, "a worker panicked");
+                Err(HarnessError::Read(choir_store::StoreError::Closed))
+            }
+        };
+        // The actor may be gone because the whole tree is.
+        myself.send_message(TaskMessage::Ended(ended)).ok();
+    });
+}
+
+fn role(kind: TaskKind) -> Role {
+    match kind {
+        TaskKind::Research => Role::Researcher,
+        TaskKind::Edit | TaskKind::Run | TaskKind::Git | TaskKind::Inspect => Role::Terminal,
+    }
+}
