@@ -1,0 +1,83 @@
+//! Speed. Ratios within one run are gates; times and sizes belong to a machine and an hour and are only reported.
+
+mod append;
+mod computer;
+mod reads;
+mod replay;
+
+use crate::event;
+use crate::table::{Table, say};
+use choir_proto::Seq;
+use choir_store::{Expect, Log};
+use std::path::Path;
+use std::time::Instant;
+
+/// What can be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::Subcommand)]
+pub enum Area {
+    /// The log, and the computer that stands on it.
+    Store {
+        /// Leave out what needs the real binary.
+        #[arg(long)]
+        inside_only: bool,
+    },
+}
+
+/// Measures and prints; false when a gate was missed.
+pub fn run(area: Area) -> anyhow::Result<bool> {
+    let Area::Store { inside_only } = area;
+    let mut table = Table::begin("bench store");
+    append::measure(&mut table)?;
+    let logs = Logs::make()?;
+    replay::measure(&mut table, &logs)?;
+    reads::measure(&mut table, &logs)?;
+    drop(logs);
+    if !inside_only {
+        computer::measure(&mut table)?;
+    }
+    Ok(table.end())
+}
+
+/// Events of the short log.
+const SHORT_EVENTS: u64 = 10_000;
+
+/// Events of the long log.
+const LONG_EVENTS: u64 = 1_000_000;
+
+/// Events in one append while a log is filled.
+const FILL_BATCH: u64 = 1_000;
+
+/// A short and a long log of the same mixture.
+struct Logs {
+    short: tempfile::TempDir,
+    long: tempfile::TempDir,
+}
+
+impl Logs {
+    fn make() -> anyhow::Result<Self> {
+        let started = Instant::now();
+        let logs = Self { short: crate::scratch::directory()?, long: crate::scratch::directory()? };
+        runtime()?.block_on(async {
+            fill(logs.short.path(), SHORT_EVENTS).await?;
+            fill(logs.long.path(), LONG_EVENTS).await
+        })?;
+        say(format_args!("<!-- logs of 10^4 and 10^6 events made in {:.1} s -->", started.elapsed().as_secs_f64()));
+        Ok(logs)
+    }
+}
+
+/// Appends events of the mixture until a log has so many.
+async fn fill(directory: &Path, events: u64) -> anyhow::Result<()> {
+    let log = Log::open(directory)?;
+    while log.head().seq < Seq(events) {
+        let head = log.head().seq.0;
+        let batch = (head..events.min(head + FILL_BATCH)).map(event::mixed).collect();
+        log.append(batch, Expect::Any).await?;
+    }
+    log.close().await;
+    Ok(())
+}
+
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
+}

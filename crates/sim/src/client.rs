@@ -1,0 +1,99 @@
+//! A program that uses the API of a running instance: one connection, kept open.
+
+use anyhow::{Context, ensure};
+use bytes::Bytes;
+use futures_util::StreamExt;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1::SendRequest;
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::{Message, Utf8Bytes, protocol::WebSocketConfig};
+use tokio_tungstenite::{WebSocketStream, client_async_with_config};
+
+/// Where an instance is, and what lets one in.
+#[derive(Debug, Clone)]
+pub(crate) struct Address {
+    pub(crate) host: String,
+    pub(crate) token: String,
+}
+
+/// One connection.
+pub(crate) struct Client {
+    address: Address,
+    sender: SendRequest<Full<Bytes>>,
+}
+
+impl Client {
+    pub(crate) async fn connect(address: &Address) -> anyhow::Result<Self> {
+        let stream = TcpStream::connect(&address.host).await?;
+        stream.set_nodelay(true)?;
+        let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+        tokio::spawn(connection);
+        Ok(Self { address: address.clone(), sender })
+    }
+
+    /// Sends JSON and reads the answer, whatever its status.
+    pub(crate) async fn ask(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> anyhow::Result<(StatusCode, Value)> {
+        let bytes = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(HOST, &self.address.host)
+            .header(AUTHORIZATION, format!("Bearer {}", self.address.token))
+            .header(CONTENT_TYPE, "application/json")
+            .body(Full::new(bytes))?;
+        self.sender.ready().await?;
+        let response = self.sender.send_request(request).await?;
+        let status = response.status();
+        let bytes = response.into_body().collect().await?.to_bytes();
+        Ok((status, serde_json::from_slice(&bytes).with_context(|| format!("{path} answered {status}"))?))
+    }
+
+    /// Sends JSON and insists on success.
+    pub(crate) async fn send(&mut self, method: Method, path: &str, body: &Value) -> anyhow::Result<Value> {
+        let (status, answer) = self.ask(method, path, Some(body)).await?;
+        ensure!(status.is_success(), "{path} answered {status}: {answer}");
+        Ok(answer)
+    }
+
+    /// Reads, and insists on success.
+    pub(crate) async fn get(&mut self, path: &str) -> anyhow::Result<Value> {
+        let (status, answer) = self.ask(Method::GET, path, None).await?;
+        ensure!(status.is_success(), "{path} answered {status}: {answer}");
+        Ok(answer)
+    }
+}
+
+/// The log as it is pushed.
+pub(crate) struct Stream(WebSocketStream<TcpStream>);
+
+impl Stream {
+    pub(crate) async fn open(address: &Address, after: u64) -> anyhow::Result<Self> {
+        let mut request = format!("ws://{}/api/stream?after={after}", address.host).into_client_request()?;
+        request.headers_mut().insert(AUTHORIZATION, format!("Bearer {}", address.token).parse()?);
+        let stream = TcpStream::connect(&address.host).await?;
+        stream.set_nodelay(true)?;
+        let config = WebSocketConfig::default().read_buffer_size(4096);
+        Ok(Self(client_async_with_config(request, stream, Some(config)).await?.0))
+    }
+
+    /// The next event, as it was sent.
+    pub(crate) async fn next(&mut self) -> anyhow::Result<Utf8Bytes> {
+        loop {
+            match self.0.next().await.context("the stream ended")?? {
+                Message::Text(text) => return Ok(text),
+                Message::Close(frame) => anyhow::bail!("the stream was closed: {frame:?}"),
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Events to fill logs with: a plausible mixture, determined by its number.
+
+use choir_proto::event::{
+    Actor, BlockedOn, NewEvent, RunAccepted, RunBlocked, RunEnded, RunStarted, RunSteered, ToolFinished, ToolOutcome,
+    ToolStarted,
+};
+use choir_proto::run::{NewRun, RunStatus};
+use choir_proto::{Event, EventId, Role, RunId, Timestamp};
+use uuid::Uuid;
+
+/// Events of one run in the mixture.
+pub(crate) const EVENTS_PER_RUN: u64 = 16;
+
+/// Payload bytes of an ordinary event.
+pub(crate) const PAYLOAD_BYTES: usize = 300;
+
+/// A run by its number.
+pub(crate) fn run_id(number: u64) -> RunId {
+    // Ordered like UUIDs of version 7, spread like hashes: neither order nor locality is given away for free.
+    let noise = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    RunId::new(Uuid::from_u64_pair(number << 16, noise))
+}
+
+/// One event whose payload has exactly [`PAYLOAD_BYTES`].
+pub(crate) fn note(id: u128) -> NewEvent {
+    let frame = r#"{"text":""}"#.len();
+    new(id, None, Actor::Person, RunSteered { text: "x".repeat(PAYLOAD_BYTES - frame) }.into())
+}
+
+/// The event at a place of a log full of runs.
+pub(crate) fn mixed(seq: u64) -> NewEvent {
+    let (run, step) = (run_id(seq / EVENTS_PER_RUN), seq % EVENTS_PER_RUN);
+    let effect = format!("{run}-{}", step / 2);
+    let (actor, event): (_, Event) = match step {
+        0 => (Actor::Person, accepted(seq).into()),
+        1 => (Actor::Agent(Role::Conductor), RunStarted {}.into()),
+        2 => (Actor::Computer, RunBlocked { on: BlockedOn::Model, message: text(40) }.into()),
+        3 => (Actor::Agent(Role::Conductor), RunStarted {}.into()),
+        15 => (Actor::Computer, RunEnded { status: RunStatus::Completed, summary: text(60) }.into()),
+        step if step % 2 == 0 => (Actor::Agent(Role::Terminal), started(effect, step).into()),
+        _ => (Actor::Agent(Role::Terminal), finished(effect).into()),
+    };
+    new(u128::from(seq) << 64 | 0xc401, Some(run), actor, event)
+}
+
+fn accepted(seq: u64) -> RunAccepted {
+    let request = NewRun {
+        prompt: format!("{} {seq}", text(200)),
+        document_id: None,
+        context: Vec::new(),
+        plan_first: None,
+        budget: None,
+        model: None,
+        verify: None,
+    };
+    RunAccepted { request, document_id: None }
+}
+
+fn started(effect_id: String, step: u64) -> ToolStarted {
+    let arguments = serde_json::json!({"command": text(120)});
+    ToolStarted { effect_id, turn: step as u32, index: 0, call_id: "call".into(), name: "bash".into(), arguments }
+}
+
+fn finished(effect_id: String) -> ToolFinished {
+    let (outcome, content) = (ToolOutcome::Ok, text(180));
+    ToolFinished { effect_id, call_id: "call".into(), outcome, content, output: None, duration_ms: 12 }
+}
+
+fn text(bytes: usize) -> String {
+    "the quick brown fox jumps over the lazy dog ".chars().cycle().take(bytes).collect()
+}
+
+fn new(id: u128, run: Option<RunId>, actor: Actor, event: Event) -> NewEvent {
+    NewEvent {
+        id: EventId::new(Uuid::from_u128(id)),
+        at: Timestamp(id as i64),
+        actor,
+        run,
+        task: None,
+        cause: None,
+        event,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_has_the_size_that_is_promised() {
+        assert_eq!(note(7).event.payload().get().len(), PAYLOAD_BYTES);
+    }
+}

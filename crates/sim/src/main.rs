@@ -1,0 +1,36 @@
+//! `cargo xtask bench` and `cargo xtask torture` end here.
+
+use choir_sim::{bench, torture};
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+#[derive(Debug, Parser)]
+#[command(name = "choir-sim", about = "Measurements and torture of ChoirOS")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Measure one area.
+    Bench {
+        #[command(subcommand)]
+        area: bench::Area,
+    },
+    /// Do one kind of harm, or every kind.
+    Torture(torture::Options),
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    // Refused commits are what the torture is after; only what nobody expects is worth a line.
+    tracing_subscriber::fmt()
+        .with_max_level(tracing_subscriber::filter::LevelFilter::OFF)
+        .with_writer(std::io::stderr)
+        .init();
+    let good = match Cli::parse().command {
+        Command::Bench { area } => bench::run(area)?,
+        Command::Torture(options) => torture::run(&options)?,
+    };
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

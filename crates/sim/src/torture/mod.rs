@@ -1,0 +1,125 @@
+//! Harm: processes killed, power cut, disks failing, steps in any order. Every row has a control: the same row with the
+//! protection taken away must notice.
+
+mod kill;
+
+use crate::table::say;
+use std::time::{Duration, Instant};
+
+/// What to do, and how much of it.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Options {
+    /// One row; without it every row.
+    #[arg(value_enum)]
+    pub row: Option<Row>,
+    /// A few cases of each, in seconds.
+    #[arg(long)]
+    pub short: bool,
+    /// Where chance begins. A failure prints its seed.
+    #[arg(long)]
+    pub seed: Option<u64>,
+}
+
+/// One kind of harm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Row {
+    /// `kill -9` of the real processes while they write.
+    Kill,
+}
+
+/// No row may take longer.
+const ROW_MAX: Duration = Duration::from_secs(14 * 60);
+
+/// How much of a row is done.
+#[derive(Debug, Clone, Copy)]
+struct Plan {
+    short: bool,
+    seed: u64,
+    deadline: Instant,
+}
+
+impl Plan {
+    /// A number of cases for the full and for the short form.
+    fn cases(&self, full: u64, short: u64) -> u64 {
+        if self.short { short } else { full }
+    }
+
+    fn is_over(&self) -> bool {
+        Instant::now() >= self.deadline
+    }
+}
+
+/// What a row saw.
+#[derive(Debug, Default)]
+struct Outcome {
+    /// Cases done.
+    cases: u64,
+    /// Cases that had to be done.
+    wanted: u64,
+    /// Things that were acknowledged.
+    acknowledged: u64,
+    /// Acknowledged things that are not there.
+    lost: u64,
+    /// Everything else that is wrong, in words; the first few are shown.
+    faults: Vec<String>,
+    /// What the controls did; each must have been noticed.
+    controls: Vec<(&'static str, bool)>,
+    /// Figures worth telling.
+    notes: String,
+}
+
+impl Outcome {
+    fn is_good(&self) -> bool {
+        let noticed = !self.controls.is_empty() && self.controls.iter().all(|(_, noticed)| *noticed);
+        self.cases >= self.wanted && self.acknowledged > 0 && self.lost == 0 && self.faults.is_empty() && noticed
+    }
+
+    fn tell(&self, row: Row, seed: u64, took: Duration) {
+        let controls: Vec<_> = self
+            .controls
+            .iter()
+            .map(|(name, noticed)| format!("{name}: {}", if *noticed { "noticed" } else { "NOT NOTICED" }))
+            .collect();
+        let verdict = if self.is_good() { "holds" } else { "FAILS" };
+        say(format_args!(
+            "| {row:?} | {} of {} | {} | {} | {} | {} | {} | {:.0} s | {verdict} |",
+            self.cases,
+            self.wanted,
+            self.acknowledged,
+            self.lost,
+            self.faults.len(),
+            controls.join("; "),
+            self.notes,
+            took.as_secs_f64(),
+        ));
+        for fault in self.faults.iter().take(FAULTS_SHOWN) {
+            say(format_args!("  fault: {fault}"));
+        }
+        if !self.is_good() {
+            say(format_args!("  again with: cargo xtask torture {} --seed {seed}", format!("{row:?}").to_lowercase()));
+        }
+    }
+}
+
+/// Faults printed of each row.
+const FAULTS_SHOWN: usize = 10;
+
+/// Does the harm and prints the table; false when a row fails.
+pub fn run(options: &Options) -> anyhow::Result<bool> {
+    let seed = options.seed.unwrap_or_else(|| fastrand::u64(..));
+    say(
+        "\n| row | cases | acknowledged | lost | faults | controls | notes | took | verdict |\n|---|---|---|---|---|---|---|---|---|",
+    );
+    let rows = options.row.map_or(vec![Row::Kill], |row| vec![row]);
+    let mut good = true;
+    for row in rows {
+        let started = Instant::now();
+        let plan = Plan { short: options.short, seed, deadline: started + ROW_MAX };
+        let outcome = match row {
+            Row::Kill => kill::row(plan)?,
+        };
+        outcome.tell(row, seed, started.elapsed());
+        good &= outcome.is_good();
+    }
+    Ok(good)
+}
