@@ -136,6 +136,15 @@ export async function bytes(path) {
   return answer.blob();
 }
 
+// Gives a text to the person as a file.
+export function save(name, text) {
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(new Blob([text], { type: 'text/markdown' }));
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
 // An address under which this page, and only this page, can show a picture: whatever the bytes are, they are not run.
 export const picture = (blob, type) => URL.createObjectURL(new Blob([blob], { type }));
 export const forget = (address) => URL.revokeObjectURL(address);
@@ -178,6 +187,7 @@ function drag(element, down, edge, onRect, onShape) {
   const from = element.getBoundingClientRect();
   const before = { x: from.left - canvas.left, y: from.top - canvas.top, width: from.width, height: from.height };
   const preview = element.parentElement.querySelector('.snap');
+  const { left, top, width, height } = element.style;
   let after;
   let shape = '';
 
@@ -203,8 +213,11 @@ function drag(element, down, edge, onRect, onShape) {
     element.classList.remove('dragged');
     preview.dataset.shape = '';
     if (!after) return;
-    if (shape && event.type === 'pointerup') onShape(shape);
-    else onRect(Math.round(after.x), Math.round(after.y), Math.round(after.width), Math.round(after.height));
+    if (shape && event.type === 'pointerup') {
+      // The stylesheet places a snapped window; what the drag wrote must not outweigh it.
+      Object.assign(element.style, { left, top, width, height });
+      onShape(shape);
+    } else onRect(Math.round(after.x), Math.round(after.y), Math.round(after.width), Math.round(after.height));
   };
   window.addEventListener('pointermove', move);
   window.addEventListener('pointerup', end);

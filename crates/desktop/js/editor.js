@@ -32,6 +32,7 @@ export function openEditor(parent, id, onState) {
   sync.open();
   return {
     refresh: (version) => sync.refresh(version),
+    text: () => view.state.doc.toString(),
     close: () => {
       sync.close();
       view.destroy();

@@ -123,6 +123,14 @@ pub fn is_name(name: &str) -> bool {
     !name.is_empty() && !matches!(name, "." | "..") && !name.chars().any(|letter| letter == '/' || letter.is_control())
 }
 
+/// A name for a document that is saved as a file.
+pub fn file_name(title: &str) -> String {
+    let plain = |letter: char| if letter.is_alphanumeric() { letter } else { ' ' };
+    let words: String = title.chars().map(plain).take(60).collect();
+    let name = words.split_whitespace().collect::<Vec<_>>().join("-").to_lowercase();
+    if name.is_empty() { "document.md".to_owned() } else { format!("{name}.md") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,6 +151,12 @@ mod tests {
         assert_eq!(crumbs("a/b"), [("a".to_owned(), "a".to_owned()), ("b".to_owned(), "a/b".to_owned())]);
         assert_eq!(query("a b/ü&c?.txt"), "a%20b/%C3%BC%26c%3F.txt");
         assert!(is_name("a b.txt") && !is_name("..") && !is_name("a/b") && !is_name("a\u{7}"));
+    }
+
+    #[test]
+    fn a_title_makes_a_plain_file_name() {
+        assert_eq!(file_name("Trees: three / ways …"), "trees-three-ways.md");
+        assert_eq!(file_name("../.."), "document.md");
     }
 
     #[test]

@@ -55,6 +55,7 @@ extern "C" {
     async fn bytes(path: &str) -> Result<JsValue, JsValue>;
     pub(crate) fn picture(blob: &JsValue, kind: &str) -> String;
     pub(crate) fn forget(address: &str);
+    pub(crate) fn save(name: &str, text: &str);
 
     /// A terminal.
     type Terminal;
@@ -80,6 +81,9 @@ extern "C" {
     /// Says that the server has another version.
     #[wasm_bindgen(method)]
     pub(crate) fn refresh(this: &Editor, version: u32);
+    /// The text as it stands.
+    #[wasm_bindgen(method, js_name = text)]
+    pub(crate) fn document(this: &Editor) -> String;
     #[wasm_bindgen(method, getter)]
     fn close(this: &Editor) -> Function;
 }

@@ -17,7 +17,7 @@ use wasm_bindgen_futures::spawn_local;
 /// Cards shown at once, the newest first.
 const CARDS_MAX: usize = 3;
 /// Older answers are found with their run; a fresh browser does not start with a pile.
-const CARD_AGE_US: i64 = 12 * 3_600 * 1_000_000;
+const CARD_AGE_US: i64 = 2 * 3_600 * 1_000_000;
 
 #[component]
 pub(crate) fn Cards() -> Element {

@@ -158,7 +158,10 @@ fn is_known(desk: Desk, event: &Event) -> bool {
 
 /// What the page does of its own accord when something happened.
 fn react(mut desk: Desk, event: &Event) {
-    if let Event::WindowMoved(moved) = event {
+    // A later drag of the same window goes on.
+    if let Event::WindowMoved(moved) = event
+        && desk.dragged.peek().get(&moved.window_id) == Some(&moved.rect)
+    {
         desk.dragged.write().remove(&moved.window_id);
     }
 }

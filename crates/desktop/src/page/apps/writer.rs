@@ -4,6 +4,9 @@ use super::history::{History, Past};
 use super::margin::Margin;
 use crate::page::bridge::{self, Editor, Held};
 use crate::page::desk::{Desk, use_desk};
+use crate::page::rich::Glyph;
+use choir_desktop::files::file_name;
+use choir_desktop::icon::Icon;
 use choir_proto::DocumentId;
 use dioxus::prelude::*;
 use serde::Deserialize;
@@ -60,6 +63,18 @@ pub(crate) fn Writer(id: DocumentId) -> Element {
                 } }
                 if let Some(run) = run() { Margin { run } }
                 History { id, past, head: version }
+                button {
+                    r#type: "button",
+                    class: "plain",
+                    onclick: move |_| {
+                        let title = desk.documents.peek().get(id).map(|document| document.title.clone());
+                        if let Some((editor, _)) = opened.peek().as_ref() {
+                            bridge::save(&file_name(&title.unwrap_or_default()), &editor.document());
+                        }
+                    },
+                    Glyph { icon: Icon::Download }
+                    "Save as Markdown"
+                }
             }
         }
     }
