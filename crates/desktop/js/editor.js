@@ -28,7 +28,13 @@ StyleModule.mount = (root, modules) => {
 // Opens the editor of a document in an element; `onState` is told how it stands, as JSON.
 export function openEditor(parent, id, onState) {
   const view = new EditorView({ parent, state: EditorState.create({ extensions: extensions() }) });
-  const sync = new Sync(view, id, (state) => onState(JSON.stringify({ ...state, words: words(view.state.doc) })));
+  let counted = 0;
+  const say = (state) => {
+    // Not on every key: counting a long text takes longer than a key may.
+    if (state.phase !== 'editing') counted = words(view.state.doc);
+    onState(JSON.stringify({ ...state, words: counted }));
+  };
+  const sync = new Sync(view, id, say);
   sync.open();
   return {
     refresh: (version) => sync.refresh(version),
@@ -84,7 +90,7 @@ function extensions() {
   ];
 }
 
-// Counted on the text as it is; a long document is estimated rather than counted on every key.
+// Counted on the text as it is; a very long document is estimated.
 const COUNT_CHARACTERS_MAX = 400_000;
 
 function words(doc) {

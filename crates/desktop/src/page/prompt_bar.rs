@@ -97,7 +97,7 @@ fn Field(choices: Memo<Vec<Intention>>, chosen: Signal<usize>, send: EventHandle
         textarea {
             id: "prompt",
             rows: "1",
-            "aria-expanded": if offer.is_open() { "true" },
+            "aria-autocomplete": "list",
             "aria-controls": if offer.is_open() { "completion" },
             "aria-activedescendant": if offer.is_open() { "completion-{offer.at}" },
             maxlength: "20000",
