@@ -62,17 +62,16 @@ impl<F: Fold> Projection for Typed<F> {
         Ok(())
     }
 
-    fn drain(&mut self) -> Vec<(String, Option<Vec<u8>>)> {
-        let dirty = std::mem::take(&mut self.dirty);
-        let drained = dirty.into_iter().map(|key| {
-            let bytes = self.rows.get(&key).and_then(Option::as_ref).map(encode::<F>);
-            (key, bytes)
-        });
-        let drained = drained.collect();
+    fn dirty(&self) -> Vec<(String, Option<Vec<u8>>)> {
+        let row = |key: &String| self.rows.get(key).and_then(Option::as_ref).map(encode::<F>);
+        self.dirty.iter().map(|key| (key.clone(), row(key))).collect()
+    }
+
+    fn clean(&mut self) {
+        self.dirty.clear();
         if self.rows.len() > ROWS_CACHED_MAX {
             self.rows.clear();
         }
-        drained
     }
 
     fn reset(&mut self) {

@@ -13,6 +13,7 @@ use crate::sqlite::{self, OpenError, StoreError};
 use choir_proto::event::Header;
 use choir_proto::{Envelope, Event, Hash, Seq};
 use rusqlite::{Connection, OptionalExtension, params};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 const FORMAT: i32 = 1;
@@ -35,8 +36,10 @@ pub trait Projection: Send {
     fn version(&self) -> u32;
     /// Folds one event.
     fn apply(&mut self, header: &Header, event: &Event, load: &mut Load<'_>) -> Result<(), StoreError>;
-    /// Rows changed since the last call: the bytes to keep, or nothing for a row that is gone.
-    fn drain(&mut self) -> Vec<(String, Option<Vec<u8>>)>;
+    /// Rows changed since [`Projection::clean`]: the bytes to keep, or nothing for a row that is gone.
+    fn dirty(&self) -> Vec<(String, Option<Vec<u8>>)>;
+    /// Every changed row is on disk.
+    fn clean(&mut self);
     /// Forgets everything.
     fn reset(&mut self);
 }
@@ -119,15 +122,15 @@ impl Views {
         Ok(())
     }
 
-    /// Writes changed rows and the position they stand for, together.
+    /// Writes changed rows and the position they stand for, together. On an error nothing is forgotten.
     pub fn flush(&mut self) -> Result<(), StoreError> {
         if !self.dirty {
             return Ok(());
         }
         let transaction = self.connection.unchecked_transaction()?;
-        for projection in &mut self.projections {
+        for projection in &self.projections {
             let name = projection.name();
-            for (key, bytes) in projection.drain() {
+            for (key, bytes) in projection.dirty() {
                 match bytes {
                     Some(bytes) => transaction
                         .prepare_cached("INSERT OR REPLACE INTO rows VALUES (?1, ?2, ?3, ?4)")?
@@ -145,45 +148,52 @@ impl Views {
             ])?;
         }
         transaction.commit()?;
+        self.projections.iter_mut().for_each(|projection| projection.clean());
         self.dirty = false;
         Ok(())
     }
 
-    /// One row.
-    pub fn get(&mut self, name: &str, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        self.flush()?;
-        load(&self.connection, name, key)
+    /// One row. What is not written yet is seen all the same: reading works on a full disk.
+    pub fn get(&self, name: &str, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        match self.unwritten(name).remove(key) {
+            Some(bytes) => Ok(bytes),
+            None => load(&self.connection, name, key),
+        }
     }
 
     /// Rows from the greatest key down, after `before`.
-    pub fn newest(
-        &mut self,
-        name: &str,
-        before: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
-        self.flush()?;
+    pub fn newest(&self, name: &str, before: Option<&str>, limit: usize) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        let mut unwritten = self.unwritten(name);
+        unwritten.retain(|key, _| before.is_none_or(|before| key.as_str() < before));
         let sql = "SELECT key, bytes FROM rows WHERE name = ?1 AND (?2 IS NULL OR key < ?2) ORDER BY key DESC LIMIT ?3";
         let mut statement = self.connection.prepare_cached(sql)?;
-        let rows = statement.query_map(params![name, before, limit as i64], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        let wanted = (limit + unwritten.len()) as i64;
+        let written = statement.query_map(params![name, before, wanted], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let mut rows = overlaid(written, unwritten)?;
+        rows.reverse();
+        rows.truncate(limit);
+        Ok(rows)
     }
 
     /// Rows whose key begins with a prefix, in order.
-    pub fn with_prefix(
-        &mut self,
-        name: &str,
-        prefix: &str,
-        limit: usize,
-    ) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
-        self.flush()?;
+    pub fn with_prefix(&self, name: &str, prefix: &str, limit: usize) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        let mut unwritten = self.unwritten(name);
+        unwritten.retain(|key, _| key.starts_with(prefix));
         // U+10FFFF sorts after every key that goes on.
         let end = format!("{prefix}\u{10ffff}");
         let sql = "SELECT key, bytes FROM rows WHERE name = ?1 AND key >= ?2 AND key < ?3 ORDER BY key LIMIT ?4";
         let mut statement = self.connection.prepare_cached(sql)?;
-        let rows =
-            statement.query_map(params![name, prefix, end, limit as i64], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        let wanted = (limit + unwritten.len()) as i64;
+        let written = statement.query_map(params![name, prefix, end, wanted], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let mut rows = overlaid(written, unwritten)?;
+        rows.truncate(limit);
+        Ok(rows)
+    }
+
+    /// Rows of one view that are changed in memory only.
+    fn unwritten(&self, name: &str) -> BTreeMap<String, Option<Vec<u8>>> {
+        let projection = self.projections.iter().find(|projection| projection.name() == name);
+        projection.map(|projection| projection.dirty().into_iter().collect()).unwrap_or_default()
     }
 
     /// One hash over every row of every view: equal bytes give equal digests.
@@ -218,6 +228,20 @@ impl Views {
         }
         Ok(found)
     }
+}
+
+/// Rows from disk with what is not written yet laid over them, in order.
+fn overlaid(
+    written: impl Iterator<Item = Result<(String, Vec<u8>), rusqlite::Error>>,
+    unwritten: BTreeMap<String, Option<Vec<u8>>>,
+) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+    let mut rows: BTreeMap<String, Option<Vec<u8>>> = BTreeMap::new();
+    for row in written {
+        let (key, bytes) = row?;
+        rows.insert(key, Some(bytes));
+    }
+    rows.extend(unwritten);
+    Ok(rows.into_iter().filter_map(|(key, bytes)| Some((key, bytes?))).collect())
 }
 
 fn open_file(path: &Path) -> Result<Connection, OpenError> {

@@ -106,8 +106,11 @@ impl Follower {
         }
         self.unflushed += events.len() as u64;
         if self.unflushed >= FLUSH_EVERY_EVENTS {
-            views.flush()?;
-            self.unflushed = 0;
+            match views.flush() {
+                Ok(()) => self.unflushed = 0,
+                // Nothing is lost: the rows stay in memory, and the next batch tries again.
+                Err(error) => tracing::warn!(%error, "the views could not be written"),
+            }
         }
         Ok(views.at().seq)
     }

@@ -32,11 +32,12 @@ impl Projection for Counts {
         Ok(())
     }
 
-    fn drain(&mut self) -> Vec<(String, Option<Vec<u8>>)> {
-        std::mem::take(&mut self.rows)
-            .into_iter()
-            .map(|(key, count)| (key, Some(count.to_string().into_bytes())))
-            .collect()
+    fn dirty(&self) -> Vec<(String, Option<Vec<u8>>)> {
+        self.rows.iter().map(|(key, count)| (key.clone(), Some(count.to_string().into_bytes()))).collect()
+    }
+
+    fn clean(&mut self) {
+        self.rows.clear();
     }
 
     fn reset(&mut self) {
@@ -88,4 +89,19 @@ async fn damaged_views_and_new_versions_are_built_anew() {
         .unwrap();
     let views = Views::open(directory.path(), counts(1)).unwrap();
     assert_eq!(digest(&LiveViews::follow(log, views).await.unwrap()).await, good);
+}
+
+#[tokio::test]
+async fn rows_that_are_not_written_yet_are_seen_beside_those_that_are() {
+    let directory = directory();
+    let log = Log::open(directory.path()).unwrap();
+    let views = LiveViews::follow(log.clone(), Views::open(directory.path(), counts(1)).unwrap()).await.unwrap();
+    log.append((1..=4).map(event).collect(), Expect::Any).await.unwrap();
+    views.read(Views::flush).await.unwrap();
+    log.append(vec![event(5)], Expect::Any).await.unwrap();
+    let counts = views.read(|views| views.newest("counts", None, 10)).await.unwrap();
+    let counts: Vec<_> = counts.into_iter().map(|(_, bytes)| String::from_utf8(bytes).unwrap()).collect();
+    assert_eq!(counts, ["2", "2", "1"], "run 2 has the new event, run 1 two old ones, run 0 one");
+    let first = views.read(|views| views.newest("counts", None, 1)).await.unwrap();
+    assert_eq!(first.len(), 1);
 }
