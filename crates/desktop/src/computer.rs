@@ -233,6 +233,15 @@ mod tests {
     }
 
     #[test]
+    fn a_task_that_a_younger_view_already_held_is_not_there_twice() {
+        let mut requested = frame(2, "task.requested", json!({"request": {"kind": "edit", "instruction": "Do"}}));
+        requested.header.task = Some(DOCUMENT.parse().unwrap());
+        let accepted = frame(1, "run.accepted", json!({"request": {"prompt": "Write"}}));
+        let (runs, _) = folded(&[accepted, requested.clone(), requested]);
+        assert_eq!(runs.get(RUN.parse().unwrap()).map(|run| run.tasks.len()), Some(1));
+    }
+
+    #[test]
     fn an_event_is_folded_once_and_a_gap_is_noticed() {
         assert_eq!(arrival(Seq(4), Seq(4)), Arrival::Seen);
         assert_eq!(arrival(Seq(4), Seq(5)), Arrival::Next);

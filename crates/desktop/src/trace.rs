@@ -24,6 +24,7 @@ pub fn describe(event: &Event) -> String {
         Event::ToolFinished(finished) => finished.content.clone(),
         Event::DocumentCreated(created) => created.title.clone(),
         Event::DocumentVersioned(versioned) => format!("{} version {}", versioned.title, versioned.version),
+        Event::DocumentTrashed(trashed) => trashed.reason.clone(),
         Event::WindowOpened(opened) => opened.app.name().to_owned(),
         Event::FileChanged(changed) => changed.path.clone(),
         Event::ArtifactImported(artifact) => artifact.origin.clone(),
