@@ -55,11 +55,13 @@ impl Link {
 
     /// Sends a request as it is and returns the head of the answer; the body streams.
     pub async fn send(&self, request: Request<Body>) -> Result<Response<Incoming>, LinkError> {
+        self.send_within(ANSWER, request).await
+    }
+
+    /// The same, for requests whose body takes its time.
+    pub async fn send_within(&self, time: Duration, request: Request<Body>) -> Result<Response<Incoming>, LinkError> {
         let mut sender = self.connected().await?;
-        tokio::time::timeout(ANSWER, sender.send_request(request))
-            .await
-            .map_err(|_| LinkError::Slow)?
-            .map_err(Into::into)
+        tokio::time::timeout(time, sender.send_request(request)).await.map_err(|_| LinkError::Slow)?.map_err(Into::into)
     }
 
     /// `GET`, decoded.

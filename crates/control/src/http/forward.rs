@@ -12,6 +12,7 @@ use choir_proto::wire::ACTOR_HEADER;
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Method};
 use http_body_util::Limited;
+use std::time::Duration;
 
 /// Request headers that mean something to the computer. All others stay here, cookies and claims of identity first.
 const REQUEST_HEADERS: [HeaderName; 6] = [
@@ -34,13 +35,18 @@ const ANSWER_HEADERS: [HeaderName; 9] = [
     header::ETAG,
     header::RETRY_AFTER,
 ];
+/// How long the head of an answer may take.
+const ANSWER: Duration = Duration::from_secs(60);
+/// How long it may take where a large body comes first.
+const UPLOAD: Duration = Duration::from_secs(30 * 60);
 /// Routes whose body is raw bytes.
-const RAW: [&str; 3] = ["/api/artifacts", "/api/files", "/api/import"];
+const RAW: [&str; 2] = ["/api/artifacts", "/api/import"];
 
 /// The handler.
 pub(super) async fn forward(State(app): State<App>, request: Request) -> Result<Response, Refused> {
+    let time = if is_raw(request.uri().path()) { UPLOAD } else { ANSWER };
     let request = translate(request).await?;
-    let (head, body) = app.link.send(request).await?.into_parts();
+    let (head, body) = app.link.send_within(time, request).await?.into_parts();
     let mut response = Response::new(Body::new(body));
     *response.status_mut() = head.status;
     *response.headers_mut() = only(&head.headers, &ANSWER_HEADERS);
@@ -79,7 +85,7 @@ async fn check_body(method: &Method, path: &str, headers: &HeaderMap, body: Body
 }
 
 fn is_raw(path: &str) -> bool {
-    path != "/api/files/move" && RAW.contains(&path)
+    RAW.contains(&path)
 }
 
 fn only(headers: &HeaderMap, names: &[HeaderName]) -> HeaderMap {

@@ -1,10 +1,12 @@
 //! `choir up`: the parts, put together, run and taken apart in order.
 
+mod duties;
+
 use crate::clock::Clock;
 use crate::computer::{Launcher, State, Supervised, supervise};
 use crate::config::Config;
 use crate::data::{self, DataDir, Lock};
-use crate::db::{self, Db, Head};
+use crate::db::{self, Db};
 use crate::egress::Decision;
 use crate::gateway::{self, Gateway};
 use crate::http::{self, App, Front, Limits, Names, Parts};
@@ -14,14 +16,11 @@ use crate::secret::Secret;
 use crate::stop::{Stopper, stop};
 use crate::token;
 use axum::Router;
-use choir_proto::event::{Actor, EgressAllowed, EgressDenied, Event};
 use choir_proto::{ComputerId, wire};
-use ed25519_dalek::SigningKey;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -30,8 +29,6 @@ use tokio::task::JoinHandle;
 const STARTS_MAX: u32 = 3;
 /// Decisions about connections that may wait to be kept; more make the connections wait.
 const DECISIONS_MAX: usize = 256;
-/// How often a moving head is signed at most.
-const SIGN: Duration = Duration::from_secs(1);
 
 /// What `choir up` is told.
 pub struct Options {
@@ -106,40 +103,46 @@ pub struct Control {
     pub sign_in: Secret,
     /// How the computer is.
     pub computer: watch::Receiver<State>,
-    stop_front: Stopper,
-    stop_computer: Stopper,
-    front: JoinHandle<()>,
-    done: JoinHandle<()>,
+    /// What is stopped, in this order, and what ends then.
+    stops: [(Stopper, JoinHandle<()>); 2],
     signing: JoinHandle<()>,
     sandboxes: Sandboxes,
     data: DataDir,
     _lock: Lock,
 }
 
+/// What stands before anything runs.
+struct Ground {
+    data: DataDir,
+    lock: Lock,
+    db: Db,
+    listener: TcpListener,
+    address: SocketAddr,
+    computer: ComputerId,
+}
+
+/// Decisions about connections, on their way to be kept.
+type Decided = mpsc::Receiver<Decision>;
+
 /// Starts everything and returns when requests can be served.
 pub async fn start(options: Options) -> Result<Control, Error> {
-    let data = DataDir::open(&options.data)?;
-    let lock = data.lock()?;
-    let db = Db::open(&data.database())?;
-    let listener = listen(&options.listen).await?;
-    let address = listener.local_addr().map_err(|source| Error::Listen { listen: options.listen.clone(), source })?;
-    let id = local_computer(&data, &db, &options.clock).await?;
-    let directory = data.computer(id);
-    data::make_private(&directory).map_err(|source| Error::Write { path: directory.clone(), source })?;
-
+    let Ground { data, lock, db, listener, address, computer } = prepare(&options).await?;
+    let directory = data.computer(computer);
     let gateway = Gateway::open(options.config, &options.config_directory, db.clone(), Seal::open(&data)?).await?;
-    let key = db::signing_key(&data)?;
-    let known = db.head(id).await?.map(|head| wire::Head { seq: head.seq, hash: head.hash });
-    let (stop_computer, computer_stops) = stop();
     let (decisions, decided) = mpsc::channel(DECISIONS_MAX);
-    let places = places(&data, id, options.guest_program);
+    let places = places(&data, computer, options.guest_program);
     let sandboxes = Sandboxes::open(places, db.clone(), gateway.clone(), decisions).await?;
+
+    let known = db.head(computer).await?.map(|head| wire::Head { seq: head.seq, hash: head.hash });
+    let (stop_computer, computer_stops) = stop();
     let service = inside(gateway.clone(), sandboxes.clone());
     let Supervised { link, hub, state, head, done } =
         supervise((options.launcher)(directory), service, known, computer_stops);
-    tokio::spawn(tell_models(gateway.watch_models(), state.clone(), link.clone()));
-    tokio::spawn(keep_decisions(decided, db.clone(), link.clone(), options.clock.clone()));
-    let signing = tokio::spawn(sign_heads(db.clone(), key, id, head));
+    let probe = sandboxes.clone();
+    tokio::spawn(async move { probe.probe().await });
+    tokio::spawn(duties::tell_models(gateway.watch_models(), state.clone(), link.clone()));
+    tokio::spawn(duties::keep_decisions(decided, db.clone(), link.clone(), options.clock.clone()));
+    let signing = tokio::spawn(duties::sign_heads(db.clone(), db::signing_key(&data)?, computer, head));
 
     let (stop_front, front_stops) = stop();
     let host = options.listen.rsplit_once(':').map_or(options.listen.as_str(), |(host, _)| host);
@@ -159,22 +162,23 @@ pub async fn start(options: Options) -> Result<Control, Error> {
         revoked: watch::channel(()).0,
     });
     let front = tokio::spawn(http::serve(Front { listener, router: http::router(app), stop: front_stops }));
-    let probe = sandboxes.clone();
-    tokio::spawn(async move { probe.probe().await });
     write_address(&data, address)?;
-    Ok(Control {
-        address,
-        sign_in,
-        computer: state,
-        stop_front,
-        stop_computer,
-        front,
-        done,
-        signing,
-        sandboxes,
-        data,
-        _lock: lock,
-    })
+    let stops = [(stop_front, front), (stop_computer, done)];
+    Ok(Control { address, sign_in, computer: state, stops, signing, sandboxes, data, _lock: lock })
+}
+
+/// Takes the data directory and the address; everything that can be refused at once is refused here.
+async fn prepare(options: &Options) -> Result<Ground, Error> {
+    let data = DataDir::open(&options.data)?;
+    let lock = data.lock()?;
+    let db = Db::open(&data.database())?;
+    let failed = |source| Error::Listen { listen: options.listen.clone(), source };
+    let listener = TcpListener::bind(&options.listen).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    let computer = local_computer(&data, &db, &options.clock).await?;
+    let directory = data.computer(computer);
+    data::make_private(&directory).map_err(|source| Error::Write { path: directory, source })?;
+    Ok(Ground { data, lock, db, listener, address, computer })
 }
 
 impl Control {
@@ -199,8 +203,7 @@ impl Control {
 
     /// Stops in order: first no new requests, then the computer, then the last signature.
     pub async fn stop(self) {
-        let parts = [(self.stop_front, self.front), (self.stop_computer, self.done)];
-        for (stop, task) in parts {
+        for (stop, task) in self.stops {
             stop.say();
             if let Err(error) = task.await {
                 tracing::error!(%error, "a part failed while it was stopped");
@@ -243,10 +246,6 @@ fn browsable(address: SocketAddr) -> SocketAddr {
     address
 }
 
-async fn listen(listen: &str) -> Result<TcpListener, Error> {
-    TcpListener::bind(listen).await.map_err(|source| Error::Listen { listen: listen.to_owned(), source })
-}
-
 /// The one local computer: the one that is known, else one whose directory is there, else a new one.
 async fn local_computer(data: &DataDir, db: &Db, clock: &Clock) -> Result<ComputerId, Error> {
     let found = data.known_computers()?.into_iter().min();
@@ -259,68 +258,4 @@ fn write_address(data: &DataDir, address: SocketAddr) -> Result<(), Error> {
     let path = data.address();
     let url = format!("http://{}\n", browsable(address));
     data::write_private(&path, url.as_bytes()).map_err(|source| Error::Write { path, source })
-}
-
-/// Tells the computer whether there is a model: when that changes and whenever it has started.
-async fn tell_models(
-    mut models: watch::Receiver<wire::Models>,
-    mut state: watch::Receiver<State>,
-    link: crate::computer::Link,
-) {
-    loop {
-        if matches!(*state.borrow_and_update(), State::Running { .. }) {
-            let message = models.borrow_and_update().clone();
-            if let Err(error) = link.post("/internal/models", &message).await {
-                tracing::warn!(error = &error as &dyn std::error::Error, "the computer was not told about models");
-            }
-        }
-        tokio::select! {
-            changed = models.changed() => if changed.is_err() { return },
-            changed = state.changed() => if changed.is_err() { return },
-        }
-    }
-}
-
-/// Keeps what was decided about connections: here first, then as a copy in the computer's log.
-async fn keep_decisions(mut decided: mpsc::Receiver<Decision>, db: Db, link: crate::computer::Link, clock: Clock) {
-    while let Some(Decision { task, host, port, outcome }) = decided.recv().await {
-        if let Err(error) = db.add_egress(task, host.clone(), port, outcome.clone(), clock.now()).await {
-            tracing::error!(error = &error as &dyn std::error::Error, "a decision about a connection was not kept");
-        }
-        let event = match outcome {
-            Ok(rule) => Event::from(EgressAllowed { host, port, rule }),
-            Err(reason) => Event::from(EgressDenied { host, port, reason }),
-        };
-        let (kind, version, payload) = (event.kind().to_owned(), event.version(), event.payload());
-        let record = wire::Record { actor: Actor::Control, run: None, task, kind, version, payload };
-        if let Err(error) = link.post("/internal/record", &record).await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "the log was not told about a connection");
-        }
-    }
-}
-
-/// Signs how far control has seen the log, at most once in a while and once at the end.
-async fn sign_heads(db: Db, key: SigningKey, computer: ComputerId, mut head: watch::Receiver<Option<wire::Head>>) {
-    loop {
-        let more = head.changed().await.is_ok();
-        let seen = *head.borrow_and_update();
-        if let Some(wire::Head { seq, hash }) = seen
-            && let Err(error) = db.sign_head(Head { computer, seq, hash }, &key).await
-        {
-            tracing::error!(error = &error as &dyn std::error::Error, "the head of the log could not be signed");
-        }
-        if !more {
-            return;
-        }
-        tokio::select! {
-            () = tokio::time::sleep(SIGN) => {}
-            // The sender is gone: the end is signed without waiting.
-            () = closed(&mut head) => {}
-        }
-    }
-}
-
-/// Ends when the sender of a channel is gone; the newest value stays to be read.
-async fn closed(head: &mut watch::Receiver<Option<wire::Head>>) {
-    head.wait_for(|_| false).await.map(drop).unwrap_or(());
 }
