@@ -1,4 +1,4 @@
-//! The supervision tree: `Application → Session → Desktop, Run…, Task…`. Each actor is a thin shell around decisions of `core`.
+//! The supervision tree: `Application → EventStore, EventBus, Session → Desktop, Run…, Task…`. Each actor is a thin shell around decisions of `core`.
 
 mod application;
 mod desktop;
@@ -6,8 +6,9 @@ mod run;
 mod session;
 mod task;
 mod tree;
+mod watcher;
 
-pub use application::Application;
+pub use application::{Application, Started};
 pub use desktop::DesktopMessage;
 pub use run::RunCommand;
 pub use session::SessionMessage;

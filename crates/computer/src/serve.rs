@@ -38,6 +38,9 @@ pub enum ServeError {
     /// The actors could not be started.
     #[error("the actors could not be started: {0}")]
     Actors(#[from] ractor::SpawnErr),
+    /// A part that nobody can do without failed, or the session did again and again.
+    #[error("the actors gave up; what failed is in the log above")]
+    Escalated,
     /// The connection to control broke.
     #[error("the connection to control broke")]
     Connection(#[from] hyper::Error),
@@ -46,7 +49,8 @@ pub enum ServeError {
 /// Runs the computer in a directory. `api` is answered, `control` is asked; it ends when told to or when control is gone.
 pub async fn serve(directory: &Path, id: ComputerId, api: UnixStream, control: UnixStream) -> Result<(), ServeError> {
     let control = Arc::new(ControlClient::connect(control).await?);
-    let computer = Computer::open(directory, id, control, RealWorld::new()).await?;
+    let mut computer = Computer::open(directory, id, control, RealWorld::new()).await?;
+    let escalated = computer.escalated();
     let mut stopping = computer.stopping.subscribe();
     let service = TowerToHyperService::new(api::router(computer.app.clone()));
     let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
@@ -54,6 +58,7 @@ pub async fn serve(directory: &Path, id: ComputerId, api: UnixStream, control: U
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
+        () = escalated => return Err(ServeError::Escalated),
         _ = stopping.wait_for(|stopping| *stopping) => {
             connection.as_mut().graceful_shutdown();
             // The answer to the shutdown itself is still on its way; endless streams are not waited for.
@@ -70,6 +75,7 @@ pub struct Computer {
     pub app: App,
     stopping: watch::Sender<bool>,
     application: ractor::ActorRef<()>,
+    ended: Option<tokio::task::JoinHandle<()>>,
 }
 
 impl Computer {
@@ -84,16 +90,29 @@ impl Computer {
         let views = Views::open(directory, projections())?;
         let journal = Journal::new(log.clone(), world);
         record_start(&journal, id).await?;
-        let views = ViewReader::new(LiveViews::follow(log.clone(), views).await?);
+        let live_views = LiveViews::follow(log.clone(), views).await?;
+        let views = ViewReader::new(live_views.clone());
         let (models, models_changed) = watch::channel(0);
         let (live, _) = broadcast::channel(LIVE_QUEUED_MAX);
         let documents = Documents::new(views.clone(), Arc::clone(log.blobs()));
         let harness = Harness { journal, views, control, documents, live, models: models_changed };
         let tree = Tree::default();
-        let (application, session) = Application::start(harness.clone(), tree.clone()).await?;
+        let started = Application::start(harness.clone(), live_views, tree.clone()).await?;
         let (stopping, _) = watch::channel(false);
-        let app = App { harness, tree, session, models, stopping: stopping.clone() };
-        Ok(Self { app, stopping, application })
+        let app = App { harness, tree, session: started.session, models, stopping: stopping.clone() };
+        Ok(Self { app, stopping, application: started.actor, ended: Some(started.ended) })
+    }
+
+    /// Resolves when the tree has given up. To be asked once.
+    fn escalated(&mut self) -> impl Future<Output = ()> + use<> {
+        let ended = self.ended.take();
+        async move {
+            match ended {
+                // A panic in the root comes to the same.
+                Some(ended) => ended.await.unwrap_or_default(),
+                None => std::future::pending().await,
+            }
+        }
     }
 
     /// Ends in order: agents stop where they are, and the log says that nothing was lost.

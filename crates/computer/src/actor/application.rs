@@ -1,43 +1,56 @@
-//! The root of the tree: keeps a session running.
+//! The root of the tree: the log and its views, which nobody can do without, and the session, which can be started anew.
 
 use super::session::{Session, SessionArguments, SessionMessage};
 use super::tree::Tree;
+use super::watcher::{EventBus, EventStore};
 use crate::harness::Harness;
 use choir_core::supervise::{INTENSITY, Supervisor, Verdict};
-use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
+use choir_store::LiveViews;
+use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use std::time::Duration;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 /// The root actor.
 pub struct Application;
 
+impl Application {
+    const NAME: &'static str = "Application";
+}
+
 /// What the root actor needs.
 pub struct ApplicationArguments {
-    /// What agents share.
-    pub harness: Harness,
-    /// What is known of every actor.
-    pub tree: Tree,
-    /// Where the present session is told.
-    pub session: watch::Sender<Option<ActorRef<SessionMessage>>>,
+    harness: Harness,
+    views: LiveViews,
+    tree: Tree,
+    session: watch::Sender<Option<ActorRef<SessionMessage>>>,
 }
 
 /// The root actor's own.
 pub struct ApplicationState {
     arguments: ApplicationArguments,
     supervisor: Supervisor,
+    session: ActorId,
+}
+
+/// A tree at work.
+pub struct Started {
+    /// The root.
+    pub actor: ActorRef<()>,
+    /// Resolves when the root has ended: in order, or because something failed again and again.
+    pub ended: JoinHandle<()>,
+    /// The session, again after every restart.
+    pub session: watch::Receiver<Option<ActorRef<SessionMessage>>>,
 }
 
 impl Application {
-    /// Starts the tree. The session appears in the returned channel, and again after every restart.
-    pub async fn start(
-        harness: Harness,
-        tree: Tree,
-    ) -> Result<(ActorRef<()>, watch::Receiver<Option<ActorRef<SessionMessage>>>), ractor::SpawnErr> {
-        let (session, receiver) = watch::channel(None);
-        let arguments = ApplicationArguments { harness, tree: tree.clone(), session };
-        let (actor, _) = Actor::spawn(None, Self, arguments).await?;
-        tree.started("Application", None, actor.get_id());
-        Ok((actor, receiver))
+    /// Starts the tree.
+    pub async fn start(harness: Harness, views: LiveViews, tree: Tree) -> Result<Started, ractor::SpawnErr> {
+        let (sender, session) = watch::channel(None);
+        let arguments = ApplicationArguments { harness, views, tree: tree.clone(), session: sender };
+        let (actor, ended) = Actor::spawn(None, Self, arguments).await?;
+        tree.started(Self::NAME, None, actor.get_id());
+        Ok(Started { actor, ended, session })
     }
 }
 
@@ -51,13 +64,19 @@ impl Actor for Application {
         myself: ActorRef<()>,
         arguments: Self::Arguments,
     ) -> Result<Self::State, ActorProcessingErr> {
-        start_session(&myself, &arguments).await?;
-        Ok(ApplicationState { arguments, supervisor: Supervisor::new(INTENSITY) })
+        let log = arguments.harness.journal.log().clone();
+        let (store, _) = Actor::spawn_linked(None, EventStore, log, myself.get_cell()).await?;
+        arguments.tree.started(EventStore::NAME, Some(Self::NAME), store.get_id());
+        let (bus, _) = Actor::spawn_linked(None, EventBus, arguments.views.clone(), myself.get_cell()).await?;
+        arguments.tree.started(EventBus::NAME, Some(Self::NAME), bus.get_id());
+        let session = start_session(&myself, &arguments).await?;
+        Ok(ApplicationState { arguments, supervisor: Supervisor::new(INTENSITY), session })
     }
 
-    /// The only message: the wait before a restart is over.
+    /// The only message: the wait before a restart of the session is over.
     async fn handle(&self, myself: ActorRef<()>, (): (), state: &mut Self::State) -> Result<(), ActorProcessingErr> {
-        Ok(start_session(&myself, &state.arguments).await?)
+        state.session = start_session(&myself, &state.arguments).await?;
+        Ok(())
     }
 
     async fn handle_supervisor_evt(
@@ -66,8 +85,13 @@ impl Actor for Application {
         event: SupervisionEvent,
         state: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
-        let SupervisionEvent::ActorFailed(_, error) = event else { return Ok(()) };
+        let SupervisionEvent::ActorFailed(cell, error) = event else { return Ok(()) };
+        if cell.get_id() != state.session {
+            // Without log or views nothing can go on: the process ends, and control starts it anew.
+            return Err(error);
+        }
         tracing::error!(%error, "the session failed");
+        state.arguments.session.send_replace(None);
         state.arguments.tree.restarting(Session::NAME);
         let now = state.arguments.harness.journal.world().elapsed().as_millis() as u64;
         match state.supervisor.failed(Session::NAME, now) {
@@ -75,16 +99,16 @@ impl Actor for Application {
                 myself.send_after(Duration::from_millis(after_ms), || ());
                 Ok(())
             }
-            // Nobody is above: the process ends, and control starts it anew.
             Verdict::Escalate => Err("the session fails again and again".into()),
         }
     }
 }
 
-async fn start_session(myself: &ActorRef<()>, arguments: &ApplicationArguments) -> Result<(), ractor::SpawnErr> {
+async fn start_session(myself: &ActorRef<()>, arguments: &ApplicationArguments) -> Result<ActorId, ractor::SpawnErr> {
     let session = SessionArguments { harness: arguments.harness.clone(), tree: arguments.tree.clone() };
     let (actor, _) = Actor::spawn_linked(None, Session, session, myself.get_cell()).await?;
-    arguments.tree.started(Session::NAME, Some("Application"), actor.get_id());
+    let id = actor.get_id();
+    arguments.tree.started(Session::NAME, Some(Application::NAME), id);
     arguments.session.send_replace(Some(actor));
-    Ok(())
+    Ok(id)
 }

@@ -34,6 +34,12 @@ impl LiveViews {
         Ok(Self { views, at, log })
     }
 
+    /// Resolves when the views no longer follow the log.
+    pub async fn ended(&self) {
+        let mut at = self.at.clone();
+        while at.changed().await.is_ok() {}
+    }
+
     /// Reads once the views have seen everything that was acknowledged before this call.
     pub async fn read<T: Send + 'static>(
         &self,
