@@ -165,7 +165,7 @@ export type Refusal = { code: string; hint: string; message: string };
 export type Role = "conductor" | "writer" | "terminal" | "researcher";
 
 /** One run. */
-export type Run = { accepted_at: Timestamp; answer?: string | null; document_id?: DocumentId | null; ended_at?: Timestamp | null; prompt: string; reason?: string | null; run_id: RunId; seq: Seq; status: RunStatus; tasks: TaskSummary[]; usage: Usage };
+export type Run = { accepted_at: Timestamp; answer?: string | null; document_id?: DocumentId | null; ended_at?: Timestamp | null; prompt: string; reason?: string | null; run_id: RunId; seq: Seq; status: RunStatus; tasks: TaskSummary[]; upto?: Seq; usage: Usage };
 
 /** The answer of `POST /api/runs`. */
 export type RunAccepted = { run_id: RunId; seq: Seq };

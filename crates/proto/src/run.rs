@@ -91,6 +91,9 @@ pub struct Run {
     pub ended_at: Option<Timestamp>,
     /// Where it began in the log.
     pub seq: Seq,
+    /// The last event that is folded in: folding an event again changes nothing.
+    #[serde(default)]
+    pub upto: Seq,
 }
 
 /// One agent of a run.

@@ -15,6 +15,8 @@ use crate::steps::Steps;
 pub(crate) const STEPS: &[&str] = &[PACKAGES, JOURNEYS];
 const PACKAGES: &str = "install the browser driver";
 const JOURNEYS: &str = "run the browser journeys";
+/// Tests of what the page does in JavaScript.
+pub(crate) const PAGE: &str = "test the page's own JavaScript";
 
 /// How a journey's file name ends.
 const SUFFIX: &str = ".test.mjs";
@@ -34,6 +36,13 @@ pub(crate) fn journeys(paths: &Paths, steps: &mut Steps, choir: &Path, files: &[
         .dir(&paths.root)
         .closing(is_summary);
     steps.run(JOURNEYS, &node, |step| judge(&step.call(&node)?.closing))
+}
+
+/// The page's own JavaScript, without a browser.
+pub(crate) fn page(paths: &Paths, steps: &mut Steps) -> Result<()> {
+    let node = Call::new("node").args(["--test", "--test-reporter=spec"]);
+    let node = node.args(all(&paths.inside("crates/desktop/js"))?).dir(&paths.root).closing(is_summary);
+    steps.run(PAGE, &node, |step| judge(&step.call(&node)?.closing))
 }
 
 fn all(directory: &Path) -> Result<Vec<PathBuf>> {

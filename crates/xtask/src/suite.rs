@@ -15,12 +15,13 @@ const BUILD_CHOIR: &str = "build choir with the desktop inside";
 
 /// Everything.
 pub(crate) fn test(paths: &Paths) -> Result<()> {
-    let tests: &[&str] = &[COMPILE_TESTS, RUN_TESTS];
+    let tests: &[&str] = &[COMPILE_TESTS, RUN_TESTS, browser::PAGE];
     let mut steps = Steps::new(&[needs::STEPS, check::STEPS, desktop::STEPS, tests, &[BUILD_CHOIR], browser::STEPS]);
     needs::install(paths, &mut steps, Scope::Test)?;
     check::check(paths, &mut steps)?;
     let dist = desktop::build(paths, &mut steps)?;
     native_tests(paths, &mut steps, &dist)?;
+    browser::page(paths, &mut steps)?;
     let choir = build_choir(paths, &mut steps, &dist)?;
     browser::journeys(paths, &mut steps, &choir, &[])?;
     steps.print_slowest();

@@ -86,7 +86,8 @@ pub(super) async fn put(
         return Ok(Json(whole(current.document_id, current.title, current.version, change.content)));
     }
     let (version, content) = documents.save(&app.harness.journal, &Scope::of(Actor::Person), change).await?;
-    Ok(Json(whole(current.document_id, current.title, version, content)))
+    let title = find(&app, &document).await?.title;
+    Ok(Json(whole(current.document_id, title, version, content)))
 }
 
 /// Every version of a document.

@@ -18,6 +18,9 @@ use tokio::sync::{Mutex, MutexGuard};
 /// Versions looked at when somebody wants the list.
 const VERSIONS_LISTED_MAX: usize = 1000;
 
+/// The longest heading that becomes a title.
+const TITLE_BYTES_MAX: usize = 200;
+
 /// The words of documents. One change at a time: a version's number and what it was merged with belong together.
 #[derive(Clone)]
 pub struct Documents {
@@ -119,7 +122,7 @@ impl Documents {
         let versioned = DocumentVersioned {
             document_id: id,
             version: head.version + 1,
-            title: title.unwrap_or(&head.title).to_owned(),
+            title: title.or_else(|| heading(&content)).unwrap_or(&head.title).to_owned(),
             content_hash: self.keep(content.clone().into_bytes()).await?,
             size: content.len() as u64,
             reason: reason.to_owned(),
@@ -138,6 +141,12 @@ impl Documents {
         journal.append(scope, vec![event]).await?;
         Ok((version, content))
     }
+}
+
+/// A text that begins with a heading names itself.
+fn heading(content: &str) -> Option<&str> {
+    let heading = content.lines().find(|line| !line.trim().is_empty())?.strip_prefix("# ")?.trim();
+    (!heading.is_empty() && heading.len() <= TITLE_BYTES_MAX).then_some(heading)
 }
 
 /// The version that somebody had in mind when they wrote.

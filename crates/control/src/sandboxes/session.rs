@@ -16,7 +16,7 @@ const TERMINALS_MAX: usize = 32;
 /// Pieces of output that a viewer may be behind. One that falls further gets the whole screen instead.
 const BEHIND_MAX: usize = 256;
 /// A login shell, as people expect it.
-const SHELL: &str = "exec bash -l 2>/dev/null || exec sh -l";
+const SHELL: &str = r"command -v bash >/dev/null && PS1='\w \$ ' exec bash -i; exec sh -i";
 
 /// One terminal.
 #[derive(Debug)]

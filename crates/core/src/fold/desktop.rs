@@ -45,6 +45,8 @@ impl Fold for Desktops {
 /// Folds one event into a desktop.
 pub fn apply(desktop: &mut Desktop, event: &Event) {
     match event {
+        // A page that reads the desktop and then follows the log may meet an event twice.
+        Event::WindowOpened(opened) if find(desktop, opened.window_id).is_some() => {}
         Event::WindowOpened(opened) => desktop.windows.push(Window {
             window_id: opened.window_id,
             app: opened.app,

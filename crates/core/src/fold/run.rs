@@ -21,8 +21,11 @@ impl Fold for Runs {
     fn apply(row: &mut Option<Run>, header: &Header, event: &Event) {
         match (row.as_mut(), event) {
             (None, Event::RunAccepted(accepted)) => *row = accepted_run(header, accepted),
-            (Some(run), event) => change(run, header, event),
-            (None, _) => {}
+            (Some(run), event) if header.seq > run.upto => {
+                change(run, header, event);
+                run.upto = header.seq;
+            }
+            _ => {}
         }
     }
 }
@@ -71,6 +74,7 @@ fn accepted_run(header: &Header, accepted: &choir_proto::event::RunAccepted) -> 
         accepted_at: header.at,
         ended_at: None,
         seq: header.seq,
+        upto: header.seq,
     })
 }
 
