@@ -20,6 +20,9 @@ enum Command {
     },
     /// Do one kind of harm, or every kind.
     Torture(torture::Options),
+    /// The other side of a torture row: a process that writes until it is stopped.
+    #[command(hide = true)]
+    Load(torture::load::Options),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -31,6 +34,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let good = match Cli::parse().command {
         Command::Bench { area } => bench::run(area)?,
         Command::Torture(options) => torture::run(&options)?,
+        Command::Load(options) => torture::load::run(&options).map(|()| true)?,
     };
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -1,7 +1,13 @@
 //! Harm: processes killed, power cut, disks failing, steps in any order. Every row has a control: the same row with the
 //! protection taken away must notice.
 
+pub mod load;
+
+mod examine;
+mod io;
 mod kill;
+mod power;
+mod sim;
 
 use crate::table::say;
 use std::time::{Duration, Instant};
@@ -25,6 +31,12 @@ pub struct Options {
 pub enum Row {
     /// `kill -9` of the real processes while they write.
     Kill,
+    /// Power cuts, by record and replay of everything that reached the disk.
+    Power,
+    /// Errors of the disk at every write and sync in turn.
+    Io,
+    /// The store, its followers and supervision in a seeded random order of steps.
+    Sim,
 }
 
 /// No row may take longer.
@@ -110,13 +122,16 @@ pub fn run(options: &Options) -> anyhow::Result<bool> {
     say(
         "\n| row | cases | acknowledged | lost | faults | controls | notes | took | verdict |\n|---|---|---|---|---|---|---|---|---|",
     );
-    let rows = options.row.map_or(vec![Row::Kill], |row| vec![row]);
+    let rows = options.row.map_or(vec![Row::Kill, Row::Power, Row::Io, Row::Sim], |row| vec![row]);
     let mut good = true;
     for row in rows {
         let started = Instant::now();
         let plan = Plan { short: options.short, seed, deadline: started + ROW_MAX };
         let outcome = match row {
             Row::Kill => kill::row(plan)?,
+            Row::Power => power::row(plan)?,
+            Row::Io => io::row(plan)?,
+            Row::Sim => sim::row(plan)?,
         };
         outcome.tell(row, seed, started.elapsed());
         good &= outcome.is_good();

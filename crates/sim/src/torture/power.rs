@@ -1,0 +1,207 @@
+//! Power cuts. A real load runs on a disk that records everything; every moment of the recording is a moment at which the
+//! power may go, and every disk that the rules of [`crash`](crate::disk::crash) allow is opened and held against what the
+//! load had been told by then. Then live cuts, one after the other on the same disk.
+//!
+//! The controls take the syncs out of the recording. That is exactly what a build with `synchronous=OFF`, or without the
+//! syncs of blobs, leaves on a disk: SQLite writes the same bytes and asks for no sync.
+
+use super::examine::{self, Findings};
+use super::load::Said;
+use super::{Outcome, Plan};
+use crate::disk::crash::{Cut, Volatile};
+use crate::disk::image::Image;
+use crate::disk::mount::{Mounted, Recording};
+use crate::disk::{Node, Op, ROOT};
+use anyhow::ensure;
+use std::collections::HashSet;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Cuts by replay, in the full and in the short form.
+const CUTS: u64 = 600;
+const CUTS_SHORT: u64 = 60;
+
+/// Live cuts, of which each begins where the last one left the disk.
+const LIVE_CUTS: u64 = 24;
+const LIVE_CUTS_SHORT: u64 = 4;
+
+/// Cuts of one recording; then another load is recorded.
+const CUTS_PER_LOAD: u64 = 60;
+
+/// Cuts after which a control that nobody noticed has failed.
+const CONTROL_CUTS: u64 = 60;
+
+/// The load of one recording.
+const STEPS: u32 = 40;
+const CALLERS: u32 = 4;
+
+/// A load that takes longer hangs.
+const LOAD_MAX: Duration = Duration::from_secs(120);
+
+pub(super) fn row(plan: Plan) -> anyhow::Result<Outcome> {
+    let mut random = fastrand::Rng::with_seed(plan.seed);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let (cuts, live) = (plan.cases(CUTS, CUTS_SHORT), plan.cases(LIVE_CUTS, LIVE_CUTS_SHORT));
+    let mut outcome = Outcome { wanted: cuts + live, ..Outcome::default() };
+    let mut recording = record(Image::default(), random.u64(..))?;
+    let mut operations = recording.trace.len();
+    outcome.controls = controls(&recording, &mut random, &runtime)?;
+    while outcome.cases < cuts && !plan.is_over() {
+        let wanted = CUTS_PER_LOAD.min(cuts - outcome.cases);
+        replay(&recording.trace, wanted, &mut random, |disk, image| {
+            let findings = examine::image(&image, disk, &runtime)?;
+            outcome.cases += 1;
+            outcome.add(findings, disk);
+            Ok(true)
+        })?;
+        recording = record(Image::default(), random.u64(..))?;
+        operations += recording.trace.len();
+    }
+    live_cuts(live, &mut random, &runtime, &mut outcome)?;
+    outcome.notes = format!("{operations} recorded operations, {live} cuts live");
+    Ok(outcome)
+}
+
+impl Outcome {
+    fn add(&mut self, findings: Findings, said: &[Said]) {
+        self.acknowledged += examine::promises(said);
+        self.lost += findings.lost;
+        self.faults.extend(findings.faults);
+    }
+}
+
+/// Runs a load to its end on a disk that starts as an image.
+fn record(image: Image, seed: u64) -> anyhow::Result<Recording> {
+    let disk = Mounted::new(image, None)?;
+    let mut child = load(disk.path(), seed, STEPS, CALLERS)?;
+    wait(&mut child)?;
+    let recording = disk.finish()?;
+    let done = recording.trace.iter().any(|op| matches!(op, Op::Acknowledge(line) if line == "done"));
+    ensure!(done, "the load did not come to its end");
+    Ok(recording)
+}
+
+/// Starts a load on a directory.
+pub(super) fn load(directory: &Path, seed: u64, steps: u32, callers: u32) -> anyhow::Result<Child> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("load").arg("--directory").arg(directory);
+    command.args(["--seed", &seed.to_string(), "--steps", &steps.to_string(), "--callers", &callers.to_string()]);
+    Ok(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?)
+}
+
+/// Waits for a load; one that hangs is ended.
+pub(super) fn wait(child: &mut Child) -> anyhow::Result<()> {
+    let started = Instant::now();
+    while child.try_wait()?.is_none() {
+        if started.elapsed() > LOAD_MAX {
+            child.kill()?;
+            child.wait()?;
+            anyhow::bail!("a load did not end within {LOAD_MAX:?}");
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Ok(())
+}
+
+/// Cuts a recording at random moments, in their order, until nobody wants more.
+fn replay(
+    trace: &[Op],
+    cuts: u64,
+    random: &mut fastrand::Rng,
+    mut examine: impl FnMut(&[Said], Image) -> anyhow::Result<bool>,
+) -> anyhow::Result<()> {
+    let mut moments: Vec<usize> = (0..cuts).map(|_| random.usize(..=trace.len())).collect();
+    moments.sort_unstable();
+    let (mut disk, mut at) = (Volatile::default(), 0);
+    for moment in moments {
+        trace[at..moment].iter().for_each(|op| disk.step(op));
+        at = moment;
+        let cut = Cut::ALL[random.usize(..Cut::ALL.len())];
+        if !examine(&said(&disk)?, disk.cut(cut, random))? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn said(disk: &Volatile) -> anyhow::Result<Vec<Said>> {
+    disk.acknowledged().iter().map(|line| line.parse()).collect()
+}
+
+/// Each protection taken away in turn must be missed.
+fn controls(
+    recording: &Recording,
+    random: &mut fastrand::Rng,
+    runtime: &tokio::runtime::Runtime,
+) -> anyhow::Result<Vec<(&'static str, bool)>> {
+    let blobs = blob_nodes(&recording.trace);
+    let log = log_nodes(&recording.trace);
+    let mut controls = Vec::new();
+    for (name, unsynced) in [("synchronous=OFF", log), ("blobs not synced", blobs)] {
+        let kept = |op: &&Op| !matches!(op, Op::Sync { node } if unsynced.contains(node));
+        let trace: Vec<Op> = recording.trace.iter().filter(kept).cloned().collect();
+        let mut noticed = false;
+        replay(&trace, CONTROL_CUTS, random, |said, image| {
+            noticed = !examine::image(&image, said, runtime)?.is_clean();
+            Ok(!noticed)
+        })?;
+        controls.push((name, noticed));
+    }
+    Ok(controls)
+}
+
+fn log_nodes(trace: &[Op]) -> HashSet<Node> {
+    let made = trace.iter().filter_map(|op| match op {
+        Op::Make { place, node, .. } if place.directory == ROOT && place.name.starts_with("log.sqlite") => Some(*node),
+        _ => None,
+    });
+    made.collect()
+}
+
+fn blob_nodes(trace: &[Op]) -> HashSet<Node> {
+    let mut nodes = HashSet::new();
+    for op in trace {
+        if let Op::Make { place, node, .. } = op
+            && (nodes.contains(&place.directory) || place.directory == ROOT && place.name == "blobs")
+        {
+            nodes.insert(*node);
+        }
+    }
+    nodes
+}
+
+/// Ends a load at a random moment, cuts the power, and goes on with the disk that is left, again and again.
+fn live_cuts(
+    cuts: u64,
+    random: &mut fastrand::Rng,
+    runtime: &tokio::runtime::Runtime,
+    outcome: &mut Outcome,
+) -> anyhow::Result<()> {
+    let (mut image, mut promised) = (Image::default(), Vec::new());
+    for _ in 0..cuts {
+        let recording = interrupted(image.clone(), random)?;
+        let mut disk = Volatile::new(image);
+        recording.trace.iter().for_each(|op| disk.step(op));
+        promised.extend(said(&disk)?);
+        let cut = Cut::ALL[random.usize(..Cut::ALL.len())];
+        image = disk.cut(cut, random);
+        let findings = examine::image(&image, &promised, runtime)?;
+        outcome.cases += 1;
+        outcome.add(findings, &promised);
+    }
+    Ok(())
+}
+
+fn interrupted(image: Image, random: &mut fastrand::Rng) -> anyhow::Result<Recording> {
+    let disk = Mounted::new(image, None)?;
+    let mut child = load(disk.path(), random.u64(..), STEPS, CALLERS)?;
+    let moment = random.usize(1..600);
+    while disk.steps() < moment && child.try_wait()?.is_none() {
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    // It may have come to its end meanwhile.
+    child.kill().ok();
+    child.wait()?;
+    disk.finish()
+}

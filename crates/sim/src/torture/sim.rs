@@ -1,0 +1,425 @@
+//! A simulation of the store, its followers, its views and supervision: steps in a random order that a seed decides, beside a
+//! model that fits on a page, compared after each step.
+
+use super::{Outcome, Plan};
+use crate::event;
+use anyhow::{Context, bail, ensure};
+use choir_computer::view::projections;
+use choir_core::supervise::{INTENSITY, Intensity, Supervisor, Verdict};
+use choir_proto::event::{NewEvent, PayloadErased, RunSteered};
+use choir_proto::{Hash, Seq};
+use choir_store::{AppendError, Expect, LiveViews, Log, OpenError, Query, Subscription, Views};
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Instant;
+use tempfile::TempDir;
+
+/// Seeds of the full and of the short form.
+const SEEDS: u64 = 2_000;
+const SEEDS_SHORT: u64 = 40;
+
+/// Steps under one seed.
+const STEPS: u32 = 60;
+
+/// Followers at once.
+const FOLLOWERS_MAX: usize = 4;
+
+/// Failures of children under one seed.
+const FAILURES: u32 = 200;
+
+pub(super) fn row(plan: Plan) -> anyhow::Result<Outcome> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let mut outcome = Outcome { wanted: plan.cases(SEEDS, SEEDS_SHORT), ..Outcome::default() };
+    let started = Instant::now();
+    while outcome.cases < outcome.wanted && !plan.is_over() {
+        let seed = plan.seed.wrapping_add(outcome.cases);
+        match runtime.block_on(live(seed, Honesty::Honest)) {
+            Ok(events) => outcome.acknowledged += events,
+            Err(error) => outcome.faults.push(format!("seed {seed}: {error:#}")),
+        }
+        if let Err(error) = supervise(seed, INTENSITY) {
+            outcome.faults.push(format!("seed {seed}: {error:#}"));
+        }
+        outcome.cases += 1;
+    }
+    let rate = outcome.cases as f64 / started.elapsed().as_secs_f64();
+    outcome.notes = format!("{STEPS} steps and {FAILURES} failures a seed, {rate:.0} seeds/s");
+    let lossy = (0..20).any(|more| runtime.block_on(live(plan.seed.wrapping_add(more), Honesty::Lossy)).is_err());
+    outcome.controls.push(("a follower that misses a batch", lossy));
+    let patient = Intensity { restarts_max: INTENSITY.restarts_max + 1, ..INTENSITY };
+    outcome.controls.push(("a supervisor with more patience", supervise(plan.seed, patient).is_err()));
+    Ok(outcome)
+}
+
+/// Whether followers are handed everything that they read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Honesty {
+    Honest,
+    Lossy,
+}
+
+/// Durability is the business of other rows; here many steps count, and memory is quick.
+fn directory() -> anyhow::Result<TempDir> {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { Ok(tempfile::tempdir_in(memory)?) } else { crate::scratch::directory() }
+}
+
+/// Lives through one seed; says how many events there were in the end.
+async fn live(seed: u64, honesty: Honesty) -> anyhow::Result<u64> {
+    let mut world = World::new(seed, honesty)?;
+    for number in 0..STEPS {
+        let step = Step::choose(&mut world.random);
+        world.step(step).await.with_context(|| format!("step {number}, {step:?}"))?;
+        world.check().await.with_context(|| format!("after step {number}, {step:?}"))?;
+    }
+    world.end().await
+}
+
+/// Everything that can happen.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Append,
+    AppendTogether,
+    AppendExpecting,
+    AppendAgain,
+    AppendUnderUsedId,
+    Follow,
+    ReadOn,
+    Erase,
+    CompareViews,
+    Reopen,
+    Crash,
+}
+
+impl Step {
+    fn choose(random: &mut fastrand::Rng) -> Self {
+        match random.u8(..40) {
+            0..10 => Self::Append,
+            10..14 => Self::AppendTogether,
+            14..18 => Self::AppendExpecting,
+            18..21 => Self::AppendAgain,
+            21..23 => Self::AppendUnderUsedId,
+            23..26 => Self::Follow,
+            26..33 => Self::ReadOn,
+            33..35 => Self::Erase,
+            35..36 => Self::CompareViews,
+            36..38 => Self::Reopen,
+            _ => Self::Crash,
+        }
+    }
+}
+
+/// What the model knows of an event.
+#[derive(Debug, Clone)]
+struct Known {
+    event: NewEvent,
+    erased: bool,
+}
+
+/// A follower, and where it ought to be.
+struct Follower {
+    subscription: Subscription,
+    seen: u64,
+}
+
+struct World {
+    random: fastrand::Rng,
+    honesty: Honesty,
+    directory: TempDir,
+    /// Absent only between two openings.
+    log: Option<Log>,
+    /// The log as it should be.
+    model: Vec<Known>,
+    /// Lengths of the units that were appended, by the place before their first event.
+    units: Vec<(usize, usize)>,
+    followers: Vec<Follower>,
+    next: u64,
+}
+
+impl World {
+    fn new(seed: u64, honesty: Honesty) -> anyhow::Result<Self> {
+        let directory = directory()?;
+        let log = Some(Log::open(directory.path())?);
+        let random = fastrand::Rng::with_seed(seed);
+        let (model, units, followers) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { random, honesty, directory, log, model, units, followers, next: 0 })
+    }
+
+    fn log(&self) -> anyhow::Result<&Log> {
+        self.log.as_ref().context("the log is open between steps")
+    }
+
+    async fn step(&mut self, step: Step) -> anyhow::Result<()> {
+        match step {
+            Step::Append => self.append(Expect::Any).await,
+            Step::AppendTogether => self.append_together().await,
+            Step::AppendExpecting => self.append_expecting().await,
+            Step::AppendAgain => self.append_again().await,
+            Step::AppendUnderUsedId => self.append_under_used_id().await,
+            Step::Follow => self.follow(),
+            Step::ReadOn => self.read_on().await,
+            Step::Erase => self.erase().await,
+            Step::CompareViews => self.compare_views().await,
+            Step::Reopen => self.reopen().await,
+            Step::Crash => self.crash().await,
+        }
+    }
+
+    fn unit(&mut self) -> Vec<NewEvent> {
+        let length = self.random.u64(1..5);
+        let unit = (self.next..self.next + length).map(event::mixed).collect();
+        self.next += length;
+        unit
+    }
+
+    fn remember(&mut self, unit: Vec<NewEvent>) {
+        self.units.push((self.model.len(), unit.len()));
+        self.model.extend(unit.into_iter().map(|event| Known { event, erased: false }));
+    }
+
+    async fn append(&mut self, expect: Expect) -> anyhow::Result<()> {
+        let unit = self.unit();
+        let appended = self.log()?.append(unit.clone(), expect).await?;
+        let (first, last) = (self.model.len() as u64 + 1, (self.model.len() + unit.len()) as u64);
+        ensure!((appended.first.0, appended.last.0, appended.repeated) == (first, last, false), "{appended:?}");
+        self.remember(unit);
+        Ok(())
+    }
+
+    /// Several callers at once: each unit stands together, somewhere.
+    async fn append_together(&mut self) -> anyhow::Result<()> {
+        let units: Vec<_> = (0..self.random.usize(2..6)).map(|_| self.unit()).collect();
+        let log = self.log()?;
+        let appended = join_all(units.iter().map(|unit| log.append(unit.clone(), Expect::Any))).await;
+        let mut placed = BTreeMap::new();
+        for (unit, appended) in units.into_iter().zip(appended) {
+            let appended = appended?;
+            ensure!(appended.last.0 - appended.first.0 + 1 == unit.len() as u64, "{appended:?}");
+            placed.insert(appended.first, unit);
+        }
+        for (first, unit) in placed {
+            ensure!(first.0 == self.model.len() as u64 + 1, "a unit begins at {first}");
+            self.remember(unit);
+        }
+        Ok(())
+    }
+
+    async fn append_expecting(&mut self) -> anyhow::Result<()> {
+        let head = Seq(self.model.len() as u64);
+        if self.random.bool() {
+            return self.append(Expect::Head(head)).await;
+        }
+        let wrong = Seq(head.0 + self.random.u64(1..3));
+        let unit = self.unit();
+        match self.log()?.append(unit, Expect::Head(wrong)).await {
+            Err(AppendError::Moved { expected, found }) if (expected, found) == (wrong, head) => Ok(()),
+            other => bail!("expecting {wrong} at {head}: {other:?}"),
+        }
+    }
+
+    async fn append_again(&mut self) -> anyhow::Result<()> {
+        let Some((before, length)) = self.some_unit() else { return Ok(()) };
+        let unit = self.model[before..before + length].iter().map(|known| known.event.clone()).collect();
+        let appended = self.log()?.append(unit, Expect::Any).await?;
+        let places = (before as u64 + 1, (before + length) as u64);
+        ensure!((appended.first.0, appended.last.0) == places && appended.repeated, "{appended:?}");
+        Ok(())
+    }
+
+    async fn append_under_used_id(&mut self) -> anyhow::Result<()> {
+        let Some((before, _)) = self.some_unit() else { return Ok(()) };
+        let mut other = self.model[before].event.clone();
+        other.event = RunSteered { text: "something else".into() }.into();
+        match self.log()?.append(vec![other.clone()], Expect::Any).await {
+            Err(AppendError::IdReused(id)) if id == other.id => Ok(()),
+            other => bail!("an id was used twice: {other:?}"),
+        }
+    }
+
+    fn some_unit(&mut self) -> Option<(usize, usize)> {
+        (!self.units.is_empty()).then(|| self.units[self.random.usize(..self.units.len())])
+    }
+
+    fn follow(&mut self) -> anyhow::Result<()> {
+        if self.followers.len() == FOLLOWERS_MAX {
+            self.followers.remove(0);
+        }
+        let seen = self.random.u64(..=self.model.len() as u64);
+        let subscription = self.log()?.subscribe(Seq(seen));
+        self.followers.push(Follower { subscription, seen });
+        Ok(())
+    }
+
+    /// Every follower reads one batch: in order, nothing twice, nothing left out, and it waits at the end.
+    async fn read_on(&mut self) -> anyhow::Result<()> {
+        for follower in &mut self.followers {
+            if follower.seen == self.model.len() as u64 {
+                ensure!(
+                    follower.subscription.next().now_or_never().is_none(),
+                    "a follower was given what is not there"
+                );
+                continue;
+            }
+            let batch = follower.subscription.next().await?;
+            ensure!(!batch.is_empty(), "a follower was woken for nothing");
+            if self.honesty == Honesty::Lossy {
+                continue;
+            }
+            for event in batch {
+                let known = self.model.get(follower.seen as usize).context("more than there is")?;
+                follower.seen += 1;
+                ensure!(
+                    event.header.seq.0 == follower.seen,
+                    "event {} where {} was due",
+                    event.header.seq,
+                    follower.seen
+                );
+                ensure!(event.header.id == known.event.id, "another event at {}", follower.seen);
+            }
+        }
+        let lost = self.followers.iter().find(|follower| follower.subscription.position().0 != follower.seen);
+        ensure!(lost.is_none(), "a follower stands where it has not read");
+        Ok(())
+    }
+
+    async fn erase(&mut self) -> anyhow::Result<()> {
+        if self.model.is_empty() {
+            return Ok(());
+        }
+        let index = self.random.usize(..self.model.len());
+        // A tombstone says that something was erased, and stays.
+        if self.model[index].erased || self.model[index].event.event.kind() == "payload.erased" {
+            return Ok(());
+        }
+        let target = self.model[index].event.id;
+        let erased = PayloadErased { event_id: target, seq: Seq(index as u64 + 1), blobs: Vec::new() };
+        let mut tombstone = event::mixed(self.next);
+        self.next += 1;
+        tombstone.event = erased.into();
+        self.log()?.erase(target, tombstone.clone(), Vec::new()).await?;
+        self.model[index].erased = true;
+        self.remember(vec![tombstone]);
+        Ok(())
+    }
+
+    /// Views that were kept and followed equal views that are built anew.
+    async fn compare_views(&mut self) -> anyhow::Result<()> {
+        let fresh = directory()?;
+        let kept = self.digest(self.directory.path()).await?;
+        let anew = self.digest(fresh.path()).await?;
+        ensure!(kept == anew, "views differ: {kept} kept, {anew} built anew");
+        Ok(())
+    }
+
+    async fn digest(&self, directory: &Path) -> anyhow::Result<Hash> {
+        let views = Views::open(directory, projections())?;
+        let live = LiveViews::follow(self.log()?.clone(), views).await?;
+        Ok(live.read(Views::digest).await?)
+    }
+
+    async fn reopen(&mut self) -> anyhow::Result<()> {
+        self.followers.clear();
+        let log = self.log.take().context("the log is open between steps")?;
+        let epoch = log.epoch();
+        log.close().await;
+        self.open_again(epoch)
+    }
+
+    /// The files as they are at this moment are all that is left; whoever held them is gone.
+    async fn crash(&mut self) -> anyhow::Result<()> {
+        let left = directory()?;
+        copy(self.directory.path(), left.path())?;
+        self.followers.clear();
+        let epoch = self.log.take().map_or(0, |log| log.epoch());
+        self.directory = left;
+        self.open_again(epoch)
+    }
+
+    fn open_again(&mut self, epoch: u32) -> anyhow::Result<()> {
+        let log = Log::open(self.directory.path())?;
+        let newest = self.model.last().map_or(0, |_| 1);
+        // Epochs are counted by what was written: two openings without an event between them are one.
+        ensure!(log.epoch() <= epoch + 1 && log.epoch() >= newest, "epoch {} after {epoch}", log.epoch());
+        match Log::open(self.directory.path()) {
+            Err(OpenError::InUse(_)) => {}
+            other => bail!("a second holder was let in: {other:?}"),
+        }
+        self.log = Some(log);
+        Ok(())
+    }
+
+    /// The end of the log, always; all of it, now and then.
+    async fn check(&mut self) -> anyhow::Result<()> {
+        let length = self.model.len() as u64;
+        ensure!(self.log()?.head().seq == Seq(length), "the head is {:?}, not {length}", self.log()?.head());
+        let after = if self.random.u8(..10) == 0 { 0 } else { length.saturating_sub(8) };
+        let events = self.log()?.read(Query { after: Seq(after), limit: 1000, ..Query::default() }).await?;
+        ensure!(events.len() as u64 == length - after, "{} events after {after} of {length}", events.len());
+        for (known, event) in self.model[after as usize..].iter().zip(&events) {
+            let payload = if known.erased { "null".to_owned() } else { known.event.event.payload().get().to_owned() };
+            ensure!(
+                event.header.id == known.event.id && event.payload.get() == payload,
+                "event {} differs",
+                event.header.seq
+            );
+        }
+        let broken = events.windows(2).find(|pair| pair[1].header.prev != pair[0].header.hash);
+        ensure!(broken.is_none(), "the chain is broken");
+        Ok(())
+    }
+
+    async fn end(mut self) -> anyhow::Result<u64> {
+        self.read_on().await?;
+        self.compare_views().await?;
+        self.log.take().context("the log is open between steps")?.close().await;
+        let report = choir_store::verify(self.directory.path(), &[], |_| {})?;
+        ensure!(report.faults.is_empty(), "{:?}", report.faults);
+        ensure!(report.events == self.model.len() as u64, "{} events in the end", report.events);
+        Ok(report.events)
+    }
+}
+
+fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            std::fs::create_dir(&target)?;
+            copy(&entry.path(), &target)?;
+        } else if entry.file_name() != "lock" {
+            std::fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}
+
+/// Children fail at random times under a few names; verdicts are compared with counting by hand.
+fn supervise(seed: u64, patience: Intensity) -> anyhow::Result<()> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut supervisor = Supervisor::new(patience);
+    let mut failures: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    let mut now = 0;
+    for _ in 0..FAILURES {
+        now += random.u64(..INTENSITY.window_ms / 8);
+        let name = format!("run {}", random.u8(..3));
+        let past = failures.entry(name.clone()).or_default();
+        if random.u8(..12) == 0 {
+            supervisor.forget(&name);
+            past.clear();
+            continue;
+        }
+        past.push(now);
+        past.retain(|at| now - at <= INTENSITY.window_ms);
+        let (verdict, recent) = (supervisor.failed(&name, now), past.len() as u32);
+        let right = match verdict {
+            Verdict::Restart { restarts, after_ms } => {
+                recent <= INTENSITY.restarts_max && restarts == recent && after_ms == 10 << (recent - 1)
+            }
+            Verdict::Escalate => recent > INTENSITY.restarts_max,
+        };
+        ensure!(right, "{name} failed {recent} times in the window: {verdict:?}");
+    }
+    Ok(())
+}
