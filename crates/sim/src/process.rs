@@ -58,5 +58,20 @@ fn ticks(pid: Pid) -> anyhow::Result<u64> {
     let fields: Vec<&str> =
         text.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect()).unwrap_or_default();
     let field = |index: usize| fields.get(index).and_then(|text| text.parse::<u64>().ok());
-    Ok(field(11).zip(field(12)).map(|(user, system)| user + system).context(path)?)
+    field(11).zip(field(12)).map(|(user, system)| user + system).context(path)
+}
+
+/// Whether a process ends by itself within some time.
+pub(crate) fn ends_within(pid: Pid, limit: Duration) -> anyhow::Result<bool> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let process = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?;
+    let mut polled = [PollFd::new(&process, PollFlags::IN)];
+    let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: i64::from(limit.subsec_nanos()) };
+    Ok(poll(&mut polled, Some(&limit))? == 1)
+}
+
+/// Lets time pass in which nothing is asked of anybody.
+#[allow(clippy::disallowed_methods, reason = "what happens while nothing happens is what is measured")]
+pub(crate) fn rest(time: Duration) {
+    std::thread::sleep(time);
 }

@@ -80,7 +80,7 @@ fn starts(table: &mut Table, data: &Path, token: &str) -> anyhow::Result<()> {
     table.row("exec to ready, 10^5 events", "≤ 100 ms", measured, Verdict::report(middle <= 100.0));
 
     let instance = Instance::start(data, token)?;
-    std::thread::sleep(IDLE);
+    process::rest(IDLE);
     let processes = instance.processes();
     let memory = process::memory(&processes)? as f64 / 1e6;
     let measured = format!("{memory:.1} MB in {} processes", processes.len());
@@ -98,7 +98,7 @@ fn percent(share: f64) -> String {
 fn idle_share(instance: &Instance) -> anyhow::Result<f64> {
     let processes = instance.processes();
     let before = process::computed(&processes)?;
-    std::thread::sleep(IDLE);
+    process::rest(IDLE);
     Ok((process::computed(&processes)? - before).as_secs_f64() / IDLE.as_secs_f64())
 }
 
@@ -113,10 +113,10 @@ fn idle_subscribers(table: &mut Table, runtime: &tokio::runtime::Runtime, instan
     };
     // The first few pay for what all of them share.
     let first = runtime.block_on(connect(100))?;
-    std::thread::sleep(IDLE / 5);
+    process::rest(IDLE / 5);
     let before = process::memory(&instance.processes())?;
     let rest = runtime.block_on(connect(IDLE_SUBSCRIBERS))?;
-    std::thread::sleep(IDLE / 5);
+    process::rest(IDLE / 5);
     let after = process::memory(&instance.processes())?;
     let each = after.saturating_sub(before) as f64 / IDLE_SUBSCRIBERS as f64 / 1024.0;
     table.row("an idle WebSocket connection", "≤ 16 KB", format!("{each:.1} KB"), Verdict::report(each <= 16.0));

@@ -10,7 +10,7 @@ use fuser::{
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
 
@@ -34,7 +34,7 @@ pub(crate) enum Fault {
 /// A mounted disk; unmounted with its owner.
 pub(crate) struct Mounted {
     at: TempDir,
-    disk: Arc<Mutex<Disk>>,
+    shared: Arc<Shared>,
     session: Option<BackgroundSession>,
 }
 
@@ -43,20 +43,23 @@ impl Mounted {
     pub(crate) fn new(image: Image, fault: Option<Fault>) -> anyhow::Result<Self> {
         let at = crate::scratch::directory()?;
         let next = image.unused();
-        let disk = Arc::new(Mutex::new(Disk { image, trace: Vec::new(), next, fault, steps: 0, failed: 0 }));
+        let disk = Disk { image, trace: Vec::new(), next, fault, steps: 0, failed: 0 };
+        let shared = Arc::new(Shared { disk: Mutex::new(disk), progress: Condvar::new() });
         let mut config = Config::default();
         config.mount_options = vec![MountOption::FSName("choir-sim".into()), MountOption::NoAtime];
-        let session = fuser::spawn_mount(Served(Arc::clone(&disk)), at.path(), &config)?;
-        Ok(Self { at, disk, session: Some(session) })
+        let session = fuser::spawn_mount(Served(Arc::clone(&shared)), at.path(), &config)?;
+        Ok(Self { at, shared, session: Some(session) })
     }
 
     pub(crate) fn path(&self) -> &Path {
         self.at.path()
     }
 
-    /// Steps done so far.
-    pub(crate) fn steps(&self) -> usize {
-        self.disk().trace.len()
+    /// Waits until so much was done, or for some time.
+    pub(crate) fn wait_for(&self, steps: usize, limit: Duration) {
+        let working = |disk: &mut Disk| disk.trace.len() < steps;
+        let waited = self.shared.progress.wait_timeout_while(self.disk(), limit, working);
+        drop(waited.unwrap_or_else(|poisoned| poisoned.into_inner()));
     }
 
     /// Unmounts, and hands out what was done and how many steps were made to fail.
@@ -74,7 +77,7 @@ impl Mounted {
     }
 
     fn disk(&self) -> MutexGuard<'_, Disk> {
-        self.disk.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.shared.disk.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
@@ -95,6 +98,13 @@ pub(crate) struct Recording {
     /// Steps that could have been made to fail.
     pub(crate) fallible: u64,
     pub(crate) image: Image,
+}
+
+/// What the server and the owner of a mount share.
+struct Shared {
+    disk: Mutex<Disk>,
+    /// Rung with every request.
+    progress: Condvar,
 }
 
 struct Disk {
@@ -232,11 +242,13 @@ fn attributes(node: Node, kind: FileType, size: u64) -> FileAttr {
 }
 
 /// Answers the kernel. Only translates: what anything means is said by [`Disk`].
-struct Served(Arc<Mutex<Disk>>);
+struct Served(Arc<Shared>);
 
 impl Served {
     fn disk(&self) -> MutexGuard<'_, Disk> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        // Whoever waits looks once this request is answered.
+        self.0.progress.notify_all();
+        self.0.disk.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 

@@ -29,8 +29,9 @@ const VERIFY_EVERY: u64 = 5;
 /// Programs that write at once.
 const WRITERS: usize = 4;
 
-/// The kill comes within so many microseconds after the first acknowledgement.
-const KILL_WITHIN_US: u64 = 40_000;
+/// The kill comes within one of these numbers of microseconds after the first acknowledgement: often at once, sometimes in
+/// the middle of full load.
+const KILL_WITHIN_US: [u64; 3] = [2_000, 40_000, 250_000];
 
 /// Long enough for any start; a writer that gets no answer by then never will.
 const FIRST_ANSWER_MAX: Duration = Duration::from_secs(20);
@@ -97,7 +98,7 @@ impl Victim {
         outcome.acknowledged += made.len() as u64;
         self.promises.extend(made);
         self.kills += 1;
-        if self.kills % VERIFY_EVERY == 0 {
+        if self.kills.is_multiple_of(VERIFY_EVERY) {
             self.verify(outcome)?;
         }
         Ok(ready)
@@ -119,7 +120,8 @@ impl Victim {
             })
             .collect();
         tokio::time::timeout(FIRST_ANSWER_MAX, first.notified()).await.context("nothing was acknowledged")?;
-        tokio::time::sleep(Duration::from_micros(random.u64(..KILL_WITHIN_US))).await;
+        let within = KILL_WITHIN_US[random.usize(..KILL_WITHIN_US.len())];
+        tokio::time::sleep(Duration::from_micros(random.u64(..within))).await;
         instance.kill()?;
         for writer in writers {
             writer.await?;

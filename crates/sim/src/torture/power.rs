@@ -12,11 +12,13 @@ use crate::disk::crash::{Cut, Volatile};
 use crate::disk::image::Image;
 use crate::disk::mount::{Mounted, Recording};
 use crate::disk::{Node, Op, ROOT};
+use crate::process;
 use anyhow::ensure;
+use rustix::process::Pid;
 use std::collections::HashSet;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Cuts by replay, in the full and in the short form.
 const CUTS: u64 = 600;
@@ -35,6 +37,10 @@ const CONTROL_CUTS: u64 = 60;
 /// The load of one recording.
 const STEPS: u32 = 40;
 const CALLERS: u32 = 4;
+
+/// The load that is interrupted: long enough to be at work when the power goes, after at most so many operations.
+const STEPS_LIVE: u32 = 400;
+const OPERATIONS_LIVE: usize = 600;
 
 /// A load that takes longer hangs.
 const LOAD_MAX: Duration = Duration::from_secs(120);
@@ -92,15 +98,12 @@ pub(super) fn load(directory: &Path, seed: u64, steps: u32, callers: u32) -> any
 
 /// Waits for a load; one that hangs is ended.
 pub(super) fn wait(child: &mut Child) -> anyhow::Result<()> {
-    let started = Instant::now();
-    while child.try_wait()?.is_none() {
-        if started.elapsed() > LOAD_MAX {
-            child.kill()?;
-            child.wait()?;
-            anyhow::bail!("a load did not end within {LOAD_MAX:?}");
-        }
-        std::thread::sleep(Duration::from_millis(2));
+    let ended = process::ends_within(Pid::from_child(child), LOAD_MAX)?;
+    if !ended {
+        child.kill()?;
     }
+    child.wait()?;
+    ensure!(ended, "a load did not end within {LOAD_MAX:?}");
     Ok(())
 }
 
@@ -195,11 +198,8 @@ fn live_cuts(
 
 fn interrupted(image: Image, random: &mut fastrand::Rng) -> anyhow::Result<Recording> {
     let disk = Mounted::new(image, None)?;
-    let mut child = load(disk.path(), random.u64(..), STEPS, CALLERS)?;
-    let moment = random.usize(1..600);
-    while disk.steps() < moment && child.try_wait()?.is_none() {
-        std::thread::sleep(Duration::from_micros(200));
-    }
+    let mut child = load(disk.path(), random.u64(..), STEPS_LIVE, CALLERS)?;
+    disk.wait_for(random.usize(1..OPERATIONS_LIVE), LOAD_MAX);
     // It may have come to its end meanwhile.
     child.kill().ok();
     child.wait()?;
