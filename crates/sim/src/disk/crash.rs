@@ -56,6 +56,11 @@ impl Volatile {
         }
     }
 
+    /// What no cut can take.
+    pub(crate) fn durable(&self) -> &Image {
+        &self.durable
+    }
+
     /// What the load was told is safe.
     pub(crate) fn acknowledged(&self) -> &[String] {
         &self.acknowledged

@@ -2,6 +2,7 @@
 
 use super::image::{Content, Image};
 use super::{ACKNOWLEDGEMENTS, Node, Op, Place, ROOT};
+use crate::process;
 use fuser::{
     BackgroundSession, BsdFileFlags, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
     INodeNo, LockOwner, MountOption, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
@@ -19,6 +20,12 @@ const ACKNOWLEDGING: Node = 1 << 40;
 
 /// How long the kernel may believe an answer. Nobody else changes the disk.
 const TTL: Duration = Duration::from_secs(60);
+
+/// Requests served at once, so that a slow one holds up nobody else.
+const THREADS: usize = 4;
+
+/// The longest that the sync of a directory takes, in microseconds.
+const DIRECTORY_SYNC_US: u64 = 4_000;
 
 /// What goes wrong, and when: counted over writes, syncs and changes of names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +54,7 @@ impl Mounted {
         let shared = Arc::new(Shared { disk: Mutex::new(disk), progress: Condvar::new() });
         let mut config = Config::default();
         config.mount_options = vec![MountOption::FSName("choir-sim".into()), MountOption::NoAtime];
+        config.n_threads = Some(THREADS);
         let session = fuser::spawn_mount(Served(Arc::clone(&shared)), at.path(), &config)?;
         Ok(Self { at, shared, session: Some(session) })
     }
@@ -392,6 +400,8 @@ impl Filesystem for Served {
     }
 
     fn fsyncdir(&self, _: &Request, node: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        // Disks are free to take their time, and whoever syncs later may be done earlier.
+        process::rest(Duration::from_micros(fastrand::u64(..DIRECTORY_SYNC_US)));
         answer(self.disk().perform(Op::Sync { node: node.0 }), reply);
     }
 

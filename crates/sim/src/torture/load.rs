@@ -4,12 +4,12 @@ use crate::disk::ACKNOWLEDGEMENTS;
 use anyhow::{Context, bail};
 use choir_proto::event::{Actor, ArtifactImported, NewEvent, PayloadErased, RunSteered};
 use choir_proto::{ArtifactId, Event, EventId, Hash, Seq, Timestamp};
-use choir_store::{AppendError, Appended, Expect, Log, Query};
+use choir_store::{AppendError, Appended, Expect, Log, Query, sha256};
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use uuid::Uuid;
 
 /// Where to write, and how much.
@@ -156,7 +156,8 @@ impl Caller {
             match self.random.u8(..10) {
                 0..5 => self.append_unit().await?,
                 5..6 => self.append_large().await?,
-                6..9 => self.append_with_blob().await?,
+                6..8 => self.append_with_blob().await?,
+                8..9 => self.keep_twins().await?,
                 _ => self.erase().await?,
             }
         }
@@ -189,6 +190,28 @@ impl Caller {
             }
             Err(error) => self.refused(&anyhow::Error::new(error)).await,
         }
+    }
+
+    /// Two blobs at once that lie in the same shard: each must be safe, whichever of them made the shard.
+    async fn keep_twins(&mut self) -> anyhow::Result<()> {
+        let first = self.random.u128(..);
+        let shard = sha256(&first.to_le_bytes()).0[0];
+        let second =
+            std::iter::repeat_with(|| self.random.u128(..)).find(|bytes| sha256(&bytes.to_le_bytes()).0[0] == shard);
+        let together = Arc::new(Barrier::new(2));
+        let keep = |content: u128| {
+            let (log, mouth, together) = (self.log.clone(), self.mouth.clone(), Arc::clone(&together));
+            tokio::task::spawn_blocking(move || {
+                together.wait();
+                match log.blobs().put(&content.to_le_bytes()) {
+                    Ok(hash) => mouth.say(&Said::Kept(hash)),
+                    Err(error) => mouth.say(&Said::Refused(format!("{:#}", anyhow::Error::new(error)))),
+                }
+            })
+        };
+        let (one, other) = (keep(first), keep(second.unwrap_or(first)));
+        one.await??;
+        other.await?
     }
 
     async fn erase(&mut self) -> anyhow::Result<()> {
