@@ -50,7 +50,7 @@ export function journey(name, { scenario } = {}, walk) {
 }
 
 /// One journey's surroundings: a data directory, the binary on it, and the browsers looking at it.
-class World {
+export class World {
   #directory;
   #config;
   #browser;
@@ -72,8 +72,8 @@ class World {
   }
 
   /// Opens the sign-in URL of the running binary in a browser that has never been here.
-  async signIn() {
-    return this.#open(this.#choir.url);
+  async signIn(screen) {
+    return this.#open(this.#choir.url, [], screen);
   }
 
   /// A second browser of the same person: the session of the first, and nothing else of it.
@@ -82,9 +82,9 @@ class World {
     return this.#open(new URL(this.#choir.url).origin, cookies);
   }
 
-  async #open(address, cookies = []) {
+  async #open(address, cookies = [], screen = { viewport: { width: 1440, height: 900 } }) {
     this.#browser ??= await launch();
-    const context = await this.#browser.newContext({ viewport: { width: 1440, height: 900 } });
+    const context = await this.#browser.newContext(screen);
     context.setDefaultTimeout(LOCATE_MS);
     await context.addCookies(cookies);
     const page = await context.newPage();

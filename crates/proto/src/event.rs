@@ -177,7 +177,10 @@ impl Event {
             Self::DocumentVersioned(version) => vec![version.content_hash],
             Self::ArtifactImported(artifact) => vec![artifact.content_hash],
             Self::ToolFinished(tool) => tool.output.into_iter().collect(),
-            Self::TaskFinished(task) => task.result.commands.iter().filter_map(|command| command.log).collect(),
+            Self::TaskFinished(task) => {
+                let diff = task.result.diff.as_ref().and_then(|diff| diff.blob);
+                task.result.commands.iter().filter_map(|command| command.log).chain(diff).collect()
+            }
             _ => Vec::new(),
         }
     }

@@ -236,8 +236,11 @@ pub struct TaskResult {
 pub struct Diff {
     /// Always `git`.
     pub format: String,
-    /// The text.
+    /// The text. In an event it is empty when `blob` has it; answers of the API always carry it.
     pub content: String,
+    /// The text as a blob, when it is long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blob: Option<Hash>,
 }
 
 /// One path that changed.

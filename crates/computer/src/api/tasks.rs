@@ -71,7 +71,13 @@ fn check(request: &TaskRequest) -> Result<(), Rejection> {
 /// What came of a task, or that it runs.
 #[utoipa::path(get, path = "/api/tasks/{id}", params(("id" = String, Path)), responses((status = 200, body = TaskResult)))]
 pub(super) async fn get(State(app): State<App>, Path(task): Path<String>) -> Result<Json<TaskResult>, Rejection> {
-    find(&app, &task).await.map(Json)
+    let mut task = find(&app, &task).await?;
+    if let Some(diff) = &mut task.diff
+        && let Some(blob) = diff.blob
+    {
+        diff.content = app.harness.documents.text(blob).await?;
+    }
+    Ok(Json(task))
 }
 
 /// Stops a task.

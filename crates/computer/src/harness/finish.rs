@@ -8,6 +8,9 @@ use choir_proto::task::{Diff, TaskResult, TaskStatus, TaskUsage};
 use choir_proto::wire::FinishAssociate;
 use choir_proto::{Role, TaskId};
 
+/// Bytes of a difference that an event carries itself.
+const DIFF_BYTES_INLINE_MAX: usize = 32 * 1024;
+
 impl Driver {
     /// Appends what came of the agent.
     pub(super) async fn end(&mut self, ending: Ending) -> Result<TaskResult, HarnessError> {
@@ -33,7 +36,7 @@ pub(super) async fn bring_home(context: &RunContext, task: TaskId, result: &mut 
         Ok(finished) => {
             result.result_tree = finished.result_tree;
             result.files_changed = finished.files_changed;
-            result.diff = Some(Diff { format: "git".into(), content: finished.diff });
+            result.diff = keep_diff(context, finished.diff).await;
             if !finished.conflicts.is_empty() {
                 result.status = TaskStatus::NeedsInput;
                 result.conflicts = finished.conflicts;
@@ -45,6 +48,22 @@ pub(super) async fn bring_home(context: &RunContext, task: TaskId, result: &mut 
                 result.status = TaskStatus::Unknown;
                 result.summary = format!("{} (Whether its changes arrived is not known: {error})", result.summary);
             }
+        }
+    }
+}
+
+/// A long difference is content, not an event: everybody who follows the log would have to carry it.
+async fn keep_diff(context: &RunContext, content: String) -> Option<Diff> {
+    let format = "git".to_owned();
+    if content.len() <= DIFF_BYTES_INLINE_MAX {
+        return Some(Diff { format, content, blob: None });
+    }
+    match context.harness.documents.keep(content.into_bytes()).await {
+        Ok(blob) => Some(Diff { format, content: String::new(), blob: Some(blob) }),
+        Err(error) => {
+            // The trees are named in the result, so the difference can be made again.
+            tracing::warn!(%error, "a difference could not be kept");
+            None
         }
     }
 }

@@ -12,8 +12,8 @@ use http_body_util::BodyExt;
 use serde::Deserialize;
 use tokio::sync::watch;
 
-/// Longest line: a payload of 64 KiB, escaped, and its envelope; live lines are shorter.
-const LINE_BYTES_MAX: usize = 1 << 20;
+/// Longest line: the longest answer of a model, escaped, and its envelope. Nearly all lines are far shorter.
+const LINE_BYTES_MAX: usize = 64 << 20;
 
 /// Why a subscription ended.
 #[derive(Debug, thiserror::Error)]
