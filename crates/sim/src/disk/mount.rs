@@ -27,6 +27,17 @@ const THREADS: usize = 4;
 /// The longest that the sync of a directory takes, in microseconds.
 const DIRECTORY_SYNC_US: u64 = 4_000;
 
+/// How a disk behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Temper {
+    /// Quick and good.
+    Sound,
+    /// Good, but the syncs of directories take their time, and a later one may be done earlier.
+    Slow,
+    /// Quick until something goes wrong.
+    Failing(Fault),
+}
+
 /// What goes wrong, and when: counted over writes, syncs and changes of names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -34,7 +45,7 @@ pub(crate) enum Fault {
     Eio { at: u64 },
     /// From one step on there is no space, for so many attempts.
     Full { at: u64, attempts: u64 },
-    /// One step is answered but not done: no disk should, and no check may overlook it.
+    /// From one step on writes are answered but not done: no disk should, and no check may overlook it.
     Lie { at: u64 },
 }
 
@@ -47,10 +58,10 @@ pub(crate) struct Mounted {
 
 impl Mounted {
     /// Mounts an image at a place of its own.
-    pub(crate) fn new(image: Image, fault: Option<Fault>) -> anyhow::Result<Self> {
+    pub(crate) fn new(image: Image, temper: Temper) -> anyhow::Result<Self> {
         let at = crate::scratch::directory()?;
         let next = image.unused();
-        let disk = Disk { image, trace: Vec::new(), next, fault, steps: 0, failed: 0 };
+        let disk = Disk { image, trace: Vec::new(), next, temper, steps: 0, failed: 0 };
         let shared = Arc::new(Shared { disk: Mutex::new(disk), progress: Condvar::new() });
         let mut config = Config::default();
         config.mount_options = vec![MountOption::FSName("choir-sim".into()), MountOption::NoAtime];
@@ -119,7 +130,7 @@ struct Disk {
     image: Image,
     trace: Vec<Op>,
     next: Node,
-    fault: Option<Fault>,
+    temper: Temper,
     /// Steps that a fault can hit.
     steps: u64,
     failed: u64,
@@ -142,9 +153,10 @@ impl Disk {
 
     /// What is answered instead of doing a step.
     fn due(&self, op: &Op) -> Option<Result<(), Errno>> {
-        match self.fault? {
+        let Temper::Failing(fault) = self.temper else { return None };
+        match fault {
             Fault::Eio { at } => (self.steps == at).then_some(Err(Errno::EIO)),
-            Fault::Lie { at } => (self.steps == at).then_some(Ok(())),
+            Fault::Lie { at } => (self.steps >= at && matches!(op, Op::Write { .. })).then_some(Ok(())),
             // What frees space or takes none goes on working on a full disk.
             Fault::Full { at, attempts } => {
                 let takes_space = matches!(op, Op::Write { .. } | Op::Make { .. });
@@ -400,8 +412,11 @@ impl Filesystem for Served {
     }
 
     fn fsyncdir(&self, _: &Request, node: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        // Disks are free to take their time, and whoever syncs later may be done earlier.
-        process::rest(Duration::from_micros(fastrand::u64(..DIRECTORY_SYNC_US)));
+        // The lock is not held while it waits: everybody else goes on.
+        let slow = self.disk().temper == Temper::Slow;
+        if slow {
+            process::rest(Duration::from_micros(fastrand::u64(..DIRECTORY_SYNC_US)));
+        }
         answer(self.disk().perform(Op::Sync { node: node.0 }), reply);
     }
 

@@ -124,7 +124,7 @@ fn open(options: &Options, mouth: &Mouth) -> anyhow::Result<Option<Log>> {
         match Log::open(&options.directory) {
             Ok(log) => return Ok(Some(log)),
             Err(error) => {
-                last = format!("open: {error}").replace('\n', " ");
+                last = format!("open: {:#}", anyhow::Error::new(error)).replace('\n', " ");
                 mouth.say(&Said::Refused(last.clone()))?;
             }
         }

@@ -10,7 +10,7 @@ use super::load::Said;
 use super::{Outcome, Plan};
 use crate::disk::crash::{Cut, Volatile};
 use crate::disk::image::{Content, Image};
-use crate::disk::mount::{Mounted, Recording};
+use crate::disk::mount::{Mounted, Recording, Temper};
 use crate::disk::{Node, Op, Place, ROOT};
 use crate::process;
 use anyhow::ensure;
@@ -82,7 +82,7 @@ impl Outcome {
 
 /// Runs a load to its end on a disk that starts as an image.
 fn record(image: Image, seed: u64) -> anyhow::Result<Recording> {
-    let disk = Mounted::new(image, None)?;
+    let disk = Mounted::new(image, Temper::Slow)?;
     let mut child = load(disk.path(), seed, STEPS, CALLERS)?;
     wait(&mut child)?;
     let recording = disk.finish()?;
@@ -224,7 +224,7 @@ fn live_cuts(
 }
 
 fn interrupted(image: Image, random: &mut fastrand::Rng) -> anyhow::Result<Recording> {
-    let disk = Mounted::new(image, None)?;
+    let disk = Mounted::new(image, Temper::Slow)?;
     let mut child = load(disk.path(), random.u64(..), STEPS_LIVE, CALLERS)?;
     disk.wait_for(random.usize(1..OPERATIONS_LIVE), LOAD_MAX);
     // It may have come to its end meanwhile.
