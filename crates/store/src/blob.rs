@@ -2,10 +2,12 @@
 
 use crate::{StoreError, sha256};
 use choir_proto::Hash;
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 /// The blobs of one computer.
 #[derive(Debug)]
@@ -13,6 +15,9 @@ pub struct Blobs {
     directory: PathBuf,
     /// Names temporary files; unique because one process holds the computer.
     counter: AtomicU64,
+    /// Shards whose own names are known to be durable. A shard that merely exists may have been made by another call a
+    /// moment ago and not be synced yet.
+    durable: Mutex<BTreeSet<PathBuf>>,
 }
 
 impl Blobs {
@@ -24,12 +29,12 @@ impl Blobs {
             fs::remove_file(leftover?.path())?;
         }
         sync_directory(directory)?;
-        Ok(Self { directory: directory.to_owned(), counter: AtomicU64::new(0) })
+        Ok(Self::open_existing(directory))
     }
 
     /// For reading only: nothing is created or removed.
     pub(crate) fn open_existing(directory: &Path) -> Self {
-        Self { directory: directory.to_owned(), counter: AtomicU64::new(0) }
+        Self { directory: directory.to_owned(), counter: AtomicU64::new(0), durable: Mutex::default() }
     }
 
     /// Keeps bytes. When this returns they survive a power cut.
@@ -76,12 +81,19 @@ impl Blobs {
 
     fn ensure_shard(&self, path: &Path) -> Result<PathBuf, StoreError> {
         let shard = path.parent().unwrap_or(&self.directory).to_owned();
-        match fs::create_dir(&shard) {
-            Ok(()) => sync_directory(&self.directory)?,
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error.into()),
+        if self.durable().contains(&shard) {
+            return Ok(shard);
         }
+        match fs::create_dir(&shard) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error.into()),
+            _ => sync_directory(&self.directory)?,
+        }
+        self.durable().insert(shard.clone());
         Ok(shard)
+    }
+
+    fn durable(&self) -> MutexGuard<'_, BTreeSet<PathBuf>> {
+        self.durable.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     fn path(&self, hash: &Hash) -> PathBuf {
