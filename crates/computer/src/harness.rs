@@ -20,7 +20,7 @@ use choir_proto::event::{Actor, Header, ModelCalled, ModelFailed, RunBlocked, Ru
 use choir_proto::model::{ErrorClass, ModelError, ModelRequest};
 use choir_proto::task::{TaskRequest, TaskResult, TaskStatus};
 use choir_proto::wire::{Live, ModelCall, StartAssociate};
-use choir_proto::{DocumentId, Event, Role, RunId, Seq, TaskId};
+use choir_proto::{DocumentId, Event, Hash, Role, RunId, Seq, TaskId};
 use choir_store::{AppendError, StoreError};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -126,6 +126,8 @@ struct Driver {
     /// Words from the person that the agent has heard.
     heard: Seq,
     started: Duration,
+    /// The tree it works on, once it has a place to work in.
+    base_tree: Option<Hash>,
 }
 
 impl Driver {
@@ -138,7 +140,7 @@ impl Driver {
             heard = header.seq;
         }
         let started = context.harness.journal.world().elapsed();
-        Self { context, identity, request, parent, depth, agent, heard, started }
+        Self { context, identity, request, parent, depth, agent, heard, started, base_tree: None }
     }
 
     fn scope(&self) -> Scope {
@@ -162,6 +164,7 @@ impl Driver {
         let start = StartAssociate { egress: self.request.egress.clone() };
         match self.context.harness.control.start_associate(self.identity.task, start).await {
             Ok(started) => {
+                self.base_tree = started.base_tree;
                 self.append(vec![TaskStarted { base_tree: started.base_tree }.into()]).await?;
                 Ok(None)
             }
@@ -261,6 +264,7 @@ impl Driver {
             }
             Reaction::Park(on) => {
                 let run = Scope::of(Actor::Computer).run(self.identity.run);
+                let message = format!("waiting for a model: {message}");
                 let journal = self.context.harness.journal.clone();
                 journal.append(&run, vec![RunBlocked { on, message }.into()]).await?;
                 tokio::select! {
@@ -337,8 +341,8 @@ fn placeless(seq: Seq) -> Header {
         cause: None,
         kind: String::new(),
         version: 0,
-        payload_hash: choir_proto::Hash::ZERO,
-        prev: choir_proto::Hash::ZERO,
-        hash: choir_proto::Hash::ZERO,
+        payload_hash: Hash::ZERO,
+        prev: Hash::ZERO,
+        hash: Hash::ZERO,
     }
 }

@@ -74,7 +74,7 @@ impl Commands {
             return ended(*outcome, result);
         }
         let Some(command) = self.commands.get(self.finished.len()) else {
-            return Next::End(TaskStatus::Ok, format!("{} commands succeeded.", self.finished.len()));
+            return Next::End(TaskStatus::Ok, succeeded(self.finished.len()));
         };
         let step = self.step(self.finished.len() as u32, command);
         if self.begun.is_some() { Next::Outstanding(step) } else { Next::Begin(step) }
@@ -94,6 +94,13 @@ fn ended(outcome: ToolOutcome, result: &CommandResult) -> Next {
             Next::End(TaskStatus::Unknown, format!("Nobody knows how `{}` ended.", result.command))
         }
         (_, Some(code)) => Next::End(TaskStatus::Failed, format!("`{}` ended with exit code {code}.", result.command)),
+    }
+}
+
+fn succeeded(count: usize) -> String {
+    match count {
+        1 => "The command succeeded.".into(),
+        count => format!("All {count} commands succeeded."),
     }
 }
 
@@ -147,7 +154,7 @@ mod tests {
         let two = begin(&mut commands);
         assert_eq!(two.command, "two");
         finish(&mut commands, &two, ToolOutcome::Ok, 0);
-        assert_eq!(commands.next(), Next::End(TaskStatus::Ok, "2 commands succeeded.".into()));
+        assert_eq!(commands.next(), Next::End(TaskStatus::Ok, "All 2 commands succeeded.".into()));
 
         let mut commands = task();
         let one = begin(&mut commands);

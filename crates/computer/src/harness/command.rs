@@ -10,7 +10,7 @@ use choir_proto::task::{
     CommandResult, TaskRequest, TaskResult, TaskStatus, TaskUsage, VerifyResult, VerifySource, VerifyStatus,
 };
 use choir_proto::wire::{EffectRecord, Exec, Exit, OutputStream, StartAssociate};
-use choir_proto::{Event, TaskId};
+use choir_proto::{Event, Hash, TaskId};
 use std::sync::{Arc, Mutex};
 
 /// How long one command may take when the task has no time of its own.
@@ -39,6 +39,8 @@ struct Worker {
     task: TaskId,
     request: TaskRequest,
     commands: Commands,
+    /// The tree it works on, once it has a place to work in.
+    base_tree: Option<Hash>,
 }
 
 impl Worker {
@@ -47,7 +49,7 @@ impl Worker {
         for (_, event) in context.past.of_agent(task, false) {
             commands.apply(event);
         }
-        Self { context, task, request, commands }
+        Self { context, task, request, commands, base_tree: None }
     }
 
     fn scope(&self) -> Scope {
@@ -58,7 +60,10 @@ impl Worker {
     async fn start(&mut self) -> Result<Option<String>, HarnessError> {
         let start = StartAssociate { egress: self.request.egress.clone() };
         match self.context.harness.control.start_associate(self.task, start).await {
-            Ok(started) => self.append(vec![TaskStarted { base_tree: started.base_tree }.into()]).await.map(|()| None),
+            Ok(started) => {
+                self.base_tree = started.base_tree;
+                self.append(vec![TaskStarted { base_tree: started.base_tree }.into()]).await.map(|()| None)
+            }
             Err(error) => Ok(Some(format!("No sandbox could be started: {error}"))),
         }
     }
@@ -168,6 +173,7 @@ impl Worker {
         let mut result = TaskResult {
             status,
             summary,
+            base_tree: self.base_tree,
             commands: self.commands.results(),
             verify: self.request.verify.as_ref().map(|verify| VerifyResult {
                 mode: verify.mode,

@@ -18,6 +18,7 @@ impl Driver {
         let mut result = TaskResult {
             status: ending.status,
             summary: ending.summary,
+            base_tree: self.base_tree,
             usage: TaskUsage { time_s: self.time_ms() as f64 / 1000.0, tokens: usage.tokens(), usd: usage.usd },
             ..running(self.identity.task)
         };

@@ -72,7 +72,7 @@ async fn a_prompt_waits_for_a_model_and_starts_by_itself() {
     fake.has_model.store(false, Ordering::SeqCst);
     let run = desk.accept("count the fruit").await;
     let waiting = desk.until(run, |run| run.status == RunStatus::Blocked).await;
-    assert_eq!(waiting.reason.as_deref(), Some("There is no model yet."));
+    assert_eq!(waiting.reason.as_deref(), Some("waiting for a model: There is no model yet."));
     desk.computer.close("test").await.unwrap();
 
     let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
