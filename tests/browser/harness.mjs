@@ -90,7 +90,7 @@ export class World {
     const page = await context.newPage();
     page.on("pageerror", (error) => this.#pageErrors.push(`page error: ${error.stack ?? error}`));
     page.on("console", (message) => {
-      if (message.type() === "error") this.#pageErrors.push(`console error: ${message.text()}`);
+      if (message.type() === "error") this.#pageErrors.push(`console error: ${message.text()} (${message.location().url})`);
     });
     await page.goto(address);
     return page;

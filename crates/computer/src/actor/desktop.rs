@@ -3,7 +3,7 @@
 use super::{ActorError, Reply, answer};
 use crate::harness::{Harness, HarnessError};
 use crate::journal::Scope;
-use choir_core::fold::desktop::{Desktops, step};
+use choir_core::fold::desktop::{Desktops, Refused, step};
 use choir_proto::desktop::{Desktop as View, DesktopCommand};
 use choir_proto::event::Actor as By;
 use choir_proto::{Seq, WindowId};
@@ -47,6 +47,11 @@ async fn perform(harness: &Harness, command: DesktopCommand) -> Result<Seq, Acto
     let desktop =
         harness.views.get::<Desktops>(Desktops::KEY).await.map_err(HarnessError::Read)?.unwrap_or(View::default());
     let fresh = WindowId::new(harness.journal.world().uuid());
-    let events = step(&desktop, command, fresh).map_err(ActorError::Desktop)?;
+    let events = match step(&desktop, command, fresh) {
+        Ok(events) => events,
+        // Two browsers, or two clicks in one, race: a window that was just closed can no longer be touched, and needs not be.
+        Err(Refused::NoWindow(_)) => return Ok(harness.journal.log().head().seq),
+        Err(refused) => return Err(ActorError::Desktop(refused)),
+    };
     Ok(harness.journal.append(&Scope::of(By::Person), events).await.map_err(HarnessError::Append)?)
 }
