@@ -258,7 +258,10 @@ impl Log {
         let blobs = Arc::clone(&self.shared.blobs);
         let work = move || events.into_iter().map(|event| writer::Prepared::new(event, &blobs)).collect();
         let prepared: Result<_, StoreError> = work();
-        prepared.map_err(|error| AppendError::Failed(Arc::new(error)))
+        prepared.map_err(|error| match error {
+            StoreError::File(source) if source.kind() == std::io::ErrorKind::StorageFull => AppendError::Full,
+            other => AppendError::Failed(Arc::new(other)),
+        })
     }
 
     fn recent(&self) -> &Recent {
