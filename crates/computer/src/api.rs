@@ -7,6 +7,7 @@ mod events;
 mod internal;
 mod reject;
 mod runs;
+mod search;
 mod shell;
 mod tasks;
 
@@ -14,6 +15,7 @@ pub use reject::{Rejection, TypedJson};
 
 use crate::actor::{SessionMessage, Tree};
 use crate::harness::Harness;
+use crate::search::Finder;
 use axum::Router;
 use ractor::ActorRef;
 use tokio::sync::watch;
@@ -26,6 +28,8 @@ use utoipa_axum::routes;
 pub struct App {
     /// The log, the views, documents, control.
     pub harness: Harness,
+    /// Things by their words.
+    pub finder: Finder,
     /// What is known of every actor.
     pub tree: Tree,
     /// The present session; absent while it restarts.
@@ -50,6 +54,7 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(tasks::schema))
         .routes(routes!(events::list))
         .routes(routes!(events::erase))
+        .routes(routes!(search::search))
         .routes(routes!(documents::list, documents::create))
         .routes(routes!(documents::get, documents::put))
         .routes(routes!(documents::versions))

@@ -10,6 +10,7 @@ pub mod harness;
 pub mod journal;
 pub mod maintain;
 pub mod merge;
+pub mod search;
 pub mod serve;
 pub mod view;
 pub mod world;

@@ -5,6 +5,7 @@ use crate::api::{self, App};
 use crate::control::{Control, ControlClient, ControlError};
 use crate::harness::{Documents, Harness};
 use crate::journal::{Journal, Scope};
+use crate::search::Finder;
 use crate::view::{ViewReader, projections};
 use crate::world::{RealWorld, World};
 use choir_proto::event::{Actor, ComputerCreated, ComputerStarted, ComputerStopped};
@@ -99,7 +100,8 @@ impl Computer {
         let tree = Tree::default();
         let started = Application::start(harness.clone(), live_views, tree.clone()).await?;
         let (stopping, _) = watch::channel(false);
-        let app = App { harness, tree, session: started.session, models, stopping: stopping.clone() };
+        let finder = Finder::open(log, directory)?;
+        let app = App { harness, finder, tree, session: started.session, models, stopping: stopping.clone() };
         Ok(Self { app, stopping, application: started.actor, ended: Some(started.ended) })
     }
 

@@ -2,7 +2,7 @@
 
 use choir_core::fold::Fold;
 use choir_core::fold::desktop::Desktops;
-use choir_core::fold::document::{Documents, Versions};
+use choir_core::fold::document::{Documents, Texts, Versions};
 use choir_core::fold::run::{ActiveRuns, Runs};
 use choir_core::fold::task::{ActiveTasks, Tasks};
 use choir_proto::Event;
@@ -23,6 +23,7 @@ pub fn projections() -> Vec<Box<dyn Projection>> {
         Box::new(Typed::<ActiveTasks>::default()),
         Box::new(Typed::<Documents>::default()),
         Box::new(Typed::<Versions>::default()),
+        Box::new(Typed::<Texts>::default()),
         Box::new(Typed::<Desktops>::default()),
     ]
 }
@@ -62,9 +63,12 @@ impl<F: Fold> Projection for Typed<F> {
         Ok(())
     }
 
-    fn dirty(&self) -> Vec<(String, Option<Vec<u8>>)> {
-        let row = |key: &String| self.rows.get(key).and_then(Option::as_ref).map(encode::<F>);
-        self.dirty.iter().map(|key| (key.clone(), row(key))).collect()
+    fn dirty(&self) -> Vec<String> {
+        self.dirty.iter().cloned().collect()
+    }
+
+    fn peek(&self, key: &str) -> Option<Option<Vec<u8>>> {
+        self.rows.get(key).map(|row| row.as_ref().map(encode::<F>))
     }
 
     fn clean(&mut self) {

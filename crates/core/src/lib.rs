@@ -7,5 +7,6 @@ pub mod agent;
 pub mod command;
 pub mod effect;
 pub mod fold;
+pub mod search;
 pub mod supervise;
 pub mod tool;

@@ -93,7 +93,7 @@ export type DocumentSummary = { changed_at: Timestamp; content_hash: Hash; creat
 export type DocumentTrashed = { document_id: DocumentId; reason: string };
 
 /** A point in a document's life. */
-export type DocumentVersioned = { content_hash: Hash; document_id: DocumentId; reason: string; size: number; title: string; version: number };
+export type DocumentVersioned = { content?: string | null; content_hash: Hash; document_id: DocumentId; reason: string; size: number; title: string; version: number };
 
 /** The body of `PUT /api/documents/{id}`: merged against the head, never overwriting it. */
 export type EditDocument = { base_version: number; content: string };

@@ -1,6 +1,6 @@
 //! Bodies and answers of the HTTP API that are not a view of their own.
 
-use crate::{Envelope, RunId, Seq, TaskId};
+use crate::{ArtifactId, DocumentId, Envelope, EventId, RunId, Seq, TaskId, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -42,6 +42,68 @@ pub struct Events {
     pub next: Seq,
     /// The newest position of the log.
     pub head: Seq,
+}
+
+/// The answer of `GET /api/search`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct SearchResults {
+    /// Best first.
+    pub results: Vec<SearchResult>,
+}
+
+/// One thing that holds the words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct SearchResult {
+    /// What it is.
+    #[serde(flatten)]
+    pub found: Found,
+    /// For people.
+    pub title: String,
+    /// A little of the text around the words.
+    pub snippet: String,
+    /// The kind of the event that says so.
+    pub event_kind: String,
+    /// Where that event is in the log.
+    pub seq: Seq,
+    /// When it was.
+    pub at: Timestamp,
+}
+
+/// What a search can find.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Found {
+    /// A document, by its newest text.
+    Document {
+        /// Which.
+        document_id: DocumentId,
+    },
+    /// A run, by its prompt.
+    Run {
+        /// Which.
+        run_id: RunId,
+    },
+    /// Something that was brought in.
+    Artifact {
+        /// Which.
+        artifact_id: ArtifactId,
+    },
+    /// A file of the workspace, by its path.
+    File {
+        /// Relative to the workspace.
+        path: String,
+    },
+    /// Anything else that was said or done.
+    Event {
+        /// Which.
+        event_id: EventId,
+        /// The run it belongs to.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        run_id: Option<RunId>,
+    },
 }
 
 /// The answer of `GET /health`.

@@ -13,7 +13,7 @@ pub struct DocumentSummary {
     pub title: String,
     /// The newest version's number.
     pub version: u32,
-    /// The newest version's text as a blob.
+    /// The hash of the newest version's text.
     pub content_hash: Hash,
     /// Its length in bytes.
     pub size: u64,
@@ -82,7 +82,7 @@ pub struct VersionSummary {
     pub author: crate::event::Actor,
     /// Why.
     pub reason: String,
-    /// Its text as a blob.
+    /// The hash of its text.
     pub content_hash: Hash,
     /// When.
     pub at: Timestamp,

@@ -5,6 +5,8 @@
 
 pub mod blob;
 pub mod log;
+pub mod relay;
+pub mod search;
 pub mod verify;
 pub mod view;
 
@@ -12,6 +14,7 @@ mod sqlite;
 
 pub use blob::Blobs;
 pub use log::{AppendError, Appended, Expect, Log, Query, Subscription};
+pub use search::Search;
 pub use sqlite::{OpenError, StoreError};
 pub use verify::{Report, verify};
 pub use view::{LiveViews, Projection, Views};

@@ -11,7 +11,7 @@ pub use subscription::Subscription;
 
 use crate::blob::{Blobs, sync_directory};
 use crate::sqlite::{self, OpenError, StoreError};
-use choir_proto::event::NewEvent;
+use choir_proto::event::{Header, NewEvent};
 use choir_proto::{Envelope, EventId, Hash, Seq};
 use reader::Readers;
 use recent::Recent;
@@ -118,7 +118,7 @@ struct Shared {
 }
 
 /// The newest event of a log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Head {
     /// Its place; zero for an empty log.
     pub seq: Seq,
@@ -204,7 +204,7 @@ impl Log {
         // What is not acknowledged is not there yet, even if SQLite would already show it.
         let head = self.head().seq;
         let upto = query.upto.map_or(head, |upto| upto.min(head));
-        let query = Query { upto: Some(upto), ..query };
+        let query = Query { upto: Some(upto), limit: query.limit.min(reader::EVENTS_READ_MAX), ..query };
         let read = move || shared.readers.read(&query, &shared.blobs);
         tokio::task::spawn_blocking(read).await.map_err(|_| StoreError::Closed)?
     }
@@ -216,9 +216,34 @@ impl Log {
         tokio::task::spawn_blocking(read).await.map_err(|_| StoreError::Closed)?
     }
 
+    /// Shows acknowledged events after a position on the calling thread, in order and without copying them.
+    pub(crate) fn replay(
+        &self,
+        after: Seq,
+        limit: usize,
+        mut take: impl FnMut(&Header, &str) -> Result<bool, StoreError>,
+    ) -> Result<(), StoreError> {
+        let query = Query { after, upto: Some(self.head().seq), limit, ..Query::default() };
+        let blobs = &self.shared.blobs;
+        self.shared.readers.each(&query, |header, place, payload| {
+            let payload = row::payload(&header, place, payload, blobs)?;
+            let text = std::str::from_utf8(&payload).map_err(|_| row::not_text(&header))?;
+            take(&header, text)
+        })
+    }
+
     /// Follows the log from a position: every event after it once, in order, without end.
     pub fn subscribe(&self, after: Seq) -> Subscription {
         Subscription::new(self.clone(), after)
+    }
+
+    /// Whether this very event is in the log; the empty head is in every log.
+    pub(crate) async fn holds(&self, head: Head) -> bool {
+        if head == Head::default() {
+            return true;
+        }
+        let query = Query { after: Seq(head.seq.0.saturating_sub(1)), limit: 1, ..Query::default() };
+        matches!(self.read(query).await, Ok(found) if found.first().is_some_and(|event| event.header.hash == head.hash))
     }
 
     /// The newest acknowledged event.
@@ -264,7 +289,7 @@ impl Log {
         })
     }
 
-    fn recent(&self) -> &Recent {
+    pub(crate) fn recent(&self) -> &Recent {
         &self.shared.recent
     }
 }
@@ -291,6 +316,11 @@ fn damaged(path: &Path, error: StoreError) -> OpenError {
 /// Whether SQLite said that there is no space.
 fn is_full(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull)
+}
+
+/// Whether SQLite said that there is an event with this id already.
+fn is_repetition(error: &rusqlite::Error) -> bool {
+    error.sqlite_extended_error_code() == Some(rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE)
 }
 
 use sqlite::set_number;

@@ -121,3 +121,18 @@ pub(crate) fn ensure_schema(connection: &Connection, path: &Path, known: i32, sc
         found => Err(OpenError::Newer { path: path.to_owned(), found, known }),
     }
 }
+
+/// Removes a database that can be made again.
+pub(crate) fn remove(path: &Path) -> Result<(), OpenError> {
+    for suffix in ["", "-wal", "-shm"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        match std::fs::remove_file(&name) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(OpenError::File { path: name.into(), source: error });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -11,7 +11,7 @@ use crate::log::Head;
 use crate::sha256;
 use crate::sqlite::{self, OpenError, StoreError};
 use choir_proto::event::Header;
-use choir_proto::{Envelope, Event, Hash, Seq};
+use choir_proto::{Event, Hash, Seq};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -36,8 +36,10 @@ pub trait Projection: Send {
     fn version(&self) -> u32;
     /// Folds one event.
     fn apply(&mut self, header: &Header, event: &Event, load: &mut Load<'_>) -> Result<(), StoreError>;
-    /// Rows changed since [`Projection::clean`]: the bytes to keep, or nothing for a row that is gone.
-    fn dirty(&self) -> Vec<(String, Option<Vec<u8>>)>;
+    /// Keys of rows changed since [`Projection::clean`].
+    fn dirty(&self) -> Vec<String>;
+    /// A row that is in memory: its bytes, or nothing for a row that is gone. `None` when only the disk knows.
+    fn peek(&self, key: &str) -> Option<Option<Vec<u8>>>;
     /// Every changed row is on disk.
     fn clean(&mut self);
     /// Forgets everything.
@@ -68,12 +70,11 @@ impl Views {
             Ok(connection) => connection,
             Err(error) => {
                 tracing::warn!(%error, "the views could not be used and are built anew from the log");
-                remove(&path)?;
+                sqlite::remove(&path)?;
                 open_file(&path)?
             }
         };
-        let mut views =
-            Self { path, connection, projections, at: Head { seq: Seq::ZERO, hash: Hash::ZERO }, dirty: false };
+        let mut views = Self { path, connection, projections, at: Head::default(), dirty: false };
         match views.cursor() {
             Ok(Some(at)) => views.at = at,
             Ok(None) => views.reset()?,
@@ -96,19 +97,19 @@ impl Views {
             projection.reset();
         }
         self.connection.execute_batch("DELETE FROM rows; DELETE FROM cursors;")?;
-        self.at = Head { seq: Seq::ZERO, hash: Hash::ZERO };
+        self.at = Head::default();
         self.dirty = false;
         Ok(())
     }
 
     /// Folds the next event.
-    pub fn fold(&mut self, envelope: &Envelope) -> Result<(), StoreError> {
+    pub fn fold(&mut self, header: &Header, payload: &str) -> Result<(), StoreError> {
         // A payload that cannot be read is treated as absent: one damaged event must not take every view away.
-        match envelope.event() {
-            Ok(event) => self.apply(&envelope.header, &event)?,
-            Err(error) => tracing::warn!(seq = envelope.header.seq.0, %error, "an event is left out of the views"),
+        match Event::decode(&header.kind, header.version, payload) {
+            Ok(event) => self.apply(header, &event)?,
+            Err(error) => tracing::warn!(seq = header.seq.0, %error, "an event is left out of the views"),
         }
-        self.at = Head { seq: envelope.header.seq, hash: envelope.header.hash };
+        self.at = Head { seq: header.seq, hash: header.hash };
         self.dirty = true;
         Ok(())
     }
@@ -130,8 +131,8 @@ impl Views {
         let transaction = self.connection.unchecked_transaction()?;
         for projection in &self.projections {
             let name = projection.name();
-            for (key, bytes) in projection.dirty() {
-                match bytes {
+            for key in projection.dirty() {
+                match projection.peek(&key).flatten() {
                     Some(bytes) => transaction
                         .prepare_cached("INSERT OR REPLACE INTO rows VALUES (?1, ?2, ?3, ?4)")?
                         .execute(params![name, key, checksum(&bytes), bytes])?,
@@ -155,7 +156,7 @@ impl Views {
 
     /// One row. What is not written yet is seen all the same: reading works on a full disk.
     pub fn get(&self, name: &str, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        match self.unwritten(name).remove(key) {
+        match self.projection(name).and_then(|projection| projection.peek(key)) {
             Some(bytes) => Ok(bytes),
             None => load(&self.connection, name, key),
         }
@@ -163,8 +164,7 @@ impl Views {
 
     /// Rows from the greatest key down, after `before`.
     pub fn newest(&self, name: &str, before: Option<&str>, limit: usize) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
-        let mut unwritten = self.unwritten(name);
-        unwritten.retain(|key, _| before.is_none_or(|before| key.as_str() < before));
+        let unwritten = self.unwritten(name, |key| before.is_none_or(|before| key < before));
         let sql = "SELECT key, bytes FROM rows WHERE name = ?1 AND (?2 IS NULL OR key < ?2) ORDER BY key DESC LIMIT ?3";
         let mut statement = self.connection.prepare_cached(sql)?;
         let wanted = (limit + unwritten.len()) as i64;
@@ -177,8 +177,7 @@ impl Views {
 
     /// Rows whose key begins with a prefix, in order.
     pub fn with_prefix(&self, name: &str, prefix: &str, limit: usize) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
-        let mut unwritten = self.unwritten(name);
-        unwritten.retain(|key, _| key.starts_with(prefix));
+        let unwritten = self.unwritten(name, |key| key.starts_with(prefix));
         // U+10FFFF sorts after every key that goes on.
         let end = format!("{prefix}\u{10ffff}");
         let sql = "SELECT key, bytes FROM rows WHERE name = ?1 AND key >= ?2 AND key < ?3 ORDER BY key LIMIT ?4";
@@ -190,10 +189,15 @@ impl Views {
         Ok(rows)
     }
 
-    /// Rows of one view that are changed in memory only.
-    fn unwritten(&self, name: &str) -> BTreeMap<String, Option<Vec<u8>>> {
-        let projection = self.projections.iter().find(|projection| projection.name() == name);
-        projection.map(|projection| projection.dirty().into_iter().collect()).unwrap_or_default()
+    fn projection(&self, name: &str) -> Option<&dyn Projection> {
+        self.projections.iter().find(|projection| projection.name() == name).map(AsRef::as_ref)
+    }
+
+    /// Rows of one view that are wanted and changed in memory only.
+    fn unwritten(&self, name: &str, wanted: impl Fn(&str) -> bool) -> BTreeMap<String, Option<Vec<u8>>> {
+        let Some(projection) = self.projection(name) else { return BTreeMap::new() };
+        let keys = projection.dirty().into_iter().filter(|key| wanted(key));
+        keys.map(|key| (projection.peek(&key).flatten(), key)).map(|(bytes, key)| (key, bytes)).collect()
     }
 
     /// One hash over every row of every view: equal bytes give equal digests.
@@ -250,20 +254,6 @@ fn open_file(path: &Path) -> Result<Connection, OpenError> {
     // Views can be rebuilt, so losing the last of them to a power cut costs a moment, not a fact.
     sqlite::set_number(&connection, "synchronous", 0)?;
     Ok(connection)
-}
-
-fn remove(path: &Path) -> Result<(), OpenError> {
-    for suffix in ["", "-wal", "-shm"] {
-        let mut name = path.as_os_str().to_owned();
-        name.push(suffix);
-        match std::fs::remove_file(&name) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(OpenError::File { path: name.into(), source: error });
-            }
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 fn load(connection: &Connection, name: &str, key: &str) -> Result<Option<Vec<u8>>, StoreError> {

@@ -126,7 +126,7 @@ async fn models(State(app): State<App>, TypedJson(models): TypedJson<Models>) ->
 
 /// Control knows a fact that belongs into the log.
 async fn record(State(app): State<App>, TypedJson(record): TypedJson<Record>) -> Result<Json<Acknowledged>, Rejection> {
-    let event = Event::decode(&record.kind, record.version, &record.payload)
+    let event = Event::decode(&record.kind, record.version, record.payload.get())
         .map_err(|error| Rejection::bad("bad_payload", error.to_string(), "See the description of the kind."))?;
     let scope = Scope { actor: record.actor, run: record.run, task: record.task };
     let seq = app.harness.journal.append(&scope, vec![event]).await?;

@@ -75,7 +75,7 @@ pub(super) async fn get(State(app): State<App>, Path(task): Path<String>) -> Res
     if let Some(diff) = &mut task.diff
         && let Some(blob) = diff.blob
     {
-        diff.content = app.harness.documents.text(blob).await?;
+        diff.content = app.harness.documents.blob_text(blob).await?;
     }
     Ok(Json(task))
 }

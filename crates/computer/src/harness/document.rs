@@ -6,7 +6,7 @@ use crate::journal::{Journal, Scope};
 use crate::merge::merge;
 use crate::view::ViewReader;
 use choir_core::agent::Begin;
-use choir_core::fold::document::{Documents as DocumentsFold, Versions};
+use choir_core::fold::document::{Documents as DocumentsFold, Texts, Versions};
 use choir_core::tool::{Tool, replace_once};
 use choir_proto::document::{DocumentSummary, VersionSummary};
 use choir_proto::event::{Actor, DocumentCreated, DocumentVersioned, ToolOutcome};
@@ -17,6 +17,9 @@ use tokio::sync::{Mutex, MutexGuard};
 
 /// Versions looked at when somebody wants the list.
 const VERSIONS_LISTED_MAX: usize = 1000;
+
+/// Texts up to this length are kept in the log itself; a blob would cost syncs of its own.
+const TEXT_INLINE_BYTES_MAX: usize = 16 * 1024;
 
 /// The longest heading that becomes a title.
 const TITLE_BYTES_MAX: usize = 200;
@@ -61,8 +64,21 @@ impl Documents {
         self.views.get::<Versions>(Versions::key_of(id, version)).await
     }
 
-    /// The text behind a hash.
-    pub async fn text(&self, hash: Hash) -> Result<String, StoreError> {
+    /// The newest text of a document.
+    pub async fn head_text(&self, head: &DocumentSummary) -> Result<String, StoreError> {
+        self.text(head.document_id, head.version, head.content_hash).await
+    }
+
+    /// The text of one version.
+    pub async fn text(&self, id: DocumentId, version: u32, hash: Hash) -> Result<String, StoreError> {
+        if let Some(text) = self.views.get::<Texts>(Versions::key_of(id, version)).await? {
+            return Ok(text);
+        }
+        self.blob_text(hash).await
+    }
+
+    /// The text of a blob.
+    pub async fn blob_text(&self, hash: Hash) -> Result<String, StoreError> {
         let blobs = Arc::clone(&self.blobs);
         let read = move || blobs.get(&hash);
         let bytes = tokio::task::spawn_blocking(read).await.map_err(|_| StoreError::Closed)??;
@@ -75,6 +91,14 @@ impl Documents {
         tokio::task::spawn_blocking(move || blobs.put(&bytes)).await.map_err(|_| StoreError::Closed)?
     }
 
+    /// A text's hash, and the text itself when it goes into the log.
+    async fn keep_text(&self, text: &str) -> Result<(Hash, Option<String>), StoreError> {
+        if text.len() <= TEXT_INLINE_BYTES_MAX {
+            return Ok((choir_store::sha256(text.as_bytes()), Some(text.to_owned())));
+        }
+        Ok((self.keep(text.as_bytes().to_vec()).await?, None))
+    }
+
     /// The facts that begin a document with its first version.
     pub async fn create(
         &self,
@@ -83,13 +107,14 @@ impl Documents {
         content: &str,
         reason: &str,
     ) -> Result<Vec<Event>, StoreError> {
-        let content_hash = self.keep(content.as_bytes().to_vec()).await?;
+        let (content_hash, inline) = self.keep_text(content).await?;
         let created = DocumentCreated { document_id: id, title: title.to_owned() };
         let versioned = DocumentVersioned {
             document_id: id,
             version: 1,
             title: title.to_owned(),
             content_hash,
+            content: inline,
             size: content.len() as u64,
             reason: reason.to_owned(),
         };
@@ -114,16 +139,18 @@ impl Documents {
         };
         let content = match base {
             Some(base) if base.content_hash != head.content_hash => {
-                let (base, ours) = (self.text(base.content_hash).await?, self.text(head.content_hash).await?);
-                merge(&base, &ours, content)
+                let base = self.text(id, base.version, base.content_hash).await?;
+                merge(&base, &self.head_text(&head).await?, content)
             }
             _ => content.to_owned(),
         };
+        let (content_hash, inline) = self.keep_text(&content).await?;
         let versioned = DocumentVersioned {
             document_id: id,
             version: head.version + 1,
             title: title.or_else(|| heading(&content)).unwrap_or(&head.title).to_owned(),
-            content_hash: self.keep(content.clone().into_bytes()).await?,
+            content_hash,
+            content: inline,
             size: content.len() as u64,
             reason: reason.to_owned(),
         };
@@ -169,14 +196,12 @@ impl Performer {
             return Ok(Performed::new(ToolOutcome::Error, "The document was put away.".into()));
         };
         match tool {
-            Tool::ReadDocument => Ok(Performed::new(ToolOutcome::Ok, documents.text(head.content_hash).await?)),
+            Tool::ReadDocument => Ok(Performed::new(ToolOutcome::Ok, documents.head_text(&head).await?)),
             Tool::WriteDocument(write) => self.write(begin, id, Some(&write.title), &write.content).await,
-            Tool::EditDocument(edit) => {
-                match replace_once(&documents.text(head.content_hash).await?, &edit.old, &edit.new) {
-                    Ok(text) => self.write_over(begin, id, Base::Version(head.version), None, &text).await,
-                    Err(why) => Ok(Performed::new(ToolOutcome::Error, why)),
-                }
-            }
+            Tool::EditDocument(edit) => match replace_once(&documents.head_text(&head).await?, &edit.old, &edit.new) {
+                Ok(text) => self.write_over(begin, id, Base::Version(head.version), None, &text).await,
+                Err(why) => Ok(Performed::new(ToolOutcome::Error, why)),
+            },
             _ => Ok(Performed::new(ToolOutcome::Refused, "That is no tool for documents.".into())),
         }
     }

@@ -90,6 +90,28 @@ impl Fold for Versions {
     }
 }
 
+/// The texts that are kept in the log itself, by document and number; longer ones are blobs.
+pub struct Texts;
+
+impl Fold for Texts {
+    type Row = String;
+    const NAME: &'static str = "texts";
+    const VERSION: u32 = 1;
+
+    fn key(header: &Header, event: &Event) -> Option<String> {
+        match event {
+            Event::DocumentVersioned(versioned) if versioned.content.is_some() => Versions::key(header, event),
+            _ => None,
+        }
+    }
+
+    fn apply(row: &mut Option<String>, _: &Header, event: &Event) {
+        if let Event::DocumentVersioned(versioned) = event {
+            row.clone_from(&versioned.content);
+        }
+    }
+}
+
 fn document_of(event: &Event) -> Option<DocumentId> {
     match event {
         Event::DocumentCreated(created) => Some(created.document_id),

@@ -86,7 +86,7 @@ pub struct Envelope {
 impl Envelope {
     /// What it says.
     pub fn event(&self) -> Result<Event, DecodeError> {
-        Event::decode(&self.header.kind, self.header.version, &self.payload)
+        Event::decode(&self.header.kind, self.header.version, self.payload.get())
     }
 }
 

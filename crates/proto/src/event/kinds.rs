@@ -206,8 +206,11 @@ payload! {
         version: u32,
         /// For people.
         title: String,
-        /// The text as a blob.
+        /// The text's hash; where `content` is absent it names a blob.
         content_hash: Hash,
+        /// The text itself while it is short: one sync keeps the fact and its words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        content: Option<String>,
         /// Its length in bytes.
         size: u64,
         /// Why.

@@ -6,10 +6,14 @@ use choir_proto::event::{Actor, Header};
 use choir_proto::{Envelope, Hash, Seq, Timestamp};
 use rusqlite::Row;
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 
 /// Columns in the order that [`read`] expects.
-pub(crate) const COLUMNS: &str = "seq, id, epoch, at, actor, run, task, cause, (SELECT name FROM kinds WHERE kinds.id = events.kind), version, place, \
-     payload, payload_hash, hash, (SELECT hash FROM events AS before WHERE before.seq = events.seq - 1)";
+pub(crate) const COLUMNS: &str =
+    "seq, id, epoch, at, actor, run, task, cause, kind, version, place, payload, payload_hash, hash";
+
+/// Where the kind's number is among the columns.
+pub(crate) const KIND: usize = 8;
 
 /// Where a payload is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,11 +39,14 @@ pub(crate) struct Stored {
     pub(crate) payload: Option<Vec<u8>>,
 }
 
-/// Understands a row; damage is named, never passed on.
-pub(crate) fn read(row: &Row<'_>) -> Result<Stored, StoreError> {
+/// Understands a row; damage is named, never passed on. The payload is the row's until the next row.
+pub(crate) fn read<'row>(
+    row: &'row Row<'_>,
+    kind: &str,
+    prev: Hash,
+) -> Result<(Header, Place, Option<&'row [u8]>), StoreError> {
     let seq: i64 = row.get(0)?;
     let bad = |what: &str| StoreError::Row { seq: seq as u64, what: what.to_owned() };
-    let prev: Option<[u8; 32]> = row.get(14)?;
     let header = Header {
         seq: Seq(seq as u64),
         id: row.get::<_, [u8; 16]>(1)?.into(),
@@ -49,26 +56,27 @@ pub(crate) fn read(row: &Row<'_>) -> Result<Stored, StoreError> {
         run: row.get::<_, Option<[u8; 16]>>(5)?.map(Into::into),
         task: row.get::<_, Option<[u8; 16]>>(6)?.map(Into::into),
         cause: row.get::<_, Option<[u8; 16]>>(7)?.map(Into::into),
-        kind: row.get(8)?,
+        kind: kind.to_owned(),
         version: row.get(9)?,
         payload_hash: Hash(row.get(12)?),
-        prev: prev.map_or(Hash::ZERO, Hash),
+        prev,
         hash: Hash(row.get(13)?),
     };
     let place = Place::from_column(row.get(10)?).ok_or_else(|| bad("place"))?;
-    Ok(Stored { header, place, payload: row.get(11)? })
+    let payload = row.get_ref(11)?.as_blob_or_null().map_err(|_| bad("payload"))?;
+    Ok((header, place, payload))
 }
 
 impl Stored {
+    pub(crate) fn new(header: Header, place: Place, payload: Option<&[u8]>) -> Self {
+        Self { header, place, payload: payload.map(<[u8]>::to_vec) }
+    }
+
     /// Fetches the payload from wherever it is.
     pub(crate) fn envelope(self, blobs: &Blobs) -> Result<Envelope, StoreError> {
         let seq = self.header.seq.0;
-        let bytes = match self.place {
-            Place::Inline => self.payload.ok_or_else(|| StoreError::Row { seq, what: "payload".into() })?,
-            Place::Blob => blobs.get(&self.header.payload_hash)?,
-            Place::Erased => b"null".to_vec(),
-        };
-        let text = String::from_utf8(bytes).map_err(|_| StoreError::Row { seq, what: "payload is not text".into() })?;
+        let bytes = payload(&self.header, self.place, self.payload.as_deref(), blobs)?.into_owned();
+        let text = String::from_utf8(bytes).map_err(|_| not_text(&self.header))?;
         let payload = RawValue::from_string(text);
         let payload = payload.map_err(|_| StoreError::Row { seq, what: "payload is not JSON".into() })?;
         Ok(Envelope { header: self.header, payload })
@@ -83,6 +91,26 @@ impl Stored {
             (Place::Erased, _) => Ok(self.payload.is_none()),
         }
     }
+}
+
+/// A payload from wherever it is.
+pub(crate) fn payload<'row>(
+    header: &Header,
+    place: Place,
+    inline: Option<&'row [u8]>,
+    blobs: &Blobs,
+) -> Result<Cow<'row, [u8]>, StoreError> {
+    match (place, inline) {
+        (Place::Inline, Some(bytes)) => Ok(bytes.into()),
+        (Place::Inline, None) => Err(StoreError::Row { seq: header.seq.0, what: "payload".into() }),
+        (Place::Blob, _) => Ok(blobs.get(&header.payload_hash)?.into()),
+        (Place::Erased, _) => Ok(b"null".into()),
+    }
+}
+
+/// The payload is not even text.
+pub(crate) fn not_text(header: &Header) -> StoreError {
+    StoreError::Row { seq: header.seq.0, what: "payload is not text".into() }
 }
 
 /// The hash of an event, given everything else about it.

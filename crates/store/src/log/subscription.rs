@@ -37,11 +37,6 @@ impl Subscription {
         Ok(events)
     }
 
-    /// Starts again from the beginning.
-    pub(crate) fn rewind(&mut self) {
-        self.after = Seq::ZERO;
-    }
-
     /// The last position handed out.
     pub fn position(&self) -> Seq {
         self.after

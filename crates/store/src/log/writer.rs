@@ -1,7 +1,9 @@
 //! The one thread that writes: it gathers what callers ask for, commits it with one sync, and only then answers.
 
 use super::row::{self, Place};
-use super::{AppendError, Appended, Expect, FORMAT, Head, PAYLOAD_INLINE_BYTES_MAX, SCHEMA, is_full, set_number};
+use super::{
+    AppendError, Appended, Expect, FORMAT, Head, PAYLOAD_INLINE_BYTES_MAX, SCHEMA, is_full, is_repetition, set_number,
+};
 use crate::blob::Blobs;
 use crate::log::recent::Recent;
 use crate::sqlite::{self, OpenError, StoreError};
@@ -13,10 +15,14 @@ use serde_json::value::RawValue;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// Events in one commit. More would make the first caller wait for the last one's bytes.
 const BATCH_EVENTS_MAX: usize = 256;
+
+/// The longest that a commit waits for callers who are expected back.
+const GATHER_MAX: Duration = Duration::from_micros(500);
 
 /// Bytes written between two checkpoints of the write-ahead log.
 const CHECKPOINT_EVERY_BYTES: usize = 4 * 1024 * 1024;
@@ -59,6 +65,12 @@ impl Prepared {
     }
 }
 
+impl Prepared {
+    fn envelope(self, header: Header) -> Envelope {
+        Envelope { header, payload: self.payload }
+    }
+}
+
 /// Opens the file and sets what durability rests on.
 pub(crate) fn open(path: &Path) -> Result<Connection, OpenError> {
     let connection = sqlite::open_writer(path)?;
@@ -95,6 +107,37 @@ pub(crate) fn last(path: &Path, connection: &Connection, blobs: &Blobs) -> Resul
     }
     let last = tail.last().ok_or_else(|| StoreError::Row { seq: newest, what: "it cannot be read".into() })?;
     Ok(Last { seq: last.header.seq, hash: last.header.hash, epoch: last.header.epoch })
+}
+
+/// Decides how many appends share a sync. Callers that were answered together tend to come back together: beginning with
+/// the first of them would give it a sync of its own and let the others wait for that.
+#[derive(Default)]
+struct Gathering {
+    /// How many came last time.
+    callers: usize,
+    commit_took: Duration,
+}
+
+impl Gathering {
+    fn next(&mut self, commands: &mut mpsc::Receiver<Command>) -> Option<Vec<Command>> {
+        let first = commands.blocking_recv()?;
+        let patience = (self.commit_took / 2).min(GATHER_MAX);
+        let started = Instant::now();
+        let mut size = first.size();
+        let mut batch = vec![first];
+        while size < BATCH_EVENTS_MAX {
+            match commands.try_recv() {
+                Ok(next) => {
+                    size += next.size();
+                    batch.push(next);
+                }
+                Err(_) if batch.len() < self.callers && started.elapsed() < patience => std::thread::yield_now(),
+                Err(_) => break,
+            }
+        }
+        self.callers = batch.len();
+        Some(batch)
+    }
 }
 
 /// The state of the writing thread. Nobody else has it.
@@ -143,18 +186,13 @@ impl Writer {
     /// Runs until closed or until every handle is gone.
     pub(crate) fn run(mut self, mut commands: mpsc::Receiver<Command>) {
         let mut closing = false;
+        let mut gathering = Gathering::default();
         while !closing {
-            let Some(first) = commands.blocking_recv() else { break };
-            let mut size = first.size();
-            let mut batch = vec![first];
-            while size < BATCH_EVENTS_MAX
-                && let Ok(next) = commands.try_recv()
-            {
-                size += next.size();
-                batch.push(next);
-            }
+            let Some(batch) = gathering.next(&mut commands) else { break };
             closing = batch.iter().any(|command| matches!(command, Command::Close));
+            let started = Instant::now();
             self.commit(batch);
+            gathering.commit_took = started.elapsed();
         }
         if let Some(connection) = &self.connection {
             checkpoint(connection, "TRUNCATE");
@@ -228,20 +266,35 @@ impl Writer {
         expect: Expect,
     ) -> Result<Outcome, StoreError> {
         let before = self.end;
-        if let Some(repeated) = self.repeated(connection, &events)? {
-            return Ok(Outcome::Answered(repeated));
-        }
         if let Expect::Head(expected) = expect
             && expected != before.seq
         {
-            return Ok(Outcome::Answered(Err(AppendError::Moved { expected, found: before.seq })));
+            let moved = Err(AppendError::Moved { expected, found: before.seq });
+            return Ok(Outcome::Answered(self.repeated(connection, &events)?.unwrap_or(moved)));
         }
-        let mut envelopes = Vec::with_capacity(events.len());
-        for event in events {
-            envelopes.push(self.insert(connection, event)?);
+        let mut headers = Vec::with_capacity(events.len());
+        // Repetition is rare: the index of ids refuses it, and only then is it looked at.
+        for event in &events {
+            match self.insert(connection, event) {
+                Ok(header) => headers.push(header),
+                Err(StoreError::Sqlite(error)) if is_repetition(&error) => {
+                    self.take_back(connection, before)?;
+                    let reused = Err(AppendError::IdReused(event.new.id));
+                    return Ok(Outcome::Answered(self.repeated(connection, &events)?.unwrap_or(reused)));
+                }
+                Err(error) => return Err(error),
+            }
         }
+        let envelopes = events.into_iter().zip(headers).map(|(event, header)| event.envelope(header)).collect();
         let appended = Appended { first: before.seq.next(), last: self.end.seq, repeated: false };
         Ok(Outcome::Appended { appended, envelopes, erased: Vec::new(), forget: false })
+    }
+
+    /// Removes what an append had staged before it turned out to be impossible.
+    fn take_back(&mut self, connection: &Connection, before: Head) -> Result<(), StoreError> {
+        connection.prepare_cached("DELETE FROM events WHERE seq > ?1")?.execute([before.seq.0])?;
+        self.end = before;
+        Ok(())
     }
 
     /// Recognises a repeated append: all of its ids are there with the same payloads, or none is.
@@ -270,26 +323,26 @@ impl Writer {
         }
     }
 
-    fn insert(&mut self, connection: &Connection, event: Prepared) -> Result<Envelope, StoreError> {
+    fn insert(&mut self, connection: &Connection, event: &Prepared) -> Result<Header, StoreError> {
         let Prepared { new, payload, payload_hash, place } = event;
         let mut header = Header {
             seq: self.end.seq.next(),
             id: new.id,
             epoch: self.epoch,
             at: new.at,
-            actor: new.actor,
+            actor: new.actor.clone(),
             run: new.run,
             task: new.task,
             cause: new.cause,
             kind: new.event.kind().to_owned(),
             version: new.event.version(),
-            payload_hash,
+            payload_hash: *payload_hash,
             prev: self.end.hash,
             hash: Hash::ZERO,
         };
         header.hash = row::hash(&header, &mut self.scratch);
         let kind = self.kind_number(connection, &header.kind)?;
-        let inline = (place == Place::Inline).then(|| payload.get().as_bytes());
+        let inline = (*place == Place::Inline).then(|| payload.get().as_bytes());
         connection
             .prepare_cached("INSERT INTO events VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)")?
             .execute(params![
@@ -303,13 +356,13 @@ impl Writer {
                 header.cause.as_ref().map(|id| id.as_bytes()),
                 kind,
                 header.version,
-                place as i64,
+                *place as i64,
                 inline,
                 header.payload_hash.0,
                 header.hash.0,
             ])?;
         self.end = Head { seq: header.seq, hash: header.hash };
-        Ok(Envelope { header, payload })
+        Ok(header)
     }
 
     fn kind_number(&mut self, connection: &Connection, name: &str) -> Result<i64, StoreError> {
@@ -333,14 +386,15 @@ impl Writer {
         let find = "SELECT place, payload_hash FROM events WHERE id = ?1";
         let (place, hash): (i64, [u8; 32]) =
             connection.prepare_cached(find)?.query_row([target.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        if place == Place::Blob as i64 {
+        if place == Place::Blob as i64 && !is_shared(connection, target, &hash)? {
             blobs.push(Hash(hash));
         }
         connection
             .prepare_cached("UPDATE events SET place = ?2, payload = NULL WHERE id = ?1")?
             .execute(params![target.as_bytes(), Place::Erased as i64])?;
         let first = self.end.seq.next();
-        let envelope = self.insert(connection, tombstone)?;
+        let header = self.insert(connection, &tombstone)?;
+        let envelope = tombstone.envelope(header);
         let appended = Appended { first, last: first, repeated: false };
         Ok(Outcome::Appended { appended, envelopes: vec![envelope], erased: blobs, forget: true })
     }
@@ -445,6 +499,13 @@ enum Outcome {
     Appended { appended: Appended, envelopes: Vec<Envelope>, erased: Vec<Hash>, forget: bool },
     /// The batch failed.
     Lost,
+}
+
+/// Whether another event has the same payload in the same blob. Erasure is rare, so there is no index for it.
+fn is_shared(connection: &Connection, target: EventId, hash: &[u8; 32]) -> Result<bool, StoreError> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM events WHERE place = ?1 AND payload_hash = ?2 AND id <> ?3)";
+    let values = params![Place::Blob as i64, hash, target.as_bytes()];
+    Ok(connection.query_row(sql, values, |row| row.get(0))?)
 }
 
 fn rolled_back(connection: &Connection) -> bool {

@@ -1,14 +1,18 @@
 //! Views that follow a log while it grows, and readers that see at least what was acknowledged to them.
 
 use super::Views;
-use crate::log::{Log, Subscription};
+use crate::log::Log;
 use crate::sqlite::{OpenError, StoreError};
-use choir_proto::{Event, Seq};
-use std::sync::{Arc, Mutex};
+use choir_proto::event::{Header, PAYLOAD_ERASED};
+use choir_proto::{Envelope, Seq};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::watch;
 
 /// Events folded between two writes of changed rows.
-const FLUSH_EVERY_EVENTS: u64 = 512;
+const FLUSH_EVERY_EVENTS: usize = 512;
+
+/// Events folded at once when the views are far behind. Readers wait meanwhile; they would wait for the end anyway.
+const REPLAY_EVENTS: usize = 8192;
 
 /// A handle to views that are kept up to date.
 #[derive(Debug, Clone)]
@@ -22,15 +26,16 @@ impl LiveViews {
     /// Brings the views up to the log's head, then keeps following.
     pub async fn follow(log: Log, views: Views) -> Result<Self, OpenError> {
         let mut views = views;
-        if !stands_on(&log, &views).await {
+        if !log.holds(views.at()).await {
             tracing::warn!("the views belong to another log and are built anew");
             views.reset()?;
         }
         let (sender, at) = watch::channel(views.at().seq);
         let after = views.at().seq;
         let views = Arc::new(Mutex::new(views));
-        let follower = Follower { views: Arc::clone(&views), at: sender, unflushed: 0, rebuilt_for: after };
-        tokio::spawn(follower.run(log.subscribe(after)));
+        let follower =
+            Follower { log: log.clone(), views: Arc::clone(&views), at: sender, unflushed: 0, erased_upto: after };
+        tokio::spawn(follower.run());
         Ok(Self { views, at, log })
     }
 
@@ -48,93 +53,108 @@ impl LiveViews {
         let head = self.log.head().seq;
         self.at.clone().wait_for(|at| *at >= head).await.map_err(|_| StoreError::Closed)?;
         let views = Arc::clone(&self.views);
-        let work = move || read(&mut views.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        let work = move || read(&mut lock(&views));
         tokio::task::spawn_blocking(work).await.map_err(|_| StoreError::Closed)?
     }
 }
 
-/// Whether the event that the views stand for is in this log.
-async fn stands_on(log: &Log, views: &Views) -> bool {
-    let at = views.at();
-    if at.seq == Seq::ZERO {
-        return true;
-    }
-    let query = crate::Query { after: Seq(at.seq.0 - 1), limit: 1, ..Default::default() };
-    matches!(log.read(query).await, Ok(events) if events.first().is_some_and(|event| event.header.hash == at.hash))
-}
-
 struct Follower {
+    log: Log,
     views: Arc<Mutex<Views>>,
     at: watch::Sender<Seq>,
     unflushed: u64,
-    /// The newest erasure that the views have been rebuilt for; meeting it again on the way must not start over.
-    rebuilt_for: Seq,
+    /// Erasures up to here are no longer in the views; meeting one of them on the way must not start over.
+    erased_upto: Seq,
 }
 
 impl Follower {
-    async fn run(mut self, mut subscription: Subscription) {
+    async fn run(mut self) {
+        let mut head = self.log.watch();
         loop {
-            let events = match subscription.next().await {
-                Ok(events) => events,
-                Err(StoreError::Closed) => return,
-                Err(error) => {
+            let at = *self.at.borrow();
+            if head.wait_for(|head| head.seq > at).await.is_err() {
+                return;
+            }
+            if let Err(error) = self.step(at).await {
+                tracing::error!(%error, "a view is damaged and is built anew");
+                if let Err(error) = self.rebuild() {
                     tracing::error!(%error, "the views stopped following the log");
                     return;
                 }
-            };
-            let folded = match self.newest_erasure(&events) {
-                Some(seq) => {
-                    self.rebuilt_for = seq;
-                    self.rebuild(&mut subscription).map(|()| None)
-                }
-                None => self.fold(&events).map(Some),
-            };
-            match folded {
-                Ok(Some(seq)) => {
-                    self.at.send_replace(seq);
-                }
-                Ok(None) => {}
-                Err(error) => {
-                    tracing::error!(%error, "a view is damaged and is built anew");
-                    if let Err(error) = self.rebuild(&mut subscription) {
-                        tracing::error!(%error, "the views stopped following the log");
-                        return;
-                    }
-                }
             }
         }
     }
 
-    fn fold(&mut self, events: &[Arc<choir_proto::Envelope>]) -> Result<Seq, StoreError> {
-        let mut views = self.views.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    /// Folds what comes next: from memory at the head of the log, from disk further back.
+    async fn step(&mut self, at: Seq) -> Result<(), StoreError> {
+        let folded = match self.log.recent().after(at, FLUSH_EVERY_EVENTS) {
+            Some(events) if !events.is_empty() => self.fold(&events)?,
+            _ => self.replay(at).await?,
+        };
+        let Some(seq) = folded else { return self.rebuild() };
+        self.unflushed += seq.0 - at.0;
+        if self.unflushed >= FLUSH_EVERY_EVENTS as u64 {
+            self.flush().await;
+        }
+        self.at.send_replace(seq);
+        Ok(())
+    }
+
+    /// The position reached, or nothing when an erasure makes folding on pointless.
+    fn fold(&self, events: &[Arc<Envelope>]) -> Result<Option<Seq>, StoreError> {
+        let mut views = lock(&self.views);
         for event in events {
-            views.fold(event)?;
-        }
-        self.unflushed += events.len() as u64;
-        if self.unflushed >= FLUSH_EVERY_EVENTS {
-            match views.flush() {
-                Ok(()) => self.unflushed = 0,
-                // Nothing is lost: the rows stay in memory, and the next batch tries again.
-                Err(error) => tracing::warn!(%error, "the views could not be written"),
+            if is_erasure(&event.header, self.erased_upto) {
+                return Ok(None);
             }
+            views.fold(&event.header, event.payload.get())?;
         }
-        Ok(views.at().seq)
+        Ok(Some(views.at().seq))
     }
 
-    fn newest_erasure(&self, events: &[Arc<choir_proto::Envelope>]) -> Option<Seq> {
-        let erasures = events.iter().filter(|event| matches!(event.event(), Ok(Event::PayloadErased(_))));
-        erasures.map(|event| event.header.seq).filter(|seq| *seq > self.rebuilt_for).max()
+    async fn replay(&self, after: Seq) -> Result<Option<Seq>, StoreError> {
+        let (log, views, erased_upto) = (self.log.clone(), Arc::clone(&self.views), self.erased_upto);
+        let work = move || {
+            let mut views = lock(&views);
+            let mut erased = false;
+            log.replay(after, REPLAY_EVENTS, |header, payload| {
+                erased = is_erasure(header, erased_upto);
+                if !erased {
+                    views.fold(header, payload)?;
+                }
+                Ok(!erased)
+            })?;
+            Ok((!erased).then_some(views.at().seq))
+        };
+        tokio::task::spawn_blocking(work).await.map_err(|_| StoreError::Closed)?
+    }
+
+    async fn flush(&mut self) {
+        let views = Arc::clone(&self.views);
+        match tokio::task::spawn_blocking(move || lock(&views).flush()).await {
+            Ok(Ok(())) => self.unflushed = 0,
+            // Nothing is lost: the rows stay in memory, and the next batch tries again.
+            Ok(Err(error)) => tracing::warn!(%error, "the views could not be written"),
+            Err(error) => tracing::warn!(%error, "the views were not written"),
+        }
     }
 
     /// What was erased must not live on in a view: folding again from the start leaves it out.
-    fn rebuild(&mut self, subscription: &mut Subscription) -> Result<(), StoreError> {
-        let mut views = self.views.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        views.reset().map_err(|error| match error {
+    fn rebuild(&mut self) -> Result<(), StoreError> {
+        self.erased_upto = self.log.head().seq;
+        lock(&self.views).reset().map_err(|error| match error {
             OpenError::Sqlite(error) => StoreError::Sqlite(error),
             _ => StoreError::Closed,
         })?;
         self.at.send_replace(Seq::ZERO);
-        subscription.rewind();
         Ok(())
     }
+}
+
+fn is_erasure(header: &Header, known: Seq) -> bool {
+    header.seq > known && header.kind == PAYLOAD_ERASED
+}
+
+fn lock(views: &Mutex<Views>) -> MutexGuard<'_, Views> {
+    views.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

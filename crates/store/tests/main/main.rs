@@ -5,4 +5,6 @@
 mod erasure;
 mod fixture;
 mod log;
+mod relay;
+mod search;
 mod views;

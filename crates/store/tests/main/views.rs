@@ -32,8 +32,12 @@ impl Projection for Counts {
         Ok(())
     }
 
-    fn dirty(&self) -> Vec<(String, Option<Vec<u8>>)> {
-        self.rows.iter().map(|(key, count)| (key.clone(), Some(count.to_string().into_bytes()))).collect()
+    fn dirty(&self) -> Vec<String> {
+        self.rows.keys().cloned().collect()
+    }
+
+    fn peek(&self, key: &str) -> Option<Option<Vec<u8>>> {
+        self.rows.get(key).map(|count| Some(count.to_string().into_bytes()))
     }
 
     fn clean(&mut self) {

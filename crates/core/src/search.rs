@@ -1,0 +1,122 @@
+//! What can be found by words: the text of an event, and what a person sees of it when it is found.
+
+use choir_proto::api::{Found, SearchResult};
+use choir_proto::event::Header;
+use choir_proto::task::ChangeKind;
+use choir_proto::{Event, Hash};
+
+/// Raised when the same events give other words.
+pub const VERSION: u32 = 1;
+
+/// Bytes of one event that can be found; what a tool said beyond that is read where it lies.
+const TEXT_BYTES_MAX: usize = 64 * 1024;
+
+/// Characters before and after the first word that was found.
+const SNIPPET_CHARACTERS: usize = 80;
+
+/// Characters of a title made from a longer text.
+const TITLE_CHARACTERS_MAX: usize = 80;
+
+/// What an event says of a thing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Words {
+    /// The thing; what was said of it before no longer counts.
+    pub subject: Option<String>,
+    /// What is said; nothing when the thing is gone.
+    pub text: Option<String>,
+}
+
+/// The words of an event. `blob` reads content that it names.
+pub fn words(event: &Event, blob: &dyn Fn(&Hash) -> Option<Vec<u8>>) -> Option<Words> {
+    let (subject, text) = match event {
+        Event::RunAccepted(accepted) => (None, accepted.request.prompt.clone()),
+        Event::RunSteered(steered) => (None, steered.text.clone()),
+        Event::RunAnswered(answered) => (None, answered.text.clone()),
+        Event::DocumentVersioned(versioned) => {
+            let kept = || blob(&versioned.content_hash).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+            let text = versioned.content.clone().or_else(kept).unwrap_or_default();
+            (Some(format!("document/{}", versioned.document_id)), format!("{}\n{text}", versioned.title))
+        }
+        Event::DocumentTrashed(trashed) => return gone(format!("document/{}", trashed.document_id)),
+        Event::ArtifactImported(artifact) => (
+            Some(format!("artifact/{}", artifact.artifact_id)),
+            format!("{}\n{}", artifact.origin, artifact.media_type),
+        ),
+        Event::FileChanged(file) if file.change == ChangeKind::Deleted => return gone(format!("file/{}", file.path)),
+        Event::FileChanged(file) => (Some(format!("file/{}", file.path)), file.path.clone()),
+        Event::ModelCalled(called) => (None, called.message.text.clone()),
+        Event::ToolStarted(tool) => (None, format!("{} {}", tool.name, tool.arguments)),
+        Event::ToolFinished(tool) => (None, tool.content.clone()),
+        Event::TaskFinished(task) => (None, task.result.summary.clone()),
+        _ => return None,
+    };
+    (!text.trim().is_empty()).then(|| Words { subject, text: Some(head(text, TEXT_BYTES_MAX)) })
+}
+
+/// What a person sees of an event that was found.
+pub fn result(
+    header: &Header,
+    event: &Event,
+    question: &str,
+    blob: &dyn Fn(&Hash) -> Option<Vec<u8>>,
+) -> Option<SearchResult> {
+    let text = words(event, blob)?.text?;
+    let (found, title) = match event {
+        Event::DocumentVersioned(versioned) => {
+            (Found::Document { document_id: versioned.document_id }, versioned.title.clone())
+        }
+        Event::ArtifactImported(artifact) => {
+            (Found::Artifact { artifact_id: artifact.artifact_id }, artifact.origin.clone())
+        }
+        Event::FileChanged(file) => (Found::File { path: file.path.clone() }, file.path.clone()),
+        Event::RunAccepted(_) => (Found::Run { run_id: header.run? }, first_line(&text)),
+        _ => (Found::Event { event_id: header.id, run_id: header.run }, first_line(&text)),
+    };
+    let snippet = snippet(&text, question);
+    Some(SearchResult { found, title, snippet, event_kind: header.kind.clone(), seq: header.seq, at: header.at })
+}
+
+fn gone(subject: String) -> Option<Words> {
+    Some(Words { subject: Some(subject), text: None })
+}
+
+/// At most so many bytes, cut between characters.
+fn head(mut text: String, bytes: usize) -> String {
+    text.truncate(text.floor_char_boundary(bytes));
+    text
+}
+
+fn first_line(text: &str) -> String {
+    let line = text.trim_start().lines().next().unwrap_or_default();
+    line.chars().take(TITLE_CHARACTERS_MAX).collect()
+}
+
+/// A little of the text around the first word of the question that occurs in it.
+fn snippet(text: &str, question: &str) -> String {
+    let lower = text.to_lowercase();
+    let terms = question.split(|c: char| !c.is_alphanumeric()).filter(|term| !term.is_empty());
+    let place = terms.filter_map(|term| lower.find(&term.to_lowercase())).min().unwrap_or(0);
+    // Lower case may be longer or shorter than the original; a character's width more or less does no harm here.
+    let at = text.floor_char_boundary(place.min(text.len()));
+    let before: Vec<char> = text[..at].chars().rev().take(SNIPPET_CHARACTERS).collect();
+    let shown = before.into_iter().rev().chain(text[at..].chars().take(SNIPPET_CHARACTERS));
+    shown.map(|c| if c.is_whitespace() { ' ' } else { c }).collect::<String>().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snippet_shows_the_word_in_its_surroundings_and_survives_any_script() {
+        let text = format!("{} Ελευθερία needle İstanbul {}", "ä".repeat(200), "ß".repeat(200));
+        let shown = snippet(&text, "missing NEEDLE");
+        assert!(shown.contains("needle") && shown.chars().count() <= 2 * SNIPPET_CHARACTERS);
+        assert_eq!(snippet("", "x"), "");
+    }
+
+    #[test]
+    fn text_is_cut_between_characters() {
+        assert_eq!(head("aé".into(), 2), "a");
+    }
+}

@@ -1,0 +1,153 @@
+//! Carrying the log elsewhere, once and in order, across any number of restarts on either side.
+//!
+//! The cursor lies with the sink: whoever keeps the events knows best which ones it has. A cursor kept here could run
+//! ahead of a sink that lost its newest writes, or behind one that took them just before a crash.
+
+use choir_proto::{Envelope, Seq};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+/// Bytes looked at in one step while the end of a file is searched for its last line.
+const STEP_BYTES: u64 = 64 * 1024;
+
+/// Where events go.
+pub trait Sink {
+    /// The last event that it holds for good.
+    fn position(&self) -> Seq;
+    /// Takes the next event.
+    fn take(&mut self, event: &Envelope) -> io::Result<()>;
+    /// When this returns, what was taken need never be sent again.
+    fn settle(&mut self) -> io::Result<()>;
+}
+
+/// Why a relay ended.
+#[derive(Debug, thiserror::Error)]
+pub enum RelayError {
+    /// The sink does not take any more.
+    #[error("the events could not be written")]
+    Sink(#[from] io::Error),
+    /// An event is missing between what the sink holds and what came.
+    #[error("event {expected} is missing: {found} came instead")]
+    Gap {
+        /// What should have come.
+        expected: Seq,
+        /// What came.
+        found: Seq,
+    },
+}
+
+/// Hands events to a sink: those that it has are left out, and none is ever left out in between.
+#[derive(Debug)]
+pub struct Relay<S> {
+    sink: S,
+    at: Seq,
+}
+
+impl<S: Sink> Relay<S> {
+    /// Goes on where the sink stands.
+    pub fn new(sink: S) -> Self {
+        Self { at: sink.position(), sink }
+    }
+
+    /// Where to read on from.
+    pub fn position(&self) -> Seq {
+        self.at
+    }
+
+    /// Carries a batch, which may overlap with what was carried before.
+    pub fn carry<'event>(&mut self, events: impl IntoIterator<Item = &'event Envelope>) -> Result<(), RelayError> {
+        for event in events {
+            let (expected, found) = (self.at.next(), event.header.seq);
+            if found < expected {
+                continue;
+            }
+            if found > expected {
+                return Err(RelayError::Gap { expected, found });
+            }
+            self.sink.take(event)?;
+            self.at = found;
+        }
+        Ok(self.sink.settle()?)
+    }
+}
+
+/// A file with one event in each line. Its end is the cursor.
+#[derive(Debug)]
+pub struct JsonLines {
+    file: BufWriter<File>,
+    at: Seq,
+}
+
+impl JsonLines {
+    /// Opens or creates the file. A line that was cut off by a crash is removed; it was never settled.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+        let end = after_last_newline(&mut file)?;
+        file.set_len(end)?;
+        let at = match last_line(&mut file, end)? {
+            None => Seq::ZERO,
+            Some(line) => {
+                serde_json::from_slice::<Envelope>(&line)
+                    .map_err(|error| {
+                        io::Error::new(io::ErrorKind::InvalidData, format!("its last line is no event: {error}"))
+                    })?
+                    .header
+                    .seq
+            }
+        };
+        Ok(Self { file: BufWriter::new(file), at })
+    }
+}
+
+impl Sink for JsonLines {
+    fn position(&self) -> Seq {
+        self.at
+    }
+
+    fn take(&mut self, event: &Envelope) -> io::Result<()> {
+        serde_json::to_writer(&mut self.file, event)?;
+        self.file.write_all(b"\n")?;
+        self.at = event.header.seq;
+        Ok(())
+    }
+
+    fn settle(&mut self) -> io::Result<()> {
+        self.file.flush()?;
+        self.file.get_ref().sync_data()
+    }
+}
+
+/// Where the last whole line ends.
+fn after_last_newline(file: &mut File) -> io::Result<u64> {
+    let length = file.metadata()?.len();
+    Ok(newline_before(file, length)?.map_or(0, |place| place + 1))
+}
+
+/// The last whole line, given where it ends.
+fn last_line(file: &mut File, end: u64) -> io::Result<Option<Vec<u8>>> {
+    if end == 0 {
+        return Ok(None);
+    }
+    let begin = newline_before(file, end - 1)?.map_or(0, |place| place + 1);
+    file.seek(SeekFrom::Start(begin))?;
+    let mut line = Vec::new();
+    file.take(end - begin).read_to_end(&mut line)?;
+    Ok(Some(line))
+}
+
+/// The place of the last newline before a position, searched from its end: the file may be large.
+fn newline_before(file: &mut File, mut end: u64) -> io::Result<Option<u64>> {
+    let mut bytes = Vec::new();
+    while end > 0 {
+        let begin = end.saturating_sub(STEP_BYTES);
+        file.seek(SeekFrom::Start(begin))?;
+        bytes.clear();
+        file.take(end - begin).read_to_end(&mut bytes)?;
+        if let Some(place) = bytes.iter().rposition(|byte| *byte == b'\n') {
+            return Ok(Some(begin + place as u64));
+        }
+        end = begin;
+    }
+    Ok(None)
+}

@@ -1,0 +1,55 @@
+use crate::fixture::{all, directory, event};
+use choir_proto::{Envelope, Seq};
+use choir_store::relay::{JsonLines, Relay, RelayError};
+use choir_store::{Expect, Log};
+use std::fs;
+use std::path::Path;
+
+async fn events(directory: &Path) -> Vec<Envelope> {
+    let log = Log::open(directory).unwrap();
+    log.append((1..=20).map(event).collect(), Expect::Any).await.unwrap();
+    let events = all(&log).await;
+    log.close().await;
+    events
+}
+
+fn sequence(path: &Path) -> Vec<u64> {
+    let text = fs::read_to_string(path).unwrap();
+    text.lines().map(|line| serde_json::from_str::<Envelope>(line).unwrap().header.seq.0).collect()
+}
+
+#[tokio::test]
+async fn a_relay_that_is_cut_off_anywhere_goes_on_without_gap_or_duplicate() {
+    let directory = directory();
+    let events = events(directory.path()).await;
+    let path = directory.path().join("events.jsonl");
+    Relay::new(JsonLines::open(&path).unwrap()).carry(&events[..3]).unwrap();
+    let whole = fs::read(&path).unwrap();
+    // Every place would cost a sync each; these meet line ends, the bytes beside them and many in between.
+    let ends = (0..whole.len()).filter(|at| whole[*at] == b'\n').flat_map(|at| [at, at + 1]);
+    for cut in (0..=whole.len()).step_by(29).chain(ends) {
+        fs::write(&path, &whole[..cut]).unwrap();
+        let mut relay = Relay::new(JsonLines::open(&path).unwrap());
+        let lines = whole[..cut].iter().filter(|byte| **byte == b'\n').count();
+        assert_eq!(relay.position(), Seq(lines as u64));
+        relay.carry(&events).unwrap();
+        assert_eq!(sequence(&path), (1..=20).collect::<Vec<_>>(), "cut after {cut} bytes");
+    }
+}
+
+#[tokio::test]
+async fn a_gap_is_refused_and_a_foreign_file_is_left_alone() {
+    let directory = directory();
+    let events = events(directory.path()).await;
+    let path = directory.path().join("events.jsonl");
+    let mut relay = Relay::new(JsonLines::open(&path).unwrap());
+    relay.carry(&events[..3]).unwrap();
+    let gap = relay.carry(&events[4..]);
+    assert!(matches!(gap, Err(RelayError::Gap { expected: Seq(4), found: Seq(5) })));
+    assert_eq!(sequence(&path), [1, 2, 3]);
+
+    let foreign = directory.path().join("letters.txt");
+    fs::write(&foreign, "dear all\n").unwrap();
+    assert!(JsonLines::open(&foreign).is_err());
+    assert_eq!(fs::read_to_string(&foreign).unwrap(), "dear all\n");
+}
