@@ -1,5 +1,8 @@
 //! What is promised to the outside does not change silently: the descriptions are checked in and compared.
 #![cfg(feature = "schema")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod golden;
 
 use choir_proto::schema;
 use choir_proto::task::{TaskRequest, TaskResult};
