@@ -148,6 +148,7 @@ impl Log {
         // The database file itself must have a durable name before anything in it is acknowledged.
         sync_directory(directory).map_err(|error| damaged(&path, error))?;
         let last = writer::last(&path, &connection, &blobs).map_err(|error| damaged(&path, error))?;
+        writer::finish_erasure(&connection, &blobs, last.seq).map_err(|error| damaged(&path, error))?;
         let (head_sender, head) = watch::channel(Head { seq: last.seq, hash: last.hash });
         let (commands, receiver) = mpsc::channel(APPENDS_QUEUED_MAX);
         let recent = Recent::default();

@@ -8,7 +8,7 @@ use crate::blob::Blobs;
 use crate::log::recent::Recent;
 use crate::sqlite::{self, OpenError, StoreError};
 use crate::{log::reader::Query, log::reader::Readers, sha256};
-use choir_proto::event::{Header, NewEvent};
+use choir_proto::event::{Header, NewEvent, PAYLOAD_ERASED, PayloadErased};
 use choir_proto::{Envelope, EventId, Hash, Seq};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::value::RawValue;
@@ -109,6 +109,28 @@ pub(crate) fn last(path: &Path, connection: &Connection, blobs: &Blobs) -> Resul
     Ok(Last { seq: last.header.seq, hash: last.header.hash, epoch: last.header.epoch })
 }
 
+/// Does again what a crash may have cut off after the tombstone was written: the blobs go, and so does the page in the
+/// write-ahead log that still holds the payload.
+pub(crate) fn finish_erasure(connection: &Connection, blobs: &Blobs, newest: Seq) -> Result<(), StoreError> {
+    let find = "SELECT payload FROM events JOIN kinds ON kinds.id = kind WHERE seq = ?1 AND name = ?2";
+    let tombstone: Option<Vec<u8>> =
+        connection.query_row(find, params![newest.0, PAYLOAD_ERASED], |row| row.get(0)).optional()?;
+    let Some(tombstone) = tombstone else { return Ok(()) };
+    let PayloadErased { event_id, blobs: named, .. } = serde_json::from_slice(&tombstone)
+        .map_err(|_| StoreError::Row { seq: newest.0, what: "the tombstone cannot be read".into() })?;
+    let find = "SELECT payload_hash FROM events WHERE id = ?1";
+    let own: Option<[u8; 32]> = connection.query_row(find, [event_id.as_bytes()], |row| row.get(0)).optional()?;
+    let own = match own {
+        Some(hash) if !is_shared(connection, event_id, &hash)? => Some(Hash(hash)),
+        _ => None,
+    };
+    for hash in named.iter().chain(&own) {
+        blobs.erase(hash)?;
+    }
+    checkpoint(connection, "TRUNCATE");
+    Ok(())
+}
+
 /// Decides how many appends share a sync. Callers that were answered together tend to come back together: beginning with
 /// the first of them would give it a sync of its own and let the others wait for that.
 #[derive(Default)]
@@ -125,7 +147,8 @@ impl Gathering {
         let started = Instant::now();
         let mut size = first.size();
         let mut batch = vec![first];
-        while size < BATCH_EVENTS_MAX {
+        // An erasure ends its batch, so that after a crash an unfinished one is the newest event.
+        while size < BATCH_EVENTS_MAX && !matches!(batch.last(), Some(Command::Erase { .. })) {
             match commands.try_recv() {
                 Ok(next) => {
                     size += next.size();
