@@ -6,6 +6,8 @@
 pub mod blob;
 pub mod log;
 pub mod relay;
+#[cfg(feature = "sabotage")]
+pub mod sabotage;
 pub mod search;
 pub mod verify;
 pub mod view;

@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -24,8 +25,13 @@ const BATCH_EVENTS_MAX: usize = 256;
 /// The longest that a commit waits for callers who are expected back.
 const GATHER_MAX: Duration = Duration::from_micros(500);
 
-/// Bytes written between two checkpoints of the write-ahead log.
-const CHECKPOINT_EVERY_BYTES: usize = 4 * 1024 * 1024;
+/// Pages that are added to the write-ahead log between two checkpoints. A start after a crash has to read all of it, and a
+/// commit of one small event adds half a dozen pages.
+const CHECKPOINT_EVERY_PAGES: usize = 1_000;
+
+/// Pages of the write-ahead log above which the writer waits a moment for a checkpoint. Under load without a pause there is
+/// always something left to fold in, and it would otherwise never begin anew.
+const WAL_PAGES_MAX: u64 = 8_000;
 
 /// Events whose chain is checked when a log is opened; the whole of it is `choir verify`'s business.
 const TAIL_CHECKED: usize = 64;
@@ -71,11 +77,19 @@ impl Prepared {
     }
 }
 
+fn synchronous() -> i64 {
+    #[cfg(feature = "sabotage")]
+    if crate::sabotage::syncs_are_off() {
+        return 0;
+    }
+    SYNCHRONOUS_FULL
+}
+
 /// Opens the file and sets what durability rests on.
 pub(crate) fn open(path: &Path) -> Result<Connection, OpenError> {
     let connection = sqlite::open_writer(path)?;
     sqlite::ensure_schema(&connection, path, FORMAT, SCHEMA)?;
-    set_number(&connection, "synchronous", SYNCHRONOUS_FULL)?;
+    set_number(&connection, "synchronous", synchronous())?;
     // Checkpoints run on another thread: inside a commit they would be everybody's worst case.
     set_number(&connection, "wal_autocheckpoint", 0)?;
     // Erased payloads are overwritten, not only unlinked.
@@ -176,7 +190,7 @@ pub(crate) struct Writer {
     recent: Recent,
     blobs: Arc<Blobs>,
     checkpoints: std::sync::mpsc::SyncSender<()>,
-    unsynced_bytes: usize,
+    wal: Wal,
     scratch: Vec<u8>,
 }
 
@@ -191,9 +205,10 @@ impl Writer {
     ) -> Self {
         let checkpoints = spawn_checkpointer(path.clone());
         let end = *head.borrow();
+        let mut wal = Wal::default();
         Self {
             path,
-            connection: Some(connection),
+            connection: Some(wal.watched(connection)),
             epoch,
             end,
             kinds: HashMap::new(),
@@ -201,7 +216,7 @@ impl Writer {
             recent,
             blobs,
             checkpoints,
-            unsynced_bytes: 0,
+            wal,
             scratch: Vec::new(),
         }
     }
@@ -430,7 +445,6 @@ impl Writer {
                 Outcome::Answered(answer) => answer,
                 Outcome::Lost => Err(AppendError::Closed),
                 Outcome::Appended { appended, envelopes, erased, forget } => {
-                    self.unsynced_bytes += envelopes.iter().map(|event| event.payload.get().len() + 512).sum::<usize>();
                     self.recent.push(envelopes);
                     self.finish_erasure(&erased, forget);
                     Ok(appended)
@@ -443,8 +457,7 @@ impl Writer {
             // The caller may have stopped waiting; its events are in the log all the same.
             reply.send(answer).ok();
         }
-        if self.unsynced_bytes > CHECKPOINT_EVERY_BYTES {
-            self.unsynced_bytes = 0;
+        if self.wal.is_due() {
             // A full queue means that a checkpoint is already due.
             self.checkpoints.try_send(()).ok();
         }
@@ -496,8 +509,44 @@ impl Writer {
         self.end = Head { seq: last.seq, hash: last.hash };
         self.recent.forget();
         self.head.send_replace(self.end);
-        self.connection = Some(connection);
+        self.connection = Some(self.wal.watched(connection));
         Ok(())
+    }
+}
+
+/// How long the write-ahead log is, and when it is to be folded in next.
+#[derive(Default)]
+struct Wal {
+    /// Set by SQLite with every commit.
+    pages: Arc<AtomicUsize>,
+    /// The length at the last checkpoint that was asked for.
+    asked_at: usize,
+}
+
+impl Wal {
+    fn watched(&mut self, mut connection: Connection) -> Connection {
+        let pages = Arc::clone(&self.pages);
+        let watch = move |_: &mut rusqlite::hooks::Wal, length: i32| {
+            pages.store(usize::try_from(length).unwrap_or_default(), Ordering::Relaxed);
+            Ok(())
+        };
+        if let Err(error) = connection.wal_hook(Some(watch)) {
+            tracing::warn!(%error, "the write-ahead log is not watched; it grows until the log is closed");
+        }
+        connection
+    }
+
+    fn is_due(&mut self) -> bool {
+        let pages = self.pages.load(Ordering::Relaxed);
+        if pages < self.asked_at {
+            // Everything in it was folded in, and it has begun anew.
+            self.asked_at = 0;
+        }
+        let due = pages - self.asked_at >= CHECKPOINT_EVERY_PAGES;
+        if due {
+            self.asked_at = pages;
+        }
+        due
     }
 }
 
@@ -541,7 +590,12 @@ fn spawn_checkpointer(path: PathBuf) -> std::sync::mpsc::SyncSender<()> {
     let work = move || {
         while receiver.recv().is_ok() {
             match Connection::open(&path) {
-                Ok(connection) => checkpoint(&connection, "PASSIVE"),
+                Ok(connection) => {
+                    let left = checkpoint(&connection, "PASSIVE");
+                    if left > WAL_PAGES_MAX {
+                        checkpoint(&connection, "RESTART");
+                    }
+                }
                 Err(error) => tracing::warn!(%error, "the write-ahead log could not be folded in; it grows"),
             }
         }
@@ -552,9 +606,15 @@ fn spawn_checkpointer(path: PathBuf) -> std::sync::mpsc::SyncSender<()> {
     sender
 }
 
-fn checkpoint(connection: &Connection, mode: &str) {
+/// Folds the write-ahead log into the file. Says how long it is if it cannot begin anew yet.
+fn checkpoint(connection: &Connection, mode: &str) -> u64 {
     let sql = format!("PRAGMA wal_checkpoint({mode})");
-    if let Err(error) = connection.query_row(&sql, [], |_| Ok(())) {
-        tracing::warn!(%error, "the write-ahead log could not be folded in; it grows");
+    match connection.query_row(&sql, [], |row| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))) {
+        Ok((pages, folded)) if folded < pages => pages.unsigned_abs(),
+        Ok(_) => 0,
+        Err(error) => {
+            tracing::warn!(%error, "the write-ahead log could not be folded in; it grows");
+            0
+        }
     }
 }
