@@ -25,6 +25,7 @@ use choir_store::{AppendError, StoreError};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::{broadcast, watch};
 
@@ -88,6 +89,8 @@ pub struct RunContext {
     pub signal: watch::Receiver<Signal>,
     /// What had happened when this process took the run.
     pub past: Arc<Past>,
+    /// Whether the log says that the run waits, so that nobody says it again after a restart.
+    pub waiting: Arc<AtomicBool>,
 }
 
 /// An agent to drive to its end.
@@ -227,6 +230,7 @@ impl Driver {
         };
         match answer {
             Ok(answer) => {
+                self.go_on().await?;
                 let called = ModelCalled {
                     turn: self.agent.next_turn(),
                     model: answer.model,
@@ -252,6 +256,7 @@ impl Driver {
         let ModelError { class, message, .. } = error.clone();
         // A missing model is not the model's failure: the run waits and says so, once.
         if class != ErrorClass::NoModel {
+            self.go_on().await?;
             self.append(vec![ModelFailed { turn, attempt, class, message: message.clone() }.into()]).await?;
         }
         match react(&error, attempt, self.context.harness.journal.world().chance()) {
@@ -263,18 +268,32 @@ impl Driver {
                 }
             }
             Reaction::Park(on) => {
-                let run = Scope::of(Actor::Computer).run(self.identity.run);
-                let message = format!("waiting for a model: {message}");
-                let journal = self.context.harness.journal.clone();
-                journal.append(&run, vec![RunBlocked { on, message }.into()]).await?;
+                if !self.context.waiting.swap(true, Ordering::Relaxed) {
+                    let message = format!("waiting for a model: {message}");
+                    self.append_to_run(RunBlocked { on, message }.into()).await?;
+                }
                 tokio::select! {
                     changed = models.changed() => changed.map_err(|_| HarnessError::LetGo)?,
                     stop = stopped(self.context.signal.clone()) => return stop.map(|()| Some(cancelled())),
                 }
-                journal.append(&run, vec![RunStarted {}.into()]).await?;
+                self.go_on().await?;
                 Ok(None)
             }
         }
+    }
+
+    /// Says that the run goes on, if the log says that it waits.
+    async fn go_on(&self) -> Result<(), HarnessError> {
+        if self.context.waiting.swap(false, Ordering::Relaxed) {
+            self.append_to_run(RunStarted {}.into()).await?;
+        }
+        Ok(())
+    }
+
+    async fn append_to_run(&self, event: Event) -> Result<(), HarnessError> {
+        let run = Scope::of(Actor::Computer).run(self.identity.run);
+        self.context.harness.journal.append(&run, vec![event]).await?;
+        Ok(())
     }
 
     /// Pieces of the answer go to whoever listens; the log gets the whole.

@@ -4,7 +4,7 @@ use crate::world::World;
 use choir_proto::event::{Actor, NewEvent};
 use choir_proto::{Event, EventId, RunId, Seq, TaskId};
 use choir_store::{AppendError, Expect, Log};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use uuid::Uuid;
 
 /// Who does something, and for what.
@@ -42,12 +42,19 @@ impl Scope {
 pub struct Journal {
     log: Log,
     world: Arc<dyn World>,
+    /// Why the disk refused the last append; nothing while appending works.
+    trouble: Arc<Mutex<Option<String>>>,
 }
 
 impl Journal {
     /// A journal over a log.
     pub fn new(log: Log, world: Arc<dyn World>) -> Self {
-        Self { log, world }
+        Self { log, world, trouble: Arc::default() }
+    }
+
+    /// Why the disk refused the last append; nothing while appending works.
+    pub fn trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 
     /// The log itself.
@@ -63,12 +70,20 @@ impl Journal {
     /// Appends facts as one unit; when this returns they are on disk.
     pub async fn append(&self, scope: &Scope, events: Vec<Event>) -> Result<Seq, AppendError> {
         let drafts = events.into_iter().map(|event| self.draft(scope, self.world.uuid(), event)).collect();
-        self.log.append(drafts, Expect::Any).await.map(|appended| appended.last)
+        self.append_drafts(drafts).await
     }
 
     /// Appends drafts of several scopes as one unit.
     pub async fn append_drafts(&self, drafts: Vec<NewEvent>) -> Result<Seq, AppendError> {
-        self.log.append(drafts, Expect::Any).await.map(|appended| appended.last)
+        let appended = self.log.append(drafts, Expect::Any).await;
+        let trouble = match &appended {
+            Err(error @ (AppendError::Full | AppendError::Failed(_))) => Some(error.to_string()),
+            // Whoever was refused for another reason has not even tried the disk.
+            Err(_) => return appended.map(|appended| appended.last),
+            Ok(_) => None,
+        };
+        *self.trouble.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = trouble;
+        appended.map(|appended| appended.last)
     }
 
     /// An event that is not appended yet.

@@ -75,16 +75,11 @@ impl Actor for Run {
             Event::RunResumed(_) => false,
             _ => paused,
         });
-        if !paused {
-            // Also after a crash: a run that waited for a model may find one now.
-            let waits = past.events().fold(true, |waits, (_, event)| match event {
-                Event::RunBlocked(_) => true,
-                Event::RunStarted(_) => false,
-                _ => waits,
-            });
-            if waits {
-                harness.journal.append(&Scope::of(By::Computer).run(run), vec![RunStarted {}.into()]).await?;
-            }
+        let waits = past.waits();
+        // A run that waited for a model goes on waiting, and says nothing before it has one: a start must not write a line
+        // for every run that nobody can help.
+        if waits.is_none() && !paused {
+            harness.journal.append(&Scope::of(By::Computer).run(run), vec![RunStarted {}.into()]).await?;
         }
         let (signal, receiver) = watch::channel(Signal { paused, cancelled: false, steered: past.steered() });
         let context = RunContext {
@@ -94,6 +89,7 @@ impl Actor for Run {
             model: accepted.request.model.clone(),
             signal: receiver,
             past: Arc::new(past),
+            waiting: Arc::new(waits.unwrap_or_default().into()),
         };
         conduct(myself, context, &accepted);
         Ok(RunState { run, harness, signal, accepted })

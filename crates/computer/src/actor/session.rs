@@ -104,11 +104,12 @@ impl Actor for Session {
             children: HashMap::new(),
         };
         state.spawn(&myself, Child::Desktop).await?;
+        // Picked up one by one before anything that a person asks for, but nobody has to wait for all of them to be greeted.
         for (key, _) in active.into_iter().rev() {
-            state.spawn(&myself, Child::Run(key.parse()?)).await?;
+            pick_up(&myself, SessionMessage::Start(key.parse()?))?;
         }
         for (key, ()) in tasks.into_iter().rev() {
-            state.spawn(&myself, Child::Task(key.parse()?)).await?;
+            pick_up(&myself, SessionMessage::StartTask(key.parse()?))?;
         }
         Ok(state)
     }
@@ -160,6 +161,10 @@ impl Actor for Session {
             _ => Ok(()),
         }
     }
+}
+
+fn pick_up(myself: &ActorRef<SessionMessage>, start: SessionMessage) -> Result<(), ActorProcessingErr> {
+    myself.send_message(start).map_err(|error| error.to_string().into())
 }
 
 impl SessionState {

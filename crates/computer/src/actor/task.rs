@@ -57,6 +57,7 @@ impl Actor for Task {
             document: None,
             model: None,
             signal: receiver,
+            waiting: Arc::new(past.waits().unwrap_or_default().into()),
             past: Arc::new(past),
         };
         work(myself, context, task, request);

@@ -31,15 +31,21 @@ pub(super) fn router() -> Router<App> {
 
 async fn health(State(app): State<App>) -> Json<Health> {
     let session = app.session.borrow().is_some();
+    let trouble = app.harness.journal.trouble();
     let component = |ok: bool, detail: &str| Component {
         status: if ok { "ok" } else { "degraded" }.into(),
         detail: (!ok).then(|| detail.to_owned()),
     };
     let components = BTreeMap::from([
-        ("log".to_owned(), component(true, "")),
+        ("log".to_owned(), component(trouble.is_none(), &refusing(trouble.as_deref().unwrap_or_default()))),
         ("session".to_owned(), component(session, "The session is being restarted.")),
     ]);
-    Json(Health { status: if session { "ok" } else { "degraded" }.into(), version: crate::VERSION.into(), components })
+    let status = if session && trouble.is_none() { "ok" } else { "degraded" };
+    Json(Health { status: status.into(), version: crate::VERSION.into(), components })
+}
+
+fn refusing(trouble: &str) -> String {
+    format!("{trouble}; what is there can be read, nothing new is accepted until the disk is mended")
 }
 
 async fn head(State(app): State<App>) -> Json<Head> {

@@ -68,6 +68,15 @@ impl Past {
         words.collect()
     }
 
+    /// Whether it had begun to wait and not gone on. Nothing if it had not even started.
+    pub fn waits(&self) -> Option<bool> {
+        self.events.iter().fold(None, |waits, (_, event)| match event {
+            Event::RunBlocked(_) => Some(true),
+            Event::RunStarted(_) => Some(false),
+            _ => waits,
+        })
+    }
+
     /// Whether an effect had been begun.
     pub fn begun(&self, effect_id: &str) -> bool {
         self.events
