@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod access;
+mod bad_input;
 mod egress;
 mod forwarding;
 mod gateway;

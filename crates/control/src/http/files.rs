@@ -2,10 +2,11 @@
 
 use super::App;
 use super::error::Refused;
+use super::extract::Asked;
 use super::json::{self, Json};
 use super::limits::FILE_BYTES_MAX;
 use crate::sandboxes::{files, parse_path};
-use axum::extract::{Query, Request, State};
+use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use choir_proto::api::Acknowledged;
 use choir_proto::event::{Actor, Event, FileChanged};
@@ -56,10 +57,7 @@ pub(super) struct Move {
     to: String,
 }
 
-type Asked = Result<Query<At>, axum::extract::rejection::QueryRejection>;
-
-fn path(asked: Asked) -> Result<RelativePath, Refused> {
-    let Query(at) = asked.map_err(|error| Refused::bad_request(error.body_text(), "Name it with ?path=…"))?;
+fn path(at: &At) -> Result<RelativePath, Refused> {
     Ok(parse_path(&at.path)?)
 }
 
@@ -67,8 +65,8 @@ fn path(asked: Asked) -> Result<RelativePath, Refused> {
 #[utoipa::path(get, path = "/api/files/list", tag = "files",
     params(("path" = Option<String>, Query, description = "relative to the workspace")),
     responses((status = 200, body = Files), (status = 404, body = choir_proto::ApiError)))]
-pub(super) async fn list(State(app): State<App>, asked: Asked) -> Result<Json<Files>, Refused> {
-    let path = path(asked)?;
+pub(super) async fn list(State(app): State<App>, Asked(at): Asked<At>) -> Result<Json<Files>, Refused> {
+    let path = path(&at)?;
     let (entries, more) = files::list(&app.sandboxes.keeper().await?, &path).await?;
     Ok(Json(Files { files: entries.iter().map(shown).collect(), more }))
 }
@@ -77,8 +75,8 @@ pub(super) async fn list(State(app): State<App>, asked: Asked) -> Result<Json<Fi
 #[utoipa::path(get, path = "/api/files", tag = "files",
     params(("path" = String, Query, description = "relative to the workspace")),
     responses((status = 200, content_type = "application/octet-stream"), (status = 404, body = choir_proto::ApiError)))]
-pub(super) async fn read(State(app): State<App>, asked: Asked) -> Result<Response, Refused> {
-    let path = path(asked)?;
+pub(super) async fn read(State(app): State<App>, Asked(at): Asked<At>) -> Result<Response, Refused> {
+    let path = path(&at)?;
     let (metadata, body) = files::read(app.sandboxes.keeper().await?, path).await?;
     let mut response = body.into_response();
     let headers = response.headers_mut();
@@ -96,10 +94,10 @@ pub(super) async fn read(State(app): State<App>, asked: Asked) -> Result<Respons
     responses((status = 200, body = Acknowledged), (status = 413, body = choir_proto::ApiError)))]
 pub(super) async fn write(
     State(app): State<App>,
-    asked: Asked,
+    Asked(at): Asked<At>,
     request: Request,
 ) -> Result<Json<Acknowledged>, Refused> {
-    let path = path(asked)?;
+    let path = path(&at)?;
     let content = json::read_within(request.into_body(), FILE_BYTES_MAX, UPLOAD).await?;
     let hash = Hash(Sha256::digest(&content).into());
     let keeper = app.sandboxes.keeper().await?;
@@ -112,8 +110,8 @@ pub(super) async fn write(
 #[utoipa::path(delete, path = "/api/files", tag = "files",
     params(("path" = String, Query, description = "relative to the workspace")),
     responses((status = 200, body = Acknowledged), (status = 404, body = choir_proto::ApiError)))]
-pub(super) async fn remove(State(app): State<App>, asked: Asked) -> Result<Json<Acknowledged>, Refused> {
-    let path = path(asked)?;
+pub(super) async fn remove(State(app): State<App>, Asked(at): Asked<At>) -> Result<Json<Acknowledged>, Refused> {
+    let path = path(&at)?;
     files::remove(&app.sandboxes.keeper().await?, &path).await?;
     changed(&app, &path, ChangeKind::Deleted, None).await
 }

@@ -10,8 +10,8 @@ use axum::response::Response;
 use choir_proto::event::Actor;
 use choir_proto::wire::ACTOR_HEADER;
 use http::header::{self, HeaderName};
-use http::{HeaderMap, HeaderValue, Method};
-use http_body_util::Limited;
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http_body_util::{BodyExt, Limited};
 use std::time::Duration;
 
 /// Request headers that mean something to the computer. All others stay here, cookies and claims of identity first.
@@ -39,6 +39,8 @@ const ANSWER_HEADERS: [HeaderName; 9] = [
 const ANSWER: Duration = Duration::from_secs(60);
 /// How long it may take where a large body comes first.
 const UPLOAD: Duration = Duration::from_secs(30 * 60);
+/// Of a refusal that is not in our shape, so much is passed on.
+const SAID_BYTES_MAX: usize = 1 << 10;
 /// Routes whose body is raw bytes.
 const RAW: [&str; 2] = ["/api/artifacts", "/api/import"];
 
@@ -47,10 +49,31 @@ pub(super) async fn forward(State(app): State<App>, request: Request) -> Result<
     let time = if is_raw(request.uri().path()) { UPLOAD } else { ANSWER };
     let request = translate(request).await?;
     let (head, body) = app.link.send_within(time, request).await?.into_parts();
+    if is_error(head.status) && !is_json(&head.headers) {
+        return Err(shaped(head.status, body).await);
+    }
     let mut response = Response::new(Body::new(body));
     *response.status_mut() = head.status;
     *response.headers_mut() = only(&head.headers, &ANSWER_HEADERS);
     Ok(response)
+}
+
+fn is_error(status: StatusCode) -> bool {
+    status.is_client_error() || status.is_server_error()
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    headers.get(header::CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/json"))
+}
+
+/// Whatever a computer says no with, outside it has the one shape.
+async fn shaped(status: StatusCode, body: hyper::body::Incoming) -> Refused {
+    let code = if status.is_client_error() { "bad_request" } else { "computer_failed" };
+    let said = Limited::new(body, SAID_BYTES_MAX).collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let said = String::from_utf8_lossy(&said).trim().to_owned();
+    let reason = status.canonical_reason().unwrap_or("the request was refused").to_owned();
+    let message = if said.is_empty() { reason } else { said };
+    Refused::new(status, code, format!("{message}."), "See /api/openapi.json.")
 }
 
 async fn translate(request: Request) -> Result<Request, Refused> {

@@ -63,6 +63,10 @@ fn one_host(request: &Request) -> Option<Authority> {
 fn is_ours(request: &Request, host: &Authority) -> bool {
     let (headers, method) = (request.headers(), request.method());
     let harmless = matches!(*method, Method::GET | Method::HEAD) && !headers.contains_key(UPGRADE);
+    // Two of a kind are a riddle, and whoever sets riddles is not ours.
+    if ["sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest", "origin"].iter().any(|name| is_repeated(headers, name)) {
+        return false;
+    }
     let site = text(headers, "sec-fetch-site");
     match site {
         None | Some("same-origin") => {}
@@ -76,6 +80,10 @@ fn is_ours(request: &Request, host: &Authority) -> bool {
         None => true,
         Some(origin) => origin.to_str().is_ok_and(|origin| is_same_origin(origin, host)),
     }
+}
+
+fn is_repeated(headers: &HeaderMap, name: &str) -> bool {
+    headers.get_all(name).iter().nth(1).is_some()
 }
 
 fn is_same_origin(origin: &str, host: &Authority) -> bool {
@@ -133,6 +141,9 @@ mod tests {
         assert!(!ours("POST", &[("sec-fetch-site", "none")]));
         assert!(!ours("GET", &[("upgrade", "websocket"), ("origin", "http://evil.example")]));
         assert!(ours("GET", &[("upgrade", "websocket"), ("origin", "http://127.0.0.1:8080")]));
+        let twice = [("origin", "http://127.0.0.1:8080"), ("origin", "http://evil.example")];
+        assert!(!ours("POST", &twice), "the first of two origins is not believed");
+        assert!(!ours("POST", &[("sec-fetch-site", "same-origin"), ("sec-fetch-site", "cross-site")]));
         assert!(!ours("GET", &[("sec-fetch-site", "same-site")]), "another port of this machine may not read the API");
     }
 

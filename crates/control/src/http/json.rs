@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, StatusCode};
+use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -26,8 +27,7 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Json<T> {
     async fn from_request(request: Request, _: &S) -> Result<Self, Refused> {
         require_json(request.headers())?;
         let body = read(request.into_body(), JSON_BYTES_MAX).await?;
-        let hint = "See /api/openapi.json for the fields of this request.";
-        serde_json::from_slice(&body).map(Self).map_err(|error| Refused::bad_request(sentence(&error), hint))
+        parse(&body).map(Self)
     }
 }
 
@@ -41,6 +41,24 @@ impl<T: Serialize> IntoResponse for Json<T> {
             }
         }
     }
+}
+
+/// Reads JSON; what is wrong with it is said with the path of the field.
+pub(super) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
+    let mut deserializer = serde_json::Deserializer::from_slice(body);
+    let value =
+        serde_path_to_error::deserialize(&mut deserializer).map_err(|error| match error.path().to_string() {
+            whole if whole == "." => refused(error.inner(), None),
+            path => refused(error.inner(), Some(&path)),
+        })?;
+    deserializer.end().map_err(|error| refused(&error, None))?;
+    Ok(value)
+}
+
+fn refused(error: &serde_json::Error, path: Option<&str>) -> Refused {
+    let at = path.map(|path| format!(" at `{path}`")).unwrap_or_default();
+    let message = format!("The body is not what this request takes{at}: {error}.");
+    Refused::bad_request(message, "See /api/openapi.json for the fields of this request.")
 }
 
 /// A browser sends other content types without asking first, so none of them is taken for JSON.
@@ -64,6 +82,10 @@ pub(super) async fn read(body: Body, bytes_max: usize) -> Result<Bytes, Refused>
 
 /// The same, for bodies that may take longer.
 pub(super) async fn read_within(body: Body, bytes_max: usize, time_max: Duration) -> Result<Bytes, Refused> {
+    // A length that was announced is believed when it is too long: nobody waits for what will be refused.
+    if body.size_hint().lower() > bytes_max as u64 {
+        return Err(Refused::too_large(bytes_max));
+    }
     let collected = tokio::time::timeout(time_max, Limited::new(body, bytes_max).collect()).await;
     match collected {
         Ok(Ok(body)) => Ok(body.to_bytes()),
@@ -76,9 +98,4 @@ pub(super) async fn read_within(body: Body, bytes_max: usize, time_max: Duration
             "Send the request again.",
         )),
     }
-}
-
-/// What serde says names the field; it becomes a sentence.
-fn sentence(error: &serde_json::Error) -> String {
-    format!("The body is not what this request takes: {error}.")
 }

@@ -6,8 +6,10 @@
 mod assets;
 mod auth;
 mod error;
+mod extract;
 mod files;
 mod forward;
+mod goodbye;
 mod guard;
 mod headers;
 mod health;

@@ -2,11 +2,12 @@
 
 use super::App;
 use super::error::Refused;
+use super::extract::Named;
 use super::json::Json;
 use super::settings::refused;
 use crate::config::ProviderKind;
 use crate::secret::Secret;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
@@ -42,7 +43,7 @@ pub(super) struct ProviderTested {
     responses((status = 204), (status = 400, body = choir_proto::ApiError)))]
 pub(super) async fn put(
     State(app): State<App>,
-    Path(name): Path<String>,
+    Named(name): Named<String>,
     Json(change): Json<ProviderChange>,
 ) -> Result<StatusCode, Refused> {
     check_name(&name)?;
@@ -58,7 +59,7 @@ pub(super) async fn put(
 #[utoipa::path(post, path = "/api/providers/{name}/test", tag = "settings",
     params(("name" = String, Path, description = "its name in PROVIDER/MODEL")),
     responses((status = 200, body = ProviderTested), (status = 404, body = choir_proto::ApiError)))]
-pub(super) async fn test(State(app): State<App>, Path(name): Path<String>) -> Result<Json<ProviderTested>, Refused> {
+pub(super) async fn test(State(app): State<App>, Named(name): Named<String>) -> Result<Json<ProviderTested>, Refused> {
     let provider = app.gateway.providers().into_iter().find(|provider| provider.name == name);
     let provider = provider.ok_or_else(Refused::not_found)?;
     let (ok, message, models) = match app.gateway.test(&provider).await {

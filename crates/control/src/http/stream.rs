@@ -4,10 +4,12 @@
 use super::App;
 use super::auth::{Account, is_valid};
 use super::error::Refused;
+use super::extract::Asked;
+use super::goodbye;
 use crate::computer::{LinkError, Read};
 use axum::Extension;
+use axum::extract::State;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
-use axum::extract::{Query, State};
 use axum::response::Response;
 use choir_proto::Seq;
 use futures_util::SinkExt;
@@ -42,11 +44,10 @@ pub(super) struct From {
 pub(super) async fn open(
     State(app): State<App>,
     Extension(account): Extension<Account>,
-    from: Result<Query<From>, axum::extract::rejection::QueryRejection>,
+    Asked(from): Asked<From>,
     upgrade: Result<WebSocketUpgrade, axum::extract::ws::rejection::WebSocketUpgradeRejection>,
 ) -> Result<Response, Refused> {
     let hint = "Open /api/stream?after=SEQ as a WebSocket.";
-    let Query(from) = from.map_err(|error| Refused::bad_request(error.body_text(), hint))?;
     let upgrade = upgrade.map_err(|error| Refused::bad_request(error.body_text(), hint))?;
     Ok(upgrade
         .read_buffer_size(READ_BUFFER)
@@ -70,6 +71,8 @@ struct Reader {
 enum End {
     /// The reader left or its connection broke: nobody to tell.
     Gone,
+    /// The reader sent what no reader sends.
+    Broken(CloseFrame),
     Slow,
     SignedOut,
     Stopping,
@@ -81,10 +84,11 @@ impl Reader {
         let end = self.pump().await;
         let (code, reason) = match end {
             End::Gone => return,
-            End::Slow => (close_code::AGAIN, "too slow"),
-            End::SignedOut => (close_code::POLICY, "signed out"),
-            End::Stopping => (close_code::AWAY, "stopping"),
-            End::ComputerAway => (close_code::AGAIN, "the computer is restarting"),
+            End::Broken(frame) => (frame.code, frame.reason.to_string()),
+            End::Slow => (close_code::AGAIN, "too slow".to_owned()),
+            End::SignedOut => (close_code::POLICY, "signed out".to_owned()),
+            End::Stopping => (close_code::AWAY, "stopping".to_owned()),
+            End::ComputerAway => (close_code::AGAIN, "the computer is restarting".to_owned()),
         };
         let reason = Utf8Bytes::from(format!("{reason}; resume with after={}", self.after));
         let goodbye = self.socket.send(Message::Close(Some(CloseFrame { code, reason })));
@@ -115,7 +119,8 @@ impl Reader {
             tokio::select! {
                 changed = bell.changed() => if changed.is_err() { return End::Stopping },
                 message = self.socket.recv() => match message {
-                    Some(Ok(Message::Close(_))) | Some(Err(_)) | None => return End::Gone,
+                    Some(Ok(Message::Close(_))) | None => return End::Gone,
+                    Some(Err(error)) => return goodbye::to_sender_of(error).map_or(End::Gone, End::Broken),
                     Some(Ok(_)) => {}
                 },
                 _ = revoked.changed() => if !is_valid(&self.app, self.account.proof).await { return End::SignedOut },

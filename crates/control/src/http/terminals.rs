@@ -3,11 +3,13 @@
 use super::App;
 use super::auth::{Account, is_valid};
 use super::error::Refused;
+use super::extract::Named;
+use super::goodbye;
 use super::json::Json;
 use crate::sandboxes::{Terminal, Viewer};
 use axum::Extension;
+use axum::extract::State;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
-use axum::extract::{Path, State};
 use axum::response::Response;
 use choir_proto::TerminalId;
 use choir_proto::event::{Actor, Event, TerminalClosed, TerminalOpened};
@@ -81,7 +83,7 @@ pub(super) async fn open(State(app): State<App>, Json(size): Json<Size>) -> Resu
 /// Ends a terminal and everything that runs in it.
 #[utoipa::path(delete, path = "/api/terminals/{id}", tag = "terminals", params(("id" = String, Path)),
     responses((status = 204), (status = 404, body = choir_proto::ApiError)))]
-pub(super) async fn close(State(app): State<App>, Path(id): Path<TerminalId>) -> Result<StatusCode, Refused> {
+pub(super) async fn close(State(app): State<App>, Named(id): Named<TerminalId>) -> Result<StatusCode, Refused> {
     let terminal = app.sandboxes.terminal(id)?;
     terminal.close().await?;
     terminal.ended().await;
@@ -94,7 +96,7 @@ pub(super) async fn close(State(app): State<App>, Path(id): Path<TerminalId>) ->
 pub(super) async fn attach(
     State(app): State<App>,
     Extension(account): Extension<Account>,
-    Path(id): Path<TerminalId>,
+    Named(id): Named<TerminalId>,
     upgrade: Result<WebSocketUpgrade, axum::extract::ws::rejection::WebSocketUpgradeRejection>,
 ) -> Result<Response, Refused> {
     let terminal = app.sandboxes.terminal(id)?;
@@ -113,24 +115,30 @@ pub(super) async fn attach(
 async fn splice(app: App, account: Account, terminal: Arc<Terminal>, mut viewer: Viewer, mut socket: WebSocket) {
     let mut revoked = app.revoked.subscribe();
     let mut stop = app.stop.clone();
-    let reason = loop {
+    let normal = |reason| CloseFrame { code: close_code::NORMAL, reason: Utf8Bytes::from(reason) };
+    let frame = loop {
         tokio::select! {
             shown = viewer.next() => match shown {
                 Ok(bytes) => match tokio::time::timeout(SEND, socket.send(Message::Binary(bytes))).await {
                     Ok(Ok(())) => {}
                     Ok(Err(_)) | Err(_) => return,
                 },
-                Err(ended) => break ended.exit_code.map_or("ended".to_owned(), |code| format!("ended with {code}")),
+                Err(ended) => {
+                    break normal(ended.exit_code.map_or("ended".to_owned(), |code| format!("ended with {code}")));
+                }
             },
             message = socket.recv() => match message {
                 Some(Ok(message)) => if !take(&terminal, message).await { return },
-                Some(Err(_)) | None => return,
+                Some(Err(error)) => match goodbye::to_sender_of(error) {
+                    Some(frame) => break frame,
+                    None => return,
+                },
+                None => return,
             },
-            _ = revoked.changed() => if !is_valid(&app, account.proof).await { break "signed out".to_owned() },
-            () = stop.said() => break "stopping".to_owned(),
+            _ = revoked.changed() => if !is_valid(&app, account.proof).await { break normal("signed out".to_owned()) },
+            () = stop.said() => break normal("stopping".to_owned()),
         }
     };
-    let frame = CloseFrame { code: close_code::NORMAL, reason: Utf8Bytes::from(reason) };
     // The browser may be gone; then nobody has to be told.
     tokio::time::timeout(SEND, socket.send(Message::Close(Some(frame)))).await.ok();
 }

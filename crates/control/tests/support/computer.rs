@@ -141,6 +141,7 @@ impl FakeComputer {
         Router::new()
             .route("/api/events", get(events))
             .route("/api/echo", any(echo))
+            .route("/api/plain", get(async || (http::StatusCode::BAD_REQUEST, "limit: invalid digit")))
             .route("/internal/head", get(head))
             .route("/internal/record", post(record))
             .route("/internal/stream", get(stream))

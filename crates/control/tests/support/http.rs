@@ -41,6 +41,11 @@ impl Client {
         client
     }
 
+    /// The headers as they are written.
+    pub(crate) fn head(&self) -> String {
+        self.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect()
+    }
+
     pub(crate) async fn get(&self, path: &str) -> Answer {
         self.send(Method::GET, path, Bytes::new()).await
     }
@@ -60,6 +65,17 @@ impl Client {
         let response = sender.send_request(request.body(Full::new(body)).unwrap()).await.unwrap();
         let (head, body) = response.into_parts();
         Answer { status: head.status, headers: head.headers, body: body.collect().await.unwrap().to_bytes() }
+    }
+
+    /// Sends bytes that are not always a request and reads whatever comes until the other side has nothing more to say.
+    pub(crate) async fn raw(&self, bytes: &[u8]) -> String {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        stream.write_all(bytes).await.unwrap();
+        let mut answer = Vec::new();
+        // A peer that is cut off in the middle of a flood may see a reset after the answer.
+        stream.read_to_end(&mut answer).await.ok();
+        String::from_utf8_lossy(&answer).into_owned()
     }
 
     /// Opens a WebSocket, or says with which status it was refused.
@@ -112,7 +128,15 @@ pub(crate) struct Socket(pub(crate) WebSocketStream<TcpStream>);
 /// How a socket ended.
 #[derive(Debug)]
 pub(crate) struct Closed {
+    /// Of RFC 6455; 0 when the connection just broke.
+    pub(crate) code: u16,
     pub(crate) reason: String,
+}
+
+impl Closed {
+    fn without_code(reason: String) -> Self {
+        Self { code: 0, reason }
+    }
 }
 
 impl Socket {
@@ -123,11 +147,13 @@ impl Socket {
             match self.0.next().await {
                 Some(Ok(Message::Text(text))) => return Ok(text.to_string()),
                 Some(Ok(Message::Close(frame))) => {
-                    return Err(Closed { reason: frame.map(|frame| frame.reason.to_string()).unwrap_or_default() });
+                    let said = frame.map(|frame| (u16::from(frame.code), frame.reason.to_string()));
+                    let (code, reason) = said.unwrap_or_default();
+                    return Err(Closed { code, reason });
                 }
                 Some(Ok(_)) => {}
-                Some(Err(error)) => return Err(Closed { reason: error.to_string() }),
-                None => return Err(Closed { reason: String::new() }),
+                Some(Err(error)) => return Err(Closed::without_code(error.to_string())),
+                None => return Err(Closed::without_code(String::new())),
             }
         }
     }
