@@ -12,6 +12,8 @@
 //! Deliberately absent: models, HTTP, the log, secrets, and any decision about what may run or be reached. The host side
 //! treats every byte of a guest as hostile; the guest side never sees the host's environment.
 
+#[cfg(feature = "attack")]
+pub mod attack;
 pub mod guest;
 pub mod path;
 pub mod protocol;

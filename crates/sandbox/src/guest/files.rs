@@ -9,7 +9,7 @@ use std::ffi::{CString, OsStr};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
 use crate::path::{LinkTarget, RelativePath};
@@ -127,7 +127,7 @@ impl Files {
             Removal::EmptyDirectory => {
                 rustix::fs::unlinkat(&parent, &name, AtFlags::REMOVEDIR).map_err(on("remove the directory"))
             }
-            Removal::Tree => remove_tree(&parent, &name, REMOVE_DEPTH_MAX),
+            Removal::Tree => remove_tree(&parent, &name),
         }
     }
 
@@ -285,29 +285,66 @@ impl Drop for Writing {
     }
 }
 
-/// Removes a name of an open directory with all that is in it.
+/// Removes a name of an open directory with all that is in it, however deep that is: what lies deeper than is walked at
+/// once is moved up beside the tree and removed in its turn.
 pub(super) fn remove_tree_at(parent: &OwnedFd, name: &str) -> Result<(), Fault> {
-    remove_tree(parent, &c_string(OsStr::new(name))?, REMOVE_DEPTH_MAX)
+    remove_tree(parent, &c_string(OsStr::new(name))?)
 }
 
-fn remove_tree(parent: &OwnedFd, name: &CString, depth_left: u32) -> Result<(), Fault> {
-    let act = "remove the tree";
-    match rustix::fs::unlinkat(parent, name, AtFlags::empty()) {
-        Err(Errno::ISDIR) => {}
-        other => return other.map_err(on(act)),
+fn remove_tree(parent: &OwnedFd, name: &CString) -> Result<(), Fault> {
+    let mut removal = Deep { top: parent, moved: Vec::new(), serial: 0 };
+    removal.remove_tree(parent, name, REMOVE_DEPTH_MAX)?;
+    while let Some(next) = removal.moved.pop() {
+        removal.remove_tree(parent, &next, REMOVE_DEPTH_MAX)?;
     }
-    if depth_left == 0 {
-        return Err(Fault::new(FaultCode::Limit, "the tree is deeper than can be removed at once"));
+    Ok(())
+}
+
+/// A removal under way.
+struct Deep<'a> {
+    top: &'a OwnedFd,
+    /// Names at the top that are still to be removed.
+    moved: Vec<CString>,
+    serial: u32,
+}
+
+impl Deep<'_> {
+    fn remove_tree(&mut self, parent: &OwnedFd, name: &CString, depth_left: u32) -> Result<(), Fault> {
+        let act = "remove the tree";
+        match rustix::fs::unlinkat(parent, name, AtFlags::empty()) {
+            Err(Errno::ISDIR) => {}
+            other => return other.map_err(on(act)),
+        }
+        if depth_left == 0 {
+            return self.move_up(parent, name).map_err(on(act));
+        }
+        let directory = open_for_removal(parent, name).map_err(on(act))?;
+        let mut entries = Dir::read_from(&directory).map_err(on(act))?;
+        while let Some(entry) = entries.read() {
+            let entry = entry.map_err(on(act))?;
+            if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+                self.remove_tree(&directory, &entry.file_name().to_owned(), depth_left - 1)?;
+            }
+        }
+        rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR).map_err(on(act))
     }
-    let directory = open_for_removal(parent, name).map_err(on(act))?;
-    let mut entries = Dir::read_from(&directory).map_err(on(act))?;
-    while let Some(entry) = entries.read() {
-        let entry = entry.map_err(on(act))?;
-        if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
-            remove_tree(&directory, &entry.file_name().to_owned(), depth_left - 1)?;
+
+    fn move_up(&mut self, parent: &OwnedFd, name: &CString) -> Result<(), Errno> {
+        // A directory that may not be written may not be given another parent either.
+        drop(open_for_removal(parent, name)?);
+        loop {
+            self.serial += 1;
+            let place = CString::new(format!(".choir-removing-{}", self.serial)).map_err(|_| Errno::INVAL)?;
+            match rustix::fs::renameat_with(parent, name, self.top, &place, RenameFlags::NOREPLACE) {
+                Ok(()) => {
+                    self.moved.push(place);
+                    return Ok(());
+                }
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno),
+            }
         }
     }
-    rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR).map_err(on(act))
 }
 
 /// Opens a directory, making it readable and writable where its permissions do not say so.

@@ -121,6 +121,18 @@ pub(super) fn harden(role: GuestRole) -> Result<Hardened, GuestError> {
     Ok(Hardened { landlock_abi })
 }
 
+/// The same without some walls. What is left out is not claimed.
+#[cfg(feature = "attack")]
+pub(super) fn harden_without(role: GuestRole, walls: &[&str]) -> Result<Hardened, GuestError> {
+    if !walls.contains(&"landlock") {
+        restrict_files().map_err(|source| refused("restricting files", source))?;
+    }
+    if !walls.contains(&"seccomp") {
+        restrict_calls(role).map_err(|source| refused("restricting system calls", source))?;
+    }
+    Ok(Hardened { landlock_abi: if walls.contains(&"landlock") { 0 } else { LANDLOCK_FLOOR as u32 } })
+}
+
 fn refused(step: &'static str, error: impl std::error::Error + Send + Sync + 'static) -> GuestError {
     GuestError::Prepare { step, source: std::io::Error::other(error) }
 }
@@ -135,7 +147,17 @@ pub(super) fn limit(limits: &GuestLimits) -> Result<(), GuestError> {
     set(Resource::Nproc, limits.processes)?;
     set(Resource::Nofile, limits.open_files)?;
     set(Resource::Fsize, limits.file_bytes)?;
+    if !limits.nameless_files {
+        refuse_nameless_files().map_err(|source| refused("refusing files without names", source))?;
+    }
     limits.address_space_bytes.map_or(Ok(()), |bytes| set(Resource::As, bytes))
+}
+
+/// Answered as by a kernel that does not know them, so that programs take another way.
+fn refuse_nameless_files() -> Result<(), seccompiler::Error> {
+    let calls = BTreeMap::from([(libc::SYS_memfd_create, Vec::new()), (libc::SYS_memfd_secret, Vec::new())]);
+    // The reaper's thread exists by now.
+    seccompiler::apply_filter_all_threads(&compile(calls, libc::ENOSYS)?)
 }
 
 /// Everything may be read and run, and only what is mounted writable may be written.
@@ -192,6 +214,7 @@ fn unescape(field: &[u8]) -> Vec<u8> {
 
 fn restrict_calls(role: GuestRole) -> Result<(), seccompiler::Error> {
     seccompiler::apply_filter(&compile(forbidden(role)?, libc::EPERM)?)?;
+    seccompiler::apply_filter(&compile(too_large()?, libc::ENOSPC)?)?;
     // Its flags are in memory, where a filter cannot look; absent, the C library uses the older call.
     let unknown = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
     seccompiler::apply_filter(&compile(unknown, libc::ENOSYS)?)?;
@@ -202,6 +225,22 @@ fn restrict_calls(role: GuestRole) -> Result<(), seccompiler::Error> {
 }
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+/// Shared memory, semaphores and messages of the old kind belong to no process, so nobody adds them up. Their number is
+/// limited by the kernel, and their size here, so that all together they are not worth counting.
+fn too_large() -> Result<Rules, seccompiler::BackendError> {
+    const SEGMENT_BYTES_MAX: u64 = 64 << 10;
+    const SEMAPHORES_MAX: u64 = 32;
+    let above = |limit| {
+        let condition = SeccompCondition::new(1, SeccompCmpArgLen::Qword, SeccompCmpOp::Gt, limit)?;
+        Ok(vec![SeccompRule::new(vec![condition])?])
+    };
+    Ok(BTreeMap::from([
+        (libc::SYS_shmget, above(SEGMENT_BYTES_MAX)?),
+        (libc::SYS_semget, above(SEMAPHORES_MAX)?),
+        (libc::SYS_msgget, Vec::new()),
+    ]))
+}
 
 fn forbidden(role: GuestRole) -> Result<Rules, seccompiler::BackendError> {
     let keepers: &[i64] = if role == GuestRole::Keeper { FORBIDDEN_TO_KEEPERS } else { &[] };

@@ -85,6 +85,20 @@ pub fn adopt(descriptor: RawFd) -> Result<OwnedFd, GuestError> {
 ///
 /// To be called before the process has started any thread: what is set here is inherited by threads made later.
 pub fn run(stream: OwnedFd, role: GuestRole) -> Result<(), GuestError> {
+    run_behind(stream, role, harden::harden)
+}
+
+/// The same without some of its own walls, by their names, for the controls of the attack suite.
+#[cfg(feature = "attack")]
+pub fn run_without(stream: OwnedFd, role: GuestRole, walls: &[&str]) -> Result<(), GuestError> {
+    run_behind(stream, role, |role| harden::harden_without(role, walls))
+}
+
+fn run_behind(
+    stream: OwnedFd,
+    role: GuestRole,
+    harden: impl FnOnce(GuestRole) -> Result<harden::Hardened, GuestError>,
+) -> Result<(), GuestError> {
     seclude(&stream)?;
     let root = open_directory(WORK_DIRECTORY).map_err(|errno| prepare("opening the workspace", errno))?;
     let store = match (role, open_directory(STORE_DIRECTORY)) {
@@ -92,7 +106,7 @@ pub fn run(stream: OwnedFd, role: GuestRole) -> Result<(), GuestError> {
         (GuestRole::Associate, _) | (GuestRole::Keeper, Err(rustix::io::Errno::NOENT)) => None,
         (GuestRole::Keeper, Err(errno)) => return Err(prepare("opening the store", errno)),
     };
-    let hardened = harden::harden(role)?;
+    let hardened = harden(role)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()

@@ -74,6 +74,9 @@ pub struct GuestLimits {
     pub file_bytes: u64,
     /// Bytes of address space of one process. Programs that reserve much and use little need it without a limit.
     pub address_space_bytes: Option<u64>,
+    /// Whether there may be files without names. They are memory that belongs to no process, so they are refused where
+    /// only the memory of processes is added up.
+    pub nameless_files: bool,
 }
 
 /// One request.

@@ -1,6 +1,7 @@
 //! The handle of a guest.
 
 use std::cmp::Ordering;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::{Arc, OnceLock};
@@ -8,18 +9,19 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, DuplexStream};
-use tokio::process::{Child, ChildStderr};
+use tokio::net::unix::pipe;
 use tokio::sync::{Notify, mpsc, watch as latest};
 
 use super::connection::{CallError, Connection, connect};
 use super::exec::{self, Bookkeeping, ExecError, ExecHandle};
-use super::launch::{Launched, Launcher, StartError};
+use super::launch::{Launched, Launcher, Refusals, StartError};
 use super::layers::Layers;
+use super::limits::{Backend, Hold, Limit, Limiter, Meter, Watchdog};
 use super::port;
+use super::process::Process;
 use super::spec::Spec;
 use super::terminal::{self, Terminal, TerminalOutput};
 use super::watch::{self, Watch};
-use super::watchdog::{Limit, Watchdog};
 use crate::path::RelativePath;
 use crate::protocol::{
     Answer, Ask, Channel, DIFF_BYTES_MAX, EffectId, Entry, Exec, Health, LIST_ENTRIES_MAX, MergeReport, Metadata,
@@ -45,6 +47,8 @@ pub struct Guest {
 struct Inner {
     connection: Arc<Connection>,
     layers: Layers,
+    backend: Backend,
+    hold: Arc<dyn Hold>,
     /// Told whenever something was asked to run.
     started: Arc<Notify>,
     exceeded: Arc<OnceLock<Limit>>,
@@ -69,26 +73,33 @@ impl Drop for Inner {
 struct Gone(Option<ExitStatus>);
 
 /// Starts a guest and waits until it has said hello.
-pub(super) async fn start(launcher: &Launcher, spec: Spec) -> Result<Guest, StartError> {
-    let Launched { mut child, stream, info } = launcher.launch(&spec).await?;
-    let complaint = child.stderr.take();
-    let hello = tokio::time::timeout(HELLO_TIMEOUT, connect(stream, spec.role, spec.limits.guest)).await;
+pub(super) async fn start(launcher: &Launcher, limiter: &Limiter, spec: Spec) -> Result<Guest, StartError> {
+    let unheld = |source| StartError::Limits { backend: limiter.backend(), source };
+    let hold = limiter.hold(&spec.limits).map_err(unheld)?;
+    let entrances = hold.entrances().map_err(unheld)?;
+    let Launched { process, stream, complaint, refusals } = launcher.launch(&spec, entrances).await?;
+    let mut limits = spec.limits.guest;
+    limits.nameless_files &= hold.counts_nameless();
+    let hello = tokio::time::timeout(HELLO_TIMEOUT, connect(stream, spec.role, limits)).await;
     let (connection, landlock_abi) = match hello {
         Ok(Ok(connected)) => connected,
-        Ok(Err(StartError::Refused(_))) => return Err(StartError::Refused(read_complaint(complaint).await)),
+        Ok(Err(StartError::Refused(_))) => return Err(refusal(process, refusals, complaint).await),
         Ok(Err(error)) => return Err(error),
         Err(_) => return Err(StartError::Silent),
     };
-    let pid = info.guest_pid()?;
+    let pid = process.id();
     let layers = Layers::inspect(pid, landlock_abi);
-    layers.require()?;
+    if spec.is_inspected() {
+        layers.require()?;
+    }
     let (stop, on_stop) = mpsc::channel(1);
     let (exited_sender, exited) = latest::channel(None);
-    tokio::spawn(supervise(child, connection.clone(), on_stop, exited_sender));
+    tokio::spawn(supervise((process, hold.clone()), connection.clone(), on_stop, exited_sender));
     let (started, exceeded) = <(Arc<Notify>, Arc<OnceLock<Limit>>)>::default();
     let watchdog = Watchdog {
         pid,
-        memory_bytes: spec.limits.memory_bytes,
+        hold: hold.clone(),
+        meter: Some(Meter::new(&spec)),
         stop: stop.downgrade(),
         connection: connection.clone(),
         started: started.clone(),
@@ -105,6 +116,8 @@ pub(super) async fn start(launcher: &Launcher, spec: Spec) -> Result<Guest, Star
     let inner = Inner {
         connection,
         layers,
+        backend: limiter.backend(),
+        hold,
         started,
         exceeded,
         stop,
@@ -118,31 +131,39 @@ pub(super) async fn start(launcher: &Launcher, spec: Spec) -> Result<Guest, Star
 
 /// Owns the process: ends it when told to, when nobody holds a handle, or when the stream broke.
 async fn supervise(
-    mut child: Child,
+    (mut process, hold): (Process, Arc<dyn Hold>),
     connection: Arc<Connection>,
     mut on_stop: mpsc::Receiver<()>,
     exited: latest::Sender<Option<Gone>>,
 ) {
     let status = tokio::select! {
-        status = child.wait() => status.ok(),
-        _ = on_stop.recv() => end(&mut child).await,
-        () = connection.closed() => end(&mut child).await,
+        status = process.wait() => status.ok(),
+        _ = on_stop.recv() => end(&mut process).await,
+        () = connection.closed() => end(&mut process).await,
     };
     connection.close();
+    // Nothing is left in it; a thread that cannot be had only leaves an empty group behind.
+    tokio::task::spawn_blocking(move || hold.release()).await.ok();
     exited.send_replace(Some(Gone(status)));
 }
 
-async fn end(child: &mut Child) -> Option<ExitStatus> {
-    // Already gone is what is wanted.
-    child.start_kill().ok();
-    child.wait().await.ok()
+async fn end(process: &mut Process) -> Option<ExitStatus> {
+    process.kill();
+    process.wait().await.ok()
+}
+
+/// Why there was no hello: what was refused on the way, else what was complained about.
+async fn refusal(mut process: Process, refusals: Refusals, complaint: OwnedFd) -> StartError {
+    end(&mut process).await;
+    let complaint = read_complaint(complaint).await;
+    StartError::Refused(refusals.read().unwrap_or(complaint))
 }
 
 /// The beginning of what is complained, read to its end so that nobody waits for a full pipe.
-async fn read_complaint(stderr: Option<ChildStderr>) -> String {
-    let Some(mut stderr) = stderr else { return String::new() };
+async fn read_complaint(complaint: OwnedFd) -> String {
+    let Ok(mut complaint) = pipe::Receiver::from_owned_fd(complaint) else { return String::new() };
     let (mut kept, mut buffer) = (Vec::new(), [0; 1024]);
-    while let Ok(read @ 1..) = stderr.read(&mut buffer).await {
+    while let Ok(read @ 1..) = complaint.read(&mut buffer).await {
         let room = COMPLAINT_BYTES_MAX - kept.len();
         kept.extend_from_slice(&buffer[..read.min(room)]);
     }
@@ -159,9 +180,15 @@ impl Guest {
         &self.inner.layers
     }
 
-    /// The limit that the sandbox was ended for, if it was.
+    /// Who adds up what the sandbox uses.
+    pub fn backend(&self) -> Backend {
+        self.inner.backend
+    }
+
+    /// The limit that the sandbox has reached, if it has: it was ended for it, or one of its processes was.
     pub fn exceeded(&self) -> Option<Limit> {
-        self.inner.exceeded.get().copied()
+        let enforced = || self.inner.hold.has_enforced().then_some(Limit::Memory);
+        self.inner.exceeded.get().copied().or_else(enforced)
     }
 
     /// Runs a command.

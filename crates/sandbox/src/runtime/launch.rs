@@ -1,37 +1,37 @@
 //! Starting a guest's process.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
 use std::sync::mpsc;
 
-use tokio::process::{Child, Command};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::Pid;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use super::bubblewrap;
+use super::enter::{Descriptors, Entry, Report, read_report};
 use super::layers::Layer;
-use super::overlay::Stage;
-use super::spec::{Identity, Overlay, Spec, Workspace};
+use super::limits::Backend;
+use super::process::Process;
+use super::spec::{Overlay, Spec, Workspace};
+use super::view::View;
 use crate::guest::GuestRole;
 
 /// Why a guest could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// A program that the runtime needs is not installed.
-    #[error("{program} is missing; install it with `{mend}`")]
-    Missing {
-        /// The program.
-        program: PathBuf,
-        /// The package that holds it.
-        package: &'static str,
-        /// The command that mends it.
-        mend: String,
-    },
     /// The spec names something that cannot be used.
     #[error("the sandbox cannot be made: {0}")]
     Spec(String),
+    /// This machine does not let us hold sandboxes in that way, or not this one.
+    #[error("sandboxes cannot be held by {backend}")]
+    Limits {
+        /// In which way.
+        backend: Backend,
+        /// Why.
+        source: io::Error,
+    },
     /// The process could not be started.
     #[error("the sandbox could not be started")]
     Spawn(#[source] io::Error),
@@ -66,66 +66,75 @@ pub(super) struct Launcher {
 }
 
 struct Job {
-    command: std::process::Command,
+    entry: Box<Entry>,
+    report: OwnedFd,
     runtime: Handle,
-    child: oneshot::Sender<io::Result<Child>>,
+    started: oneshot::Sender<Result<(Process, Refusals), StartError>>,
 }
 
 /// A started process and the host's end of its stream.
 pub(super) struct Launched {
-    pub(super) child: Child,
+    pub(super) process: Process,
     pub(super) stream: OwnedFd,
-    pub(super) info: InfoPipe,
+    /// What the guest, and whoever it is before it is the guest, complains about.
+    pub(super) complaint: OwnedFd,
+    pub(super) refusals: Refusals,
 }
 
-/// Where it is said whom the sandbox started.
-pub(super) struct InfoPipe(OwnedFd);
+/// Where a process that is not yet the guest says what was refused.
+pub(super) struct Refusals {
+    report: OwnedFd,
+    entry: Box<Entry>,
+}
 
-impl InfoPipe {
-    /// The guest's own process number on this machine. To be asked once the guest has spoken: by then it is written.
-    pub(super) fn guest_pid(&self) -> Result<u32, StartError> {
-        let mut text = [0; INFO_BYTES_MAX];
-        let unknown = || StartError::Protocol("the sandbox did not say whom it started".to_owned());
-        let length = rustix::io::read(&self.0, &mut text).map_err(|_| unknown())?;
-        let info: bubblewrap::Info = serde_json::from_slice(&text[..length]).map_err(|_| unknown())?;
-        Ok(info.child_pid)
+impl Refusals {
+    /// What was refused, once the process is known to have ended.
+    pub(super) fn read(&self) -> Option<String> {
+        match read_report(self.report.as_fd())? {
+            Report::Refused { what, errno } => Some(self.say(what, errno)),
+            Report::Started { .. } => None,
+        }
+    }
+
+    fn say(&self, what: u32, errno: i32) -> String {
+        let mend = if Entry::is_about_namespaces(what) { mend(errno) } else { "" };
+        format!("{}: {}{mend}", self.entry.name(what), io::Error::from_raw_os_error(errno))
     }
 }
 
-/// Most bytes of what is said about a started process.
-const INFO_BYTES_MAX: usize = 4096;
+/// The usual reason why a system forbids namespaces to ordinary users, and its remedy.
+fn mend(errno: i32) -> &'static str {
+    match errno {
+        libc::EPERM | libc::EACCES => {
+            " (if this system forbids user namespaces: `sudo sysctl kernel.unprivileged_userns_clone=1` on Debian, \
+             `sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0` on Ubuntu)"
+        }
+        libc::ENOSPC => " (`sudo sysctl user.max_user_namespaces=10000`)",
+        _ => "",
+    }
+}
 
 impl Launcher {
     pub(super) fn new() -> Result<Self, StartError> {
         let (jobs, queue) = mpsc::channel();
-        std::thread::Builder::new().name("launcher".into()).spawn(move || launch(&queue)).map_err(StartError::Spawn)?;
+        std::thread::Builder::new().name("launcher".into()).spawn(move || serve(&queue)).map_err(StartError::Spawn)?;
         Ok(Self { jobs })
     }
 
-    pub(super) async fn launch(&self, spec: &Spec) -> Result<Launched, StartError> {
+    pub(super) async fn launch(&self, spec: &Spec, groups: Vec<OwnedFd>) -> Result<Launched, StartError> {
         check(spec)?;
         let (stream, theirs) = stream_pair().map_err(StartError::Spawn)?;
-        let (info, their_info) = info_pipe().map_err(StartError::Spawn)?;
-        let line = bubblewrap::command_line(spec, theirs.as_raw_fd(), their_info.as_raw_fd());
-        let line = line.map_err(StartError::Spawn)?;
-        let mut command = std::process::Command::new(bubblewrap::PROGRAM);
-        command.args(&line.arguments).env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        command.current_dir("/");
-        if let Identity::User { uid, gid } = spec.identity {
-            use std::os::unix::process::CommandExt;
-            command.uid(uid).gid(gid);
-        }
-        if let Workspace::Overlay(overlay) = &spec.workspace {
-            mount_before(&mut command, Stage::new(overlay, spec.identity)?);
-        }
-        let mut inherited = line.descriptors;
-        inherited.extend([theirs, their_info]);
-        inherit(&mut command, inherited);
-        let (child, started) = oneshot::channel();
-        let job = Job { command, runtime: Handle::current(), child };
-        self.jobs.send(job).map_err(|_| gone())?;
-        let child = started.await.map_err(|_| gone())?.map_err(StartError::Spawn)?;
-        Ok(Launched { child, stream, info: InfoPipe(info) })
+        let (complaint, their_complaint) = pipe().map_err(StartError::Spawn)?;
+        let (report, their_report) = pipe().map_err(StartError::Spawn)?;
+        let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").map_err(StartError::Spawn)?;
+        let view = View::plan(spec, theirs.as_raw_fd())?;
+        let descriptors =
+            Descriptors { stream: theirs, complaint: their_complaint, null: null.into(), report: their_report, groups };
+        let entry = Box::new(Entry::new(spec, view, descriptors));
+        let (started, on_started) = oneshot::channel();
+        self.jobs.send(Job { entry, report, runtime: Handle::current(), started }).map_err(|_| gone())?;
+        let (process, refusals) = on_started.await.map_err(|_| gone())??;
+        Ok(Launched { process, stream, complaint, refusals })
     }
 }
 
@@ -133,12 +142,35 @@ fn gone() -> StartError {
     StartError::Spawn(io::Error::other("the launcher has ended"))
 }
 
-fn launch(queue: &mpsc::Receiver<Job>) {
-    while let Ok(Job { command, runtime, child }) = queue.recv() {
+fn serve(queue: &mpsc::Receiver<Job>) {
+    while let Ok(Job { entry, report, runtime, started }) = queue.recv() {
         let _context = runtime.enter();
-        let started = Command::from(command).kill_on_drop(true).spawn();
-        // Given up meanwhile: dropping the child kills it.
-        child.send(started).ok();
+        // Given up meanwhile: dropping the process ends it.
+        started.send(launch(entry, report)).ok();
+    }
+}
+
+/// Forks the first process, which makes the second and leaves.
+#[allow(unsafe_code)]
+fn launch(mut entry: Box<Entry>, report: OwnedFd) -> Result<(Process, Refusals), StartError> {
+    // SAFETY: the copy only makes system calls on what was prepared, and never returns.
+    let first = match unsafe { libc::fork() } {
+        0 => entry.enter(),
+        pid => Pid::from_raw(pid).ok_or_else(|| StartError::Spawn(io::Error::last_os_error()))?,
+    };
+    // So that the end of the report is seen when they have ended.
+    entry.close();
+    let said = read_report(report.as_fd());
+    rustix::process::waitpid(Some(first), rustix::process::WaitOptions::empty())
+        .map_err(|errno| StartError::Spawn(errno.into()))?;
+    let refusals = Refusals { report, entry };
+    match said {
+        Some(Report::Started { pid }) => {
+            let pid = Pid::from_raw(pid).ok_or_else(|| StartError::Refused("no process was started".to_owned()))?;
+            Ok((Process::adopt(pid).map_err(StartError::Spawn)?, refusals))
+        }
+        Some(Report::Refused { what, errno }) => Err(StartError::Refused(refusals.say(what, errno))),
+        None => Err(StartError::Refused("the first process ended without a word".to_owned())),
     }
 }
 
@@ -147,59 +179,11 @@ fn stream_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?)
 }
 
-fn info_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    use rustix::pipe::{PipeFlags, pipe_with};
-    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
-    // Whoever says nothing must not be waited for.
-    rustix::io::ioctl_fionbio(&reader, true)?;
-    Ok((reader, writer))
-}
-
-/// Mounts a task's overlay before the program starts.
-#[allow(unsafe_code)]
-fn mount_before(command: &mut std::process::Command, stage: Stage) {
-    use std::os::unix::process::CommandExt;
-    // SAFETY: between fork and exec the stage only makes system calls with what was allocated before.
-    unsafe { command.pre_exec(move || stage.enter()) };
-}
-
-/// Lets the started process have these descriptors under their numbers, the standard streams, and no other.
-#[allow(unsafe_code)]
-fn inherit(command: &mut std::process::Command, descriptors: Vec<OwnedFd>) {
-    use std::os::unix::process::CommandExt;
-    let act = move || {
-        close_on_exec_from(FIRST_FREE_DESCRIPTOR)?;
-        for descriptor in &descriptors {
-            rustix::io::fcntl_setfd(descriptor, rustix::io::FdFlags::empty())?;
-        }
-        Ok(())
-    };
-    // SAFETY: between fork and exec the closure only makes system calls on descriptors that it owns; it allocates
-    // nothing and takes no lock.
-    unsafe { command.pre_exec(act) };
-}
-
-/// The first descriptor that is not a standard stream.
-const FIRST_FREE_DESCRIPTOR: libc::c_uint = 3;
-
-/// Marks every descriptor from `first` on to be closed by exec, whoever opened it and forgot to.
-#[allow(unsafe_code)]
-fn close_on_exec_from(first: libc::c_uint) -> io::Result<()> {
-    let (last, flags) = (libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC);
-    // SAFETY: only marks descriptors; none is closed here, so no owner loses one.
-    match unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(pipe_with(PipeFlags::CLOEXEC)?)
 }
 
 fn check(spec: &Spec) -> Result<(), StartError> {
-    let program = Path::new(bubblewrap::PROGRAM);
-    if !program.exists() {
-        let package = bubblewrap::PACKAGE;
-        let mend = format!("sudo apt-get install {package}");
-        return Err(StartError::Missing { program: program.into(), package, mend });
-    }
     let must_be = |good: bool, path: &Path, what: &str| match good {
         true => Ok(()),
         false => Err(StartError::Spec(format!("{} is not {what}", path.display()))),
@@ -207,10 +191,8 @@ fn check(spec: &Spec) -> Result<(), StartError> {
     must_be(spec.guest_program.is_file(), &spec.guest_program, "a program")?;
     match &spec.workspace {
         Workspace::Directory { path, .. } => must_be(path.is_dir(), path, "a directory")?,
-        Workspace::Overlay(Overlay { lower, upper, work, merged }) => {
-            [lower, upper, work, merged]
-                .into_iter()
-                .try_for_each(|path| must_be(path.is_dir(), path, "a directory"))?;
+        Workspace::Overlay(Overlay { lower, upper, work }) => {
+            [lower, upper, work].into_iter().try_for_each(|path| must_be(path.is_dir(), path, "a directory"))?;
         }
     }
     if let Some(store) = &spec.store {

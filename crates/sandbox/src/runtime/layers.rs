@@ -61,6 +61,8 @@ const NAMESPACES: [(Layer, &str); 7] = [
 ];
 /// Least version of Landlock, which the guest itself requires too.
 const LANDLOCK_ABI_MIN: u32 = 2;
+/// Filters of system calls that every guest puts on itself before it says hello.
+const SECCOMP_FILTERS_MIN: u32 = 3;
 
 /// The walls that were found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,12 +88,13 @@ impl Layers {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(":\t"));
         let is_zero = |value: &str| value.trim_start_matches('0').is_empty();
+        let filters = field("Seccomp_filters").and_then(|count| count.parse::<u32>().ok()).unwrap_or_default();
         let capabilities = ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"];
         let found = [
             (Layer::NoCapabilities, capabilities.iter().all(|name| field(name).is_some_and(is_zero))),
             (Layer::NoNewPrivileges, field("NoNewPrivs") == Some("1")),
             // 2 is filtering.
-            (Layer::Seccomp, field("Seccomp") == Some("2")),
+            (Layer::Seccomp, field("Seccomp") == Some("2") && filters >= SECCOMP_FILTERS_MIN),
             (Layer::Landlock, landlock_abi >= LANDLOCK_ABI_MIN),
             (Layer::UnprivilegedUser, field("Uid").is_some_and(|ids| ids.split('\t').all(|id| id != "0"))),
         ];

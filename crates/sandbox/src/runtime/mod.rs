@@ -4,45 +4,61 @@
 //! which everything else goes. A runtime differs from another only in how the guest starts and how its stream is
 //! connected.
 
-mod bubblewrap;
 mod connection;
+mod enter;
 mod exec;
 mod handle;
 mod launch;
 mod layers;
-mod overlay;
+mod limits;
 mod port;
+mod process;
 mod spec;
 mod terminal;
+mod view;
 mod watch;
-mod watchdog;
 
 pub use connection::CallError;
 pub use exec::{ExecError, ExecEvent, ExecHandle, Finished, Output};
 pub use handle::Guest;
 pub use launch::StartError;
 pub use layers::{Layer, Layers};
+pub use limits::{Backend, Limit};
+#[cfg(feature = "attack")]
+pub use spec::Sabotage;
 pub use spec::{Access, Identity, Limits, Mount, Overlay, Spec, Workspace};
 pub use terminal::{Terminal, TerminalError, TerminalEvent, TerminalOutput};
 pub use watch::{Changes, Watch};
-pub use watchdog::Limit;
 
 use launch::Launcher;
+use limits::Limiter;
 
 /// How sandboxes are made; a cheap handle.
 #[derive(Debug, Clone)]
 pub struct Runtime {
     launcher: Launcher,
+    limiter: Limiter,
 }
 
 impl Runtime {
-    /// Sandboxes as processes of this machine, made of its kernel's namespaces by bubblewrap.
+    /// Sandboxes as processes of this machine, made of its kernel's namespaces and held by the best that it offers.
     pub fn process() -> Result<Self, StartError> {
-        Ok(Self { launcher: Launcher::new()? })
+        Ok(Self { launcher: Launcher::new()?, limiter: Limiter::best() })
+    }
+
+    /// The same, held in one way; an error where this machine does not offer it to this user.
+    pub fn process_held_by(backend: Backend) -> Result<Self, StartError> {
+        let limiter = Limiter::of(backend).map_err(|source| StartError::Limits { backend, source })?;
+        Ok(Self { launcher: Launcher::new()?, limiter })
+    }
+
+    /// Who adds up what a sandbox uses.
+    pub fn backend(&self) -> Backend {
+        self.limiter.backend()
     }
 
     /// Starts a guest and waits until it has said hello.
     pub async fn start(&self, spec: Spec) -> Result<Guest, StartError> {
-        handle::start(&self.launcher, spec).await
+        handle::start(&self.launcher, &self.limiter, spec).await
     }
 }

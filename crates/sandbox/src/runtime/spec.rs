@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::layers::Layer;
 use crate::protocol::{EffectId, GuestLimits, GuestRole};
 use crate::record::Record;
 use crate::tree::TreeId;
@@ -33,6 +34,19 @@ pub struct Spec {
     pub record: Option<Record>,
     /// Where the complete output of each command is kept, as `EFFECT.log`.
     pub output_directory: Option<PathBuf>,
+    /// Walls to leave out, for the controls of the attack suite.
+    #[cfg(feature = "attack")]
+    pub sabotage: Sabotage,
+}
+
+/// Walls that are left out, so that it is seen whether anybody notices.
+#[cfg(feature = "attack")]
+#[derive(Debug, Clone, Default)]
+pub struct Sabotage {
+    /// These are not built.
+    pub without: Vec<Layer>,
+    /// The guest is handed over although they are missing.
+    pub unseen: bool,
 }
 
 impl Spec {
@@ -50,7 +64,35 @@ impl Spec {
             limits: Limits::default(),
             record: None,
             output_directory: None,
+            #[cfg(feature = "attack")]
+            sabotage: Sabotage::default(),
         }
+    }
+
+    /// Whether a wall is to be left out; never in what ships.
+    #[cfg(feature = "attack")]
+    pub(super) fn lacks(&self, layer: Layer) -> bool {
+        self.sabotage.without.contains(&layer)
+    }
+
+    /// Whether a wall is to be left out: no.
+    #[cfg(not(feature = "attack"))]
+    pub(super) fn lacks(&self, _layer: Layer) -> bool {
+        false
+    }
+
+    /// Whether a guest is handed over without all its walls; never in what ships.
+    pub(super) fn is_inspected(&self) -> bool {
+        #[cfg(feature = "attack")]
+        return !self.sabotage.unseen;
+        #[cfg(not(feature = "attack"))]
+        true
+    }
+
+    /// What a sabotaged guest is told in addition.
+    pub(super) fn sabotage_arguments(&self) -> Vec<String> {
+        let own = [Layer::Seccomp, Layer::Landlock].into_iter().filter(|layer| self.lacks(*layer));
+        own.flat_map(|layer| ["--without".to_owned(), layer.to_string()]).collect()
     }
 }
 
@@ -77,8 +119,6 @@ pub struct Overlay {
     pub upper: PathBuf,
     /// The kernel's own.
     pub work: PathBuf,
-    /// An empty directory, as the place to mount on.
-    pub merged: PathBuf,
 }
 
 impl Overlay {
@@ -89,7 +129,6 @@ impl Overlay {
             lower: store.join("snapshots").join(base.to_string()),
             upper: directory.join("upper"),
             work: directory.join("work"),
-            merged: directory.join("merged"),
         }
     }
 }
@@ -138,20 +177,38 @@ pub struct Limits {
     pub home_bytes: u64,
     /// Size of `/dev/shm` in bytes; it is memory.
     pub shared_memory_bytes: u64,
-    /// Memory of all processes together; a sandbox that takes more is ended.
+    /// Files and directories in each of these.
+    pub memory_names: u64,
+    /// Memory of all processes together.
     pub memory_bytes: u64,
+    /// Bytes of the workspace, or of a task's layer over it.
+    pub workspace_bytes: u64,
+    /// Files and directories of the same.
+    pub workspace_names: u64,
+    /// Bytes that must stay free where the workspace lies. A sandbox that writes beyond this is ended.
+    pub free_bytes: u64,
     /// What the kernel holds every process to.
     pub guest: GuestLimits,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        let guest = GuestLimits { processes: 2048, open_files: 8192, file_bytes: 16 << 30, address_space_bytes: None };
+        let guest = GuestLimits {
+            processes: 2048,
+            open_files: 8192,
+            file_bytes: 16 << 30,
+            address_space_bytes: None,
+            nameless_files: true,
+        };
         Self {
             tmp_bytes: 512 << 20,
             home_bytes: 512 << 20,
             shared_memory_bytes: 64 << 20,
+            memory_names: 200_000,
             memory_bytes: 4 << 30,
+            workspace_bytes: 32 << 30,
+            workspace_names: 4_000_000,
+            free_bytes: 512 << 20,
             guest,
         }
     }

@@ -3,9 +3,9 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use choir_sandbox::protocol::{Ending, GuestRole};
-use choir_sandbox::runtime::{ExecError, ExecEvent, Identity, Layer, Limit, Runtime, StartError};
+use choir_sandbox::runtime::{Backend, ExecError, ExecEvent, Identity, Layer, Limit, Runtime, StartError};
 
-use crate::support::{Sandbox, associate, shell, spec, start};
+use crate::support::{Sandbox, associate, shell, spec, start, start_in, start_watched};
 
 /// A command whose success would be an escape; `control` shows that its tools work at all.
 async fn fails(command: &str, control: &str) {
@@ -258,8 +258,8 @@ async fn limits_are_in_force() {
 
 #[tokio::test]
 async fn a_sandbox_that_takes_too_much_memory_is_ended_and_its_neighbour_is_not() {
-    let greedy = start(|spec| spec.limits.memory_bytes = 100 << 20).await;
-    let neighbour = start(|spec| spec.limits.memory_bytes = 100 << 20).await;
+    let greedy = start_watched(|spec| spec.limits.memory_bytes = 100 << 20).await;
+    let neighbour = start_watched(|spec| spec.limits.memory_bytes = 100 << 20).await;
     // In two processes, neither of which is too large alone.
     let hold = |megabytes: u32| format!("perl -e '$| = 1; $x = q(x) x {}; print q(ok); sleep 1000'", megabytes << 20);
     let mut modest = neighbour.guest.exec(shell(&hold(30))).await.expect("is sent");
@@ -269,6 +269,55 @@ async fn a_sandbox_that_takes_too_much_memory_is_ended_and_its_neighbour_is_not(
     assert_eq!(greedy.guest.exceeded(), Some(Limit::Memory));
     neighbour.guest.health().await.expect("answers");
     assert_eq!(neighbour.guest.exceeded(), None);
+}
+
+/// Where the kernel counts, it ends the greedy process alone, and the limit still has its name.
+#[tokio::test]
+async fn the_kernel_ends_what_takes_too_much_memory_where_it_counts() {
+    let Ok(runtime) = Runtime::process_held_by(Backend::CgroupV1) else {
+        assert_ne!(Runtime::process().expect("a runtime").backend(), Backend::CgroupV1);
+        return;
+    };
+    let greedy = start_in(&runtime, |spec| spec.limits.memory_bytes = 100 << 20).await;
+    assert_eq!(greedy.guest.backend(), Backend::CgroupV1);
+    let output = greedy.run("perl -e '$x = q(x) x 300000000'").await;
+    assert!(matches!(output.finished.exit.ending, Ending::Signal(9) | Ending::Code(137)), "{output:?}");
+    assert_eq!(greedy.guest.exceeded(), Some(Limit::Memory));
+    assert_eq!(greedy.stdout("echo well").await, "well\n");
+}
+
+#[tokio::test]
+async fn a_sandbox_that_writes_too_much_is_ended_for_it() {
+    for (command, limit) in [
+        ("head -c 30000000 /dev/zero > big; exec sleep 1000", Limit::WorkspaceBytes),
+        ("seq 1 300 | xargs touch; exec sleep 1000", Limit::WorkspaceNames),
+    ] {
+        let greedy = start(|spec| (spec.limits.workspace_bytes, spec.limits.workspace_names) = (10 << 20, 100)).await;
+        let lost = greedy.guest.exec(shell(command)).await.expect("is sent");
+        assert!(matches!(lost.collect(100).await, Err(ExecError::Lost)));
+        assert_eq!(greedy.guest.exceeded(), Some(limit));
+    }
+}
+
+#[tokio::test]
+async fn a_guest_that_lacks_a_wall_is_not_handed_over() {
+    for wall in [Layer::NetworkNamespace, Layer::UtsNamespace, Layer::IpcNamespace, Layer::CgroupNamespace] {
+        assert_eq!(refused_without(&[wall]).await, [wall]);
+    }
+    assert_eq!(refused_without(&[Layer::Landlock]).await, [Layer::Landlock]);
+    assert_eq!(refused_without(&[Layer::Seccomp]).await, [Layer::Seccomp]);
+    assert_eq!(refused_without(&[Layer::NoCapabilities]).await, [Layer::NoCapabilities]);
+    assert_eq!(refused_without(&[Layer::ProcessNamespace]).await, [Layer::ProcessNamespace]);
+}
+
+async fn refused_without(walls: &[Layer]) -> Vec<Layer> {
+    let workspace = tempfile::tempdir().expect("a directory");
+    let mut spec = spec(GuestRole::Associate, workspace.path());
+    spec.sabotage.without = walls.to_vec();
+    match Runtime::process().expect("a runtime").start(spec).await {
+        Err(StartError::Layers(missing)) => missing,
+        other => panic!("{other:?}"),
+    }
 }
 
 #[tokio::test]

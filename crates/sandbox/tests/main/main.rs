@@ -1,5 +1,6 @@
 //! The sandbox as its users see it: every test starts real guests in real namespaces.
 
+mod attack;
 mod egress;
 mod ending;
 mod exec;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use choir_sandbox::path::RelativePath;
 use choir_sandbox::protocol::{Command, EffectId, Ending, Exec, GuestRole, Input};
-use choir_sandbox::runtime::{Guest, Output, Runtime, Spec};
+use choir_sandbox::runtime::{Backend, Guest, Output, Runtime, Spec};
 use tempfile::TempDir;
 
 /// Most output that a test looks at.
@@ -31,10 +31,18 @@ pub(crate) async fn associate() -> Sandbox {
 }
 
 pub(crate) async fn start(change: impl FnOnce(&mut Spec)) -> Sandbox {
+    start_in(&Runtime::process().expect("a runtime"), change).await
+}
+
+/// Held from outside, which every machine offers to every user.
+pub(crate) async fn start_watched(change: impl FnOnce(&mut Spec)) -> Sandbox {
+    start_in(&Runtime::process_held_by(Backend::Watchdog).expect("a runtime"), change).await
+}
+
+pub(crate) async fn start_in(runtime: &Runtime, change: impl FnOnce(&mut Spec)) -> Sandbox {
     let workspace = tempfile::tempdir().expect("a directory");
     let mut spec = spec(GuestRole::Associate, workspace.path());
     change(&mut spec);
-    let runtime = Runtime::process().expect("a runtime");
     let guest = runtime.start(spec).await.expect("starts");
     Sandbox { guest, workspace }
 }

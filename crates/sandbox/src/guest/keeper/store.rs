@@ -4,7 +4,7 @@
 //! objects/ab/HASH-MODE   contents; the mode is in the name because links share it
 //! trees/HASH             manifests
 //! snapshots/HASH/…       directories of links to objects
-//! tasks/NAME/{upper,work,merged}
+//! tasks/NAME/{upper,work}
 //! index                  what is known of the live directory's files
 //! ```
 
@@ -196,7 +196,7 @@ impl Store {
     /// Makes a task's directories, or finds them as its killed predecessor left them.
     pub(super) fn make_task(&self, task: &EffectId) -> Result<(), Fault> {
         let directory = make_directory(&self.tasks, &task_name(task), OWN_ONLY)?;
-        ["upper", "work", "merged"].iter().try_for_each(|name| make_directory(&directory, name, 0o755).map(drop))
+        ["upper", "work"].iter().try_for_each(|name| make_directory(&directory, name, 0o755).map(drop))
     }
 
     /// Opens the layer that holds what a task changed.

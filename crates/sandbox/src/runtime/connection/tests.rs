@@ -9,7 +9,8 @@ use tokio::io::AsyncReadExt;
 use super::*;
 use crate::protocol::{FaultCode, Health};
 
-const LIMITS: GuestLimits = GuestLimits { processes: 1, open_files: 1, file_bytes: 1, address_space_bytes: None };
+const LIMITS: GuestLimits =
+    GuestLimits { processes: 1, open_files: 1, file_bytes: 1, address_space_bytes: None, nameless_files: true };
 /// Far longer than anything here takes; a test that reaches it has found a hang.
 const PATIENCE: Duration = Duration::from_secs(20);
 

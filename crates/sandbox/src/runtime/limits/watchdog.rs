@@ -1,49 +1,46 @@
-//! The memory of a whole sandbox, watched from outside.
+//! A whole sandbox, watched from outside while anything runs in it.
 //!
-//! The kernel limits single processes, and whole groups only for root or where a group was delegated. This works for
-//! everybody: while anything runs inside, the memory of all its processes is added up ten times a second, and a
-//! sandbox that takes more than it may is ended. It stops watching when only the guest is left.
+//! Ten times a second it is looked at what the sandbox uses and what it has written. One that takes more than it may is
+//! ended, unless the kernel has dealt with it already. Watching stops when only the guest is left.
 
 use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
 
-use super::connection::Connection;
+use super::{Hold, Limit, Memory, Meter, Seen};
+use crate::runtime::connection::Connection;
 
-/// How often memory is added up.
+/// How often it is looked.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Most processes looked at; more than any limit on them allows.
 const PROCESSES_MAX: usize = 65_536;
 
-/// A limit that a sandbox was ended for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
-    /// All its processes together took too much memory.
-    Memory,
-}
-
 /// What is watched, and how the sandbox is ended.
 #[derive(Debug)]
-pub(super) struct Watchdog {
+pub(in crate::runtime) struct Watchdog {
     /// The guest, as this machine numbers it.
-    pub(super) pid: u32,
-    /// Most memory of all processes together.
-    pub(super) memory_bytes: u64,
+    pub(in crate::runtime) pid: u32,
+    /// How the sandbox is held.
+    pub(in crate::runtime) hold: Arc<dyn Hold>,
+    /// What it has written; nothing while somebody measures.
+    pub(in crate::runtime) meter: Option<Meter>,
     /// Ends the sandbox; weak, because watching is no reason for it to live.
-    pub(super) stop: mpsc::WeakSender<()>,
+    pub(in crate::runtime) stop: mpsc::WeakSender<()>,
     /// Knows what was asked to run.
-    pub(super) connection: Arc<Connection>,
+    pub(in crate::runtime) connection: Arc<Connection>,
     /// Told whenever something was asked to run.
-    pub(super) started: Arc<Notify>,
+    pub(in crate::runtime) started: Arc<Notify>,
     /// Filled before the sandbox is ended.
-    pub(super) exceeded: Arc<OnceLock<Limit>>,
+    pub(in crate::runtime) exceeded: Arc<OnceLock<Limit>>,
 }
 
 impl Watchdog {
     /// Watches until the sandbox is gone.
-    pub(super) async fn watch(self) {
+    pub(in crate::runtime) async fn watch(mut self) {
         loop {
             self.started.notified().await;
             while self.look().await == Look::Busy {
@@ -55,20 +52,29 @@ impl Watchdog {
         }
     }
 
-    async fn look(&self) -> Look {
+    async fn look(&mut self) -> Look {
         let Some(stop) = self.stop.upgrade().filter(|stop| !stop.is_closed()) else { return Look::Gone };
         drop(stop);
-        let (pid, limit) = (self.pid, self.memory_bytes);
-        let usage = tokio::task::spawn_blocking(move || usage(pid, limit)).await.unwrap_or_default();
-        if usage.memory_bytes > limit {
+        let (pid, hold, mut meter) = (self.pid, self.hold.clone(), self.meter.take());
+        let looked = tokio::task::spawn_blocking(move || {
+            let written = meter.as_mut().and_then(Meter::look);
+            (hold.look(pid), written, meter)
+        });
+        let Ok((seen, written, meter)) = looked.await else { return Look::Gone };
+        self.meter = meter;
+        if seen.memory == Memory::Enforced {
             // Only the first reason counts.
             self.exceeded.set(Limit::Memory).ok();
+        }
+        let beyond = (seen.memory == Memory::Beyond).then_some(Limit::Memory).or(written);
+        if let Some(limit) = beyond {
+            self.exceeded.set(limit).ok();
             self.stop.upgrade().and_then(|stop| stop.try_send(()).ok());
             return Look::Gone;
         }
         // What was asked for may not have started yet, and what has ended may have left others behind. The guest itself
         // is always one.
-        if self.connection.is_running() || usage.processes > 1 { Look::Busy } else { Look::Idle }
+        if self.connection.is_running() || seen.processes > 1 { Look::Busy } else { Look::Idle }
     }
 }
 
@@ -77,6 +83,29 @@ enum Look {
     Busy,
     Idle,
     Gone,
+}
+
+/// Adds memory up from outside, which everybody may.
+#[derive(Debug)]
+pub(super) struct Adding {
+    /// Most memory of all processes together.
+    pub(super) memory_bytes: u64,
+}
+
+impl Hold for Adding {
+    fn entrances(&self) -> io::Result<Vec<OwnedFd>> {
+        Ok(Vec::new())
+    }
+
+    fn look(&self, pid: u32) -> Seen {
+        let usage = usage(pid, self.memory_bytes);
+        let memory = if usage.memory_bytes > self.memory_bytes { Memory::Beyond } else { Memory::Within };
+        Seen { processes: usage.processes, memory }
+    }
+
+    fn counts_nameless(&self) -> bool {
+        false
+    }
 }
 
 #[derive(Debug, Default)]

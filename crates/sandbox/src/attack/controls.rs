@@ -1,0 +1,167 @@
+//! Positive controls: with a wall taken away, its probe must be noticed. A suite that notices nothing proves nothing.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use super::Probe;
+use super::probes::PROBES;
+use super::suite::{AttackError, Options, Suite, Verdict};
+use crate::runtime::{Access, Backend, Identity, Layer, Mount, Spec, Workspace};
+
+/// One wall, and the probe that must get past where it stood.
+#[derive(Clone, Copy)]
+pub struct Control {
+    /// What is taken away.
+    pub wall: &'static str,
+    /// The probe's name.
+    pub probe: &'static str,
+    /// Takes it away.
+    weaken: fn(&mut Spec),
+    /// Where it can be taken away at all.
+    applies: fn(&Options) -> bool,
+}
+
+/// Whether a missing wall was noticed.
+#[derive(Clone)]
+pub struct ControlRow {
+    /// Which.
+    pub control: Control,
+    /// What the judge said; an escape is what is wanted.
+    pub verdict: Verdict,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl ControlRow {
+    /// Whether the missing wall was noticed.
+    pub fn is_noticed(&self) -> bool {
+        matches!(self.verdict, Verdict::Escaped(_))
+    }
+}
+
+const fn control(wall: &'static str, probe: &'static str, weaken: fn(&mut Spec)) -> Control {
+    Control { wall, probe, weaken, applies: |_| true }
+}
+
+/// The list.
+pub const CONTROLS: &[Control] = &[
+    control("filter of system calls", "queue calls past the filter", |spec| without(spec, Layer::Seccomp)),
+    control("filter of system calls", "use the kernel's keys", |spec| without(spec, Layer::Seccomp)),
+    control("filter of system calls", "call by the old entry", |spec| without(spec, Layer::Seccomp)),
+    control("filter of system calls", "memory of segments", |spec| {
+        without(spec, Layer::Seccomp);
+        spec.limits.memory_bytes = PLENTY;
+    }),
+    control("second restriction of files", "make a mark of deletion", |spec| without(spec, Layer::Landlock)),
+    control("namespace of the network", "connect to the host's loopback", |spec| {
+        without(spec, Layer::NetworkNamespace)
+    }),
+    control("namespace of the network", "a nameless socket of the host", |spec| {
+        without(spec, Layer::NetworkNamespace);
+        without(spec, Layer::Landlock);
+    }),
+    control("namespace of the network", "see another interface or a route", |spec| {
+        without(spec, Layer::NetworkNamespace);
+    }),
+    control("namespace of processes", "signal a process of the host", |spec| without(spec, Layer::ProcessNamespace)),
+    control("namespace of processes", "see a process of the host", |spec| without(spec, Layer::ProcessNamespace)),
+    control("namespace of shared memory", "attach to the host's shared memory", |spec| {
+        without(spec, Layer::IpcNamespace)
+    }),
+    control("namespace of names", "learn the machine's name", |spec| without(spec, Layer::UtsNamespace)),
+    Control {
+        applies: |options| options.backend != Backend::Watchdog,
+        ..control("namespace of groups", "see the groups of the host", |spec| without(spec, Layer::CgroupNamespace))
+    },
+    control("empty set of capabilities", "hold a privilege", |spec| without(spec, Layer::NoCapabilities)),
+    control("empty set of capabilities", "bind a privileged port", |spec| without(spec, Layer::NoCapabilities)),
+    control("limit on namespaces", "how many namespaces may be made", |spec| without(spec, Layer::NoCapabilities)),
+    control("root of its own", "read a file of the host", |spec| show(spec, "PROBE_CANARY")),
+    control("root of its own", "write a file of the host", |spec| show(spec, "PROBE_CANARY")),
+    control("root of its own", "read through a link", |spec| show(spec, "PROBE_CANARY")),
+    control("root of its own", "a socket file of the host", |spec| {
+        show(spec, "PROBE_CANARY");
+        without(spec, Layer::Landlock);
+    }),
+    control("root of its own", "search every file and variable", |spec| {
+        if let Some(secret) = spec.environment.get("PROBE_CANARY").map(PathBuf::from) {
+            spec.mounts.push(Mount { host: secret, inside: "/run/secret".into(), access: Access::Read });
+        }
+    }),
+    Control {
+        applies: |options| matches!(options.identity, Identity::User { .. }),
+        ..control("user below root", "make a file that raises its user to root", |spec| {
+            spec.identity = Identity::Inherit;
+            // Root of a namespace may not walk to another user's layer.
+            if let Some(live) = spec.guest_program.parent().map(|directory| directory.join("live")) {
+                spec.workspace = Workspace::Directory { path: live, access: Access::Write };
+            }
+        })
+    },
+    control("limit on processes", "processes without end", |spec| {
+        spec.limits.guest.processes = 20_000;
+        spec.limits.memory_bytes = PLENTY;
+    }),
+    control("limit on memory", "memory of one process", |spec| spec.limits.memory_bytes = PLENTY),
+    Control {
+        applies: |options| options.backend != Backend::Watchdog,
+        ..control("limit on memory", "memory of files without names", |spec| spec.limits.memory_bytes = PLENTY)
+    },
+    control("size of /tmp", "fill /tmp", |spec| (spec.limits.tmp_bytes, spec.limits.memory_bytes) = (PLENTY, PLENTY)),
+    control("names in /tmp", "names in /tmp", |spec| {
+        spec.limits.memory_names = PLENTY;
+        spec.limits.memory_bytes = PLENTY;
+    }),
+    control("quota of the workspace", "fill the workspace", |spec| {
+        spec.limits.workspace_bytes = PLENTY;
+        spec.limits.memory_bytes = PLENTY;
+    }),
+    control("quota of the workspace", "names in the workspace", |spec| {
+        spec.limits.workspace_names = PLENTY;
+        spec.limits.memory_bytes = PLENTY;
+    }),
+    control("size of a file", "a file beyond every limit", |spec| spec.limits.guest.file_bytes = 1 << 50),
+];
+
+/// More than any probe takes.
+const PLENTY: u64 = 1 << 40;
+
+fn without(spec: &mut Spec, wall: Layer) {
+    spec.sabotage.without.push(wall);
+    spec.sabotage.unseen = true;
+}
+
+/// Shows the directory of something planted, at its own place.
+fn show(spec: &mut Spec, name: &str) {
+    let planted = spec.environment.get(name).map(PathBuf::from);
+    if let Some(directory) = planted.as_ref().and_then(|path| path.parent()) {
+        spec.mounts.push(Mount { host: directory.into(), inside: directory.into(), access: Access::Write });
+    }
+}
+
+/// Takes away one wall after another, for the chosen probes. The guest's program must be one that can be told to leave
+/// its own walls out.
+pub async fn run_controls(
+    options: &Options,
+    choose: impl Fn(&Probe) -> bool,
+    mut tell: impl FnMut(&ControlRow),
+) -> Result<Vec<ControlRow>, AttackError> {
+    let mut rows = Vec::new();
+    let mut suite = Suite::prepare(options).await?;
+    for control in CONTROLS.iter().filter(|control| (control.applies)(options)) {
+        let probe = PROBES.iter().find(|probe| probe.id == control.probe);
+        if !probe.is_none_or(&choose) {
+            continue;
+        }
+        let began = Instant::now();
+        let verdict = match probe {
+            Some(probe) => suite.judge_with(probe, control.weaken).await?,
+            None => Verdict::Skipped("there is no such probe".to_owned()),
+        };
+        let row = ControlRow { control: *control, verdict, took: began.elapsed() };
+        tell(&row);
+        rows.push(row);
+    }
+    suite.end().await;
+    Ok(rows)
+}

@@ -1,0 +1,468 @@
+//! What a sandbox's first process does before it becomes the guest.
+//!
+//! Two processes take part. The first becomes the sandbox's user, enters new namespaces and makes the second, which is
+//! the first of its process namespace, and leaves. The second makes the view, gives up every privilege and becomes the
+//! guest. It is a child of the launcher itself, so that its end is seen from outside and the launcher's end ends it.
+//!
+//! Everything here runs between fork and exec in a copy of one thread of a program with many: it only makes system calls
+//! on what was prepared before, allocates nothing and takes no lock.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
+
+use super::layers::Layer;
+use super::spec::{Access, Identity, Spec};
+use super::view::{Step, View};
+
+/// User and group id inside.
+const INSIDE_ID: u32 = 1000;
+/// Bytes and names of the sandbox's own root, which holds a handful of empty files and directories.
+const ROOT_OPTIONS: &CStr = c"size=1m,nr_inodes=512,mode=0755";
+/// A directory that every system has, to make the root on.
+const STAGE: &CStr = c"/tmp";
+const STAGE_OLD: &CStr = c"/tmp/old";
+const OLD: &CStr = c"/old";
+/// More than any kernel has capabilities.
+const CAPABILITIES_MAX: u64 = 64;
+/// Of `capset`, which knows 64 capabilities in two halves.
+const CAPABILITY_VERSION: u32 = 0x2008_0522;
+
+/// Everything that the two processes need, made before they are forked.
+#[derive(Debug)]
+pub(super) struct Entry {
+    view: View,
+    argument_pointers: Vec<*const libc::c_char>,
+    environment_pointers: Vec<*const libc::c_char>,
+    user: Option<(u32, u32)>,
+    uid_map: Vec<u8>,
+    gid_map: Vec<u8>,
+    namespaces: libc::c_int,
+    keep_capabilities: bool,
+    keep_privileges: bool,
+    /// Nothing once the processes have been forked.
+    descriptors: Option<Descriptors>,
+}
+
+// SAFETY: the pointers lead into the view's own strings, whose bytes never move or change while the entry lives.
+unsafe impl Send for Entry {}
+
+/// What the child has inherited from the host.
+#[derive(Debug)]
+pub(super) struct Descriptors {
+    /// The guest's end of its stream.
+    pub(super) stream: OwnedFd,
+    /// What becomes its standard error.
+    pub(super) complaint: OwnedFd,
+    /// What becomes its other standard streams.
+    pub(super) null: OwnedFd,
+    /// Where the second process's number, and what was refused, is written.
+    pub(super) report: OwnedFd,
+    /// Groups to join, by their `cgroup.procs`, before anything is given up.
+    pub(super) groups: Vec<OwnedFd>,
+}
+
+/// A message of the child: its kind, and a number.
+const REPORT_BYTES: usize = 8;
+const REPORT_PID: u32 = 1;
+/// Kinds from here on are refusals; beyond the fixed ones they count the steps of the view.
+const REPORT_REFUSED: u32 = 100;
+const REPORT_STEP: u32 = 1000;
+
+/// What the child has reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Report {
+    /// The second process is this one.
+    Started { pid: i32 },
+    /// Something was refused.
+    Refused { what: u32, errno: i32 },
+}
+
+impl Report {
+    fn read(bytes: [u8; REPORT_BYTES]) -> Option<Self> {
+        let number = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let value = number(4) as i32;
+        match number(0) {
+            REPORT_PID => Some(Self::Started { pid: value }),
+            what @ REPORT_REFUSED.. => Some(Self::Refused { what, errno: value }),
+            _ => None,
+        }
+    }
+}
+
+/// The parts that may be refused, in their order.
+const PARTS: [&str; 16] = [
+    "joining a control group",
+    "becoming another user",
+    "entering new namespaces",
+    "being the sandbox's user",
+    "starting the first process",
+    "dying with the host",
+    "naming the machine",
+    "raising the loopback interface",
+    "forbidding further namespaces",
+    "making a root",
+    "closing the host's root",
+    "giving up privileges",
+    "forbidding new privileges",
+    "handing over descriptors",
+    "going to the workspace",
+    "becoming the guest",
+];
+
+impl Entry {
+    pub(super) fn new(spec: &Spec, view: View, descriptors: Descriptors) -> Self {
+        let pointers = |strings: &[CString]| strings.iter().map(|one| one.as_ptr()).chain([ptr::null()]).collect();
+        let user = match spec.identity {
+            Identity::User { uid, gid } => Some((uid, gid)),
+            Identity::Inherit => None,
+        };
+        let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let (uid, gid) = user.unwrap_or(own);
+        Self {
+            argument_pointers: pointers(&view.arguments),
+            environment_pointers: pointers(&view.environment),
+            view,
+            user,
+            uid_map: format!("{INSIDE_ID} {uid} 1").into_bytes(),
+            gid_map: format!("{INSIDE_ID} {gid} 1").into_bytes(),
+            namespaces: namespaces(spec),
+            keep_capabilities: spec.lacks(Layer::NoCapabilities),
+            keep_privileges: spec.lacks(Layer::NoNewPrivileges),
+            descriptors: Some(descriptors),
+        }
+    }
+
+    /// Closes what was only for the processes. To be called once they have been forked.
+    pub(super) fn close(&mut self) {
+        self.descriptors = None;
+    }
+
+    /// Says what a report is about.
+    pub(super) fn name(&self, what: u32) -> String {
+        match what.checked_sub(REPORT_STEP) {
+            Some(step) => {
+                let step = self.view.steps.get(step as usize).map(|step| step.path().to_string_lossy().into_owned());
+                format!("making a root: {}", step.unwrap_or_default())
+            }
+            None => PARTS.get((what - REPORT_REFUSED) as usize).unwrap_or(&"entering").to_string(),
+        }
+    }
+
+    /// Whether a refusal is about entering namespaces, which systems forbid to ordinary users.
+    pub(super) fn is_about_namespaces(what: u32) -> bool {
+        (REPORT_REFUSED + 2..REPORT_REFUSED + 4).contains(&what)
+    }
+
+    /// The first process. Never returns.
+    pub(super) fn enter(&self) -> ! {
+        let Some(descriptors) = &self.descriptors else { exit(1) };
+        match self.first(descriptors) {
+            Ok(()) => exit(0),
+            Err((what, errno)) => {
+                tell(descriptors, what, errno.raw_os_error());
+                exit(1)
+            }
+        }
+    }
+
+    fn first(&self, descriptors: &Descriptors) -> Result<(), (u32, Errno)> {
+        part(0, || descriptors.groups.iter().try_for_each(|group| rustix::io::write(group, b"0").map(drop)))?;
+        part(1, || self.become_user())?;
+        // SAFETY: this process has one thread and shares nothing with another that this would tear apart.
+        part(2, || check(unsafe { libc::unshare(self.namespaces) }.into()).map(drop))?;
+        part(3, || self.map_user())?;
+        // SAFETY: a copy of this process with the same parent. Both only go on with system calls.
+        let made = unsafe { libc::syscall(libc::SYS_clone, libc::CLONE_PARENT | libc::SIGCHLD, 0, 0, 0, 0) };
+        match part(4, || check(made))? {
+            0 => self.second(descriptors),
+            pid => {
+                tell(descriptors, REPORT_PID, pid as i32);
+                Ok(())
+            }
+        }
+    }
+
+    fn become_user(&self) -> Result<(), Errno> {
+        if let Some((uid, gid)) = self.user {
+            // SAFETY: plain system calls; the C library's own would first speak to threads that this copy lacks.
+            unsafe {
+                check(libc::syscall(libc::SYS_setgroups, 0, ptr::null::<libc::gid_t>()))?;
+                check(libc::syscall(libc::SYS_setresgid, gid, gid, gid))?;
+                check(libc::syscall(libc::SYS_setresuid, uid, uid, uid))?;
+            }
+        }
+        // After a change of user the process's own files in /proc would belong to root.
+        prctl(libc::PR_SET_DUMPABLE, 1)
+    }
+
+    fn map_user(&self) -> Result<(), Errno> {
+        if self.namespaces & libc::CLONE_NEWUSER == 0 {
+            return Ok(());
+        }
+        write_file(c"/proc/self/setgroups", b"deny")?;
+        write_file(c"/proc/self/uid_map", &self.uid_map)?;
+        write_file(c"/proc/self/gid_map", &self.gid_map)
+    }
+
+    /// The second process: becomes the guest.
+    fn second(&self, descriptors: &Descriptors) -> Result<(), (u32, Errno)> {
+        part(5, || prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64))?;
+        if self.namespaces & libc::CLONE_NEWUTS != 0 {
+            part(6, || rustix::system::sethostname(b"choir"))?;
+        }
+        if self.namespaces & libc::CLONE_NEWNET != 0 {
+            part(7, raise_loopback)?;
+        }
+        if self.namespaces & libc::CLONE_NEWUSER != 0 && !self.keep_capabilities {
+            part(8, || write_file(c"/proc/sys/user/max_user_namespaces", b"0"))?;
+        }
+        part(9, make_stage)?;
+        for (number, step) in (0_u32..).zip(&self.view.steps) {
+            take(step).map_err(|errno| (REPORT_STEP + number, errno))?;
+        }
+        part(10, close_old_root)?;
+        part(11, || if self.keep_capabilities { keep_capabilities() } else { drop_capabilities() })?;
+        if !self.keep_privileges {
+            part(12, || prctl(libc::PR_SET_NO_NEW_PRIVS, 1))?;
+        }
+        part(13, || hand_over(descriptors))?;
+        part(14, || rustix::process::chdir(c"/work"))?;
+        // SAFETY: both lists end with a null pointer, and their strings live in this entry.
+        unsafe {
+            libc::setsid();
+            libc::execve(
+                self.argument_pointers[0],
+                self.argument_pointers.as_ptr(),
+                self.environment_pointers.as_ptr(),
+            );
+        }
+        Err((REPORT_REFUSED + 15, last_errno()))
+    }
+}
+
+/// The standard streams, and the guest's own; every other descriptor is closed by exec, whoever opened it.
+fn hand_over(descriptors: &Descriptors) -> Result<(), Errno> {
+    let Descriptors { stream, complaint, null, .. } = descriptors;
+    for (from, to) in [(null, 0), (null, 1), (complaint, 2)] {
+        // SAFETY: replaces a standard stream of this process.
+        check(unsafe { libc::dup2(from.as_raw_fd(), to) }.into())?;
+    }
+    // SAFETY: only marks descriptors of this process.
+    check(unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) })?;
+    rustix::io::fcntl_setfd(stream, rustix::io::FdFlags::empty())?;
+    // What the host's program ignores or blocks must not be ignored or blocked by every program inside.
+    // SAFETY: changes only this process; the set is a valid, empty one.
+    unsafe {
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut());
+    }
+    Ok(())
+}
+
+fn tell(descriptors: &Descriptors, kind: u32, value: i32) {
+    let mut message = [0; REPORT_BYTES];
+    message[..4].copy_from_slice(&kind.to_ne_bytes());
+    message[4..8].copy_from_slice(&value.to_ne_bytes());
+    // Nobody may be listening any more; then there is nobody to tell.
+    rustix::io::write(&descriptors.report, &message).ok();
+}
+
+fn namespaces(spec: &Spec) -> libc::c_int {
+    let all = [
+        (Layer::UserNamespace, libc::CLONE_NEWUSER),
+        (Layer::MountNamespace, libc::CLONE_NEWNS),
+        (Layer::ProcessNamespace, libc::CLONE_NEWPID),
+        (Layer::NetworkNamespace, libc::CLONE_NEWNET),
+        (Layer::IpcNamespace, libc::CLONE_NEWIPC),
+        (Layer::UtsNamespace, libc::CLONE_NEWUTS),
+        (Layer::CgroupNamespace, libc::CLONE_NEWCGROUP),
+    ];
+    // Mounts of its own it always has, or it would rearrange the host's.
+    let wanted = all.iter().filter(|(layer, _)| *layer == Layer::MountNamespace || !spec.lacks(*layer));
+    wanted.fold(0, |flags, (_, flag)| flags | flag)
+}
+
+fn part<T>(number: u32, act: impl FnOnce() -> Result<T, Errno>) -> Result<T, (u32, Errno)> {
+    act().map_err(|errno| (REPORT_REFUSED + number, errno))
+}
+
+fn check(result: i64) -> Result<i64, Errno> {
+    if result < 0 { Err(last_errno()) } else { Ok(result) }
+}
+
+fn last_errno() -> Errno {
+    std::io::Error::last_os_error().raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error)
+}
+
+fn exit(code: i32) -> ! {
+    // SAFETY: ends this process without running anything of the program it is a copy of.
+    unsafe { libc::_exit(code) }
+}
+
+fn prctl(option: libc::c_int, value: u64) -> Result<(), Errno> {
+    // SAFETY: these options take a number and change only this process.
+    check(unsafe { libc::prctl(option, value, 0, 0, 0) }.into()).map(drop)
+}
+
+fn write_file(path: &CStr, content: &[u8]) -> Result<(), Errno> {
+    let file = rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::io::write(&file, content).map(drop)
+}
+
+fn raise_loopback() -> Result<(), Errno> {
+    // SAFETY: a socket of this process's own, closed again, and a request as long as the kernel reads it.
+    unsafe {
+        let socket =
+            check(libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0).into())? as libc::c_int;
+        let mut request: libc::ifreq = std::mem::zeroed();
+        request.ifr_name[0] = b'l' as libc::c_char;
+        request.ifr_name[1] = b'o' as libc::c_char;
+        request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+        let raised = check(libc::ioctl(socket, libc::SIOCSIFFLAGS, &request).into());
+        libc::close(socket);
+        raised.map(drop)
+    }
+}
+
+/// An empty root, with the host's beneath it.
+fn make_stage() -> Result<(), Errno> {
+    rustix::mount::mount_change(c"/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    rustix::mount::mount(c"tmpfs", STAGE, c"tmpfs", flags, ROOT_OPTIONS)?;
+    rustix::fs::mkdir(STAGE_OLD, Mode::from_raw_mode(0o700))?;
+    rustix::process::pivot_root(STAGE, STAGE_OLD)?;
+    rustix::process::chdir(c"/")?;
+    // What is made here is for the sandbox's user alone anyway; the host's mask would only surprise.
+    rustix::process::umask(Mode::from_raw_mode(0o022));
+    Ok(())
+}
+
+fn close_old_root() -> Result<(), Errno> {
+    rustix::mount::unmount(OLD, UnmountFlags::DETACH)?;
+    rustix::fs::rmdir(OLD)?;
+    // What is left of the root holds no room to fill.
+    restrict(c"/", libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV, 0)
+}
+
+fn take(step: &Step) -> Result<(), Errno> {
+    let private = MountFlags::NOSUID | MountFlags::NODEV;
+    match step {
+        Step::Directory(path) => match rustix::fs::mkdir(path.as_c_str(), Mode::from_raw_mode(0o755)) {
+            Err(Errno::EXIST) | Ok(()) => Ok(()),
+            Err(errno) => Err(errno),
+        },
+        Step::Link { target, path } => rustix::fs::symlink(target.as_c_str(), path.as_c_str()),
+        Step::File { path, content } => make_file(path, content),
+        Step::Memory { path, options } => {
+            rustix::mount::mount(c"tmpfs", path.as_c_str(), c"tmpfs", private, options.as_c_str())
+        }
+        Step::Bind { host, inside, access } => bind(host, inside, *access),
+        Step::Device { host, inside } => {
+            make_file(inside, b"")?;
+            rustix::mount::mount_bind(host.as_c_str(), inside.as_c_str())?;
+            restrict(inside, libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NOEXEC, 0)
+        }
+        Step::Layer { inside, options } => {
+            rustix::mount::mount(c"overlay", inside.as_c_str(), c"overlay", private, options.as_c_str())
+        }
+        // Its files are the kernel's settings, which to a sandbox started by root would be its own.
+        Step::Processes(path) => {
+            let flags = private | MountFlags::NOEXEC;
+            rustix::mount::mount(c"proc", path.as_c_str(), c"proc", flags, None)?;
+            restrict(path, libc::MOUNT_ATTR_RDONLY, 0)
+        }
+        Step::Terminals { path, options } => {
+            let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
+            rustix::mount::mount(c"devpts", path.as_c_str(), c"devpts", flags, options.as_c_str())
+        }
+    }
+}
+
+fn make_file(path: &CStr, content: &[u8]) -> Result<(), Errno> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, Mode::from_raw_mode(0o644))?;
+    if content.is_empty() { Ok(()) } else { rustix::io::write(&file, content).map(drop) }
+}
+
+fn bind(host: &CStr, inside: &CStr, access: Access) -> Result<(), Errno> {
+    rustix::mount::mount_bind_recursive(host, inside)?;
+    let fixed = match access {
+        Access::Read => libc::MOUNT_ATTR_RDONLY,
+        Access::Write => 0,
+    };
+    restrict(inside, fixed | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV, libc::AT_RECURSIVE)
+}
+
+/// Adds restrictions to a mount, and with `AT_RECURSIVE` to all beneath it.
+fn restrict(path: &CStr, attributes: u64, recursive: libc::c_int) -> Result<(), Errno> {
+    let mut wanted = libc::mount_attr { attr_set: attributes, attr_clr: 0, propagation: 0, userns_fd: 0 };
+    // SAFETY: the path ends with a NUL byte, and the attributes are as long as is said.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            libc::AT_FDCWD,
+            path.as_ptr(),
+            recursive,
+            ptr::from_mut(&mut wanted),
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    check(done).map(drop)
+}
+
+#[repr(C)]
+struct CapabilityHeader {
+    version: u32,
+    pid: libc::c_int,
+}
+
+/// Effective, permitted and inheritable, for the lower and the upper half.
+type CapabilitySets = [u32; 6];
+
+fn set_capabilities(sets: &CapabilitySets) -> Result<(), Errno> {
+    let header = CapabilityHeader { version: CAPABILITY_VERSION, pid: 0 };
+    // SAFETY: header and sets are as this version of the call reads them.
+    check(unsafe { libc::syscall(libc::SYS_capset, &header, sets.as_ptr()) }).map(drop)
+}
+
+fn drop_capabilities() -> Result<(), Errno> {
+    for capability in 0..CAPABILITIES_MAX {
+        match prctl(libc::PR_CAPBSET_DROP, capability) {
+            Ok(()) => {}
+            // Beyond the last one that this kernel knows.
+            Err(Errno::INVAL) => break,
+            Err(errno) => return Err(errno),
+        }
+    }
+    set_capabilities(&[0; 6])
+}
+
+/// For the suite's control: what an unwatched launcher would leave.
+fn keep_capabilities() -> Result<(), Errno> {
+    set_capabilities(&[u32::MAX, u32::MAX, u32::MAX, 0x1ff, 0x1ff, 0x1ff])?;
+    for capability in 0..CAPABILITIES_MAX {
+        // SAFETY: changes only this process. Unknown ones are refused, which is as good.
+        unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_RAISE, capability, 0, 0) };
+    }
+    Ok(())
+}
+
+/// Waits for what a child reports next; nothing once it has ended or become the guest.
+pub(super) fn read_report(from: BorrowedFd<'_>) -> Option<Report> {
+    let mut bytes = [0; REPORT_BYTES];
+    loop {
+        match rustix::io::read(from, &mut bytes) {
+            Ok(REPORT_BYTES) => return Report::read(bytes),
+            Err(Errno::INTR) => {}
+            Ok(_) | Err(_) => return None,
+        }
+    }
+}

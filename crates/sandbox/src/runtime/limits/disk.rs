@@ -1,0 +1,169 @@
+//! What a sandbox has written, measured from outside.
+//!
+//! File systems with quotas for directories are rare, so the layer is walked while something runs, as often as costs
+//! little. Descriptors lead the walk, so that no link turns it elsewhere.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+
+use super::Limit;
+use crate::runtime::spec::{Limits, Spec, Workspace};
+
+/// A walk may take this share of the time.
+const SHARE: u32 = 20;
+/// Least time between two walks.
+const INTERVAL_MIN: Duration = Duration::from_millis(200);
+/// Deeper than any tree that the keeper takes; what lies deeper is not counted and cannot be merged.
+const DEPTH_MAX: u32 = 256;
+/// What the kernel's blocks are counted in.
+const BLOCK_BYTES: u64 = 512;
+/// Less than this was not what filled a disk.
+const GROWTH_BYTES_MIN: u64 = 1 << 20;
+
+/// Measures one sandbox's layer.
+#[derive(Debug)]
+pub(in crate::runtime) struct Meter {
+    directory: PathBuf,
+    workspace_bytes: u64,
+    workspace_names: u64,
+    free_bytes: u64,
+    first: Option<(Written, Free)>,
+    next_walk: Instant,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Written {
+    bytes: u64,
+    names: u64,
+    /// Something could not be looked into.
+    hidden: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Free {
+    bytes: u64,
+    names: u64,
+}
+
+impl Meter {
+    pub(in crate::runtime) fn new(spec: &Spec) -> Self {
+        let directory = match &spec.workspace {
+            Workspace::Directory { path, .. } => path.clone(),
+            Workspace::Overlay(overlay) => overlay.upper.clone(),
+        };
+        let Limits { workspace_bytes, workspace_names, free_bytes, .. } = spec.limits;
+        Self { directory, workspace_bytes, workspace_names, free_bytes, first: None, next_walk: Instant::now() }
+    }
+
+    /// Looks whether it is time; says which limit was exceeded. May block.
+    pub(in crate::runtime) fn look(&mut self) -> Option<Limit> {
+        let began = Instant::now();
+        let free = free(&self.directory)?;
+        let is_short = free.bytes < self.free_bytes;
+        if began < self.next_walk && !is_short {
+            return None;
+        }
+        let mut written = measure(&self.directory, (self.workspace_bytes, self.workspace_names))?;
+        let (first, free_at_first) = *self.first.get_or_insert((written, free));
+        if written.hidden {
+            // What it hides is at most what the whole disk has lost meanwhile.
+            written.bytes = written.bytes.max(first.bytes + free_at_first.bytes.saturating_sub(free.bytes));
+            written.names = written.names.max(first.names + free_at_first.names.saturating_sub(free.names));
+        }
+        self.next_walk = Instant::now() + (began.elapsed() * SHARE).max(INTERVAL_MIN);
+        let has_grown = written.bytes.saturating_sub(first.bytes) > GROWTH_BYTES_MIN;
+        if written.bytes > self.workspace_bytes {
+            Some(Limit::WorkspaceBytes)
+        } else if written.names > self.workspace_names {
+            Some(Limit::WorkspaceNames)
+        } else if is_short && has_grown {
+            Some(Limit::FreeSpace)
+        } else {
+            None
+        }
+    }
+}
+
+fn free(directory: &Path) -> Option<Free> {
+    let system = rustix::fs::statvfs(directory).ok()?;
+    Some(Free { bytes: system.f_bavail.saturating_mul(system.f_frsize), names: system.f_favail })
+}
+
+/// Adds up a tree; stops once both are known to be too much.
+fn measure(directory: &Path, (bytes_max, names_max): (u64, u64)) -> Option<Written> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = rustix::fs::open(directory, flags, Mode::empty()).ok()?;
+    let mut written = Written::default();
+    let is_enough = |written: &Written| written.bytes > bytes_max || written.names > names_max;
+    walk(&root, DEPTH_MAX, &mut written, &is_enough);
+    Some(written)
+}
+
+fn walk(directory: &OwnedFd, depth_left: u32, written: &mut Written, is_enough: &impl Fn(&Written) -> bool) {
+    let Ok(entries) = Dir::read_from(directory) else {
+        written.hidden = true;
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        if is_enough(written) {
+            return;
+        }
+        let Ok(stat) = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+        written.names += 1;
+        written.bytes += u64::try_from(stat.st_blocks).unwrap_or_default() * BLOCK_BYTES;
+        if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            match rustix::fs::openat(directory, name, flags, Mode::empty()) {
+                Ok(next) if depth_left > 0 => walk(&next, depth_left - 1, written, is_enough),
+                _ => written.hidden = true,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::protocol::GuestRole;
+
+    fn meter(directory: &Path, change: impl FnOnce(&mut Limits)) -> Meter {
+        let mut spec = Spec::new(GuestRole::Associate, "/bin/true", directory);
+        spec.limits.free_bytes = 0;
+        change(&mut spec.limits);
+        Meter::new(&spec)
+    }
+
+    #[test]
+    fn bytes_and_names_are_counted_and_links_are_not_followed() {
+        let directory = tempfile::tempdir().expect("a directory");
+        fs::create_dir(directory.path().join("below")).expect("made");
+        fs::write(directory.path().join("below/file"), vec![1; 100_000]).expect("written");
+        symlink("/usr", directory.path().join("link")).expect("linked");
+        let written = measure(directory.path(), (u64::MAX, u64::MAX)).expect("measured");
+        assert_eq!((written.names, written.hidden), (3, false));
+        assert!((100_000..200_000).contains(&written.bytes), "{written:?}");
+    }
+
+    #[test]
+    fn each_limit_has_its_name() {
+        let directory = tempfile::tempdir().expect("a directory");
+        fs::write(directory.path().join("file"), vec![1; 3 << 20]).expect("written");
+        assert_eq!(meter(directory.path(), |_| {}).look(), None);
+        assert_eq!(meter(directory.path(), |limits| limits.workspace_bytes = 1).look(), Some(Limit::WorkspaceBytes));
+        assert_eq!(meter(directory.path(), |limits| limits.workspace_names = 0).look(), Some(Limit::WorkspaceNames));
+        let mut full = meter(directory.path(), |limits| limits.free_bytes = u64::MAX);
+        assert_eq!(full.look(), None, "what was there before is nobody's fault");
+        fs::write(directory.path().join("more"), vec![1; 3 << 20]).expect("written");
+        assert_eq!(full.look(), Some(Limit::FreeSpace));
+    }
+}
