@@ -9,8 +9,9 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -28,6 +29,8 @@ const ROOT_OPTIONS: &CStr = c"size=1m,nr_inodes=512,mode=0755";
 const STAGE: &CStr = c"/tmp";
 const STAGE_OLD: &CStr = c"/tmp/old";
 const OLD: &CStr = c"/old";
+/// In the place of a descriptor that was not opened.
+const NO_TREE: RawFd = -1;
 /// More than any kernel has capabilities.
 const CAPABILITIES_MAX: u64 = 64;
 /// Of `capset`, which knows 64 capabilities in two halves.
@@ -47,6 +50,8 @@ pub(super) struct Entry {
     keep_privileges: bool,
     /// Nothing once the processes have been forked.
     descriptors: Option<Descriptors>,
+    /// What the host shows, by the number of its step, opened by root for a user who could not walk there.
+    trees: Vec<AtomicI32>,
 }
 
 // SAFETY: the pointers lead into the view's own strings, whose bytes never move or change while the entry lives.
@@ -124,6 +129,7 @@ impl Entry {
         };
         let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let (uid, gid) = user.unwrap_or(own);
+        let trees = view.steps.iter().map(|_| AtomicI32::new(NO_TREE)).collect();
         Self {
             argument_pointers: pointers(&view.arguments),
             environment_pointers: pointers(&view.environment),
@@ -135,6 +141,7 @@ impl Entry {
             keep_capabilities: spec.lacks(Layer::NoCapabilities),
             keep_privileges: spec.lacks(Layer::NoNewPrivileges),
             descriptors: Some(descriptors),
+            trees,
         }
     }
 
@@ -173,6 +180,9 @@ impl Entry {
 
     fn first(&self, descriptors: &Descriptors) -> Result<(), (u32, Errno)> {
         part(0, || descriptors.groups.iter().try_for_each(|group| rustix::io::write(group, b"0").map(drop)))?;
+        if self.user.is_some() {
+            self.open_trees()?;
+        }
         part(1, || self.become_user())?;
         // SAFETY: this process has one thread and shares nothing with another that this would tear apart.
         part(2, || check(unsafe { libc::unshare(self.namespaces) }.into()).map(drop))?;
@@ -186,6 +196,17 @@ impl Entry {
                 Ok(())
             }
         }
+    }
+
+    /// Takes hold of what the host shows while this process may still walk everywhere.
+    fn open_trees(&self) -> Result<(), (u32, Errno)> {
+        for (number, (step, tree)) in (0_u32..).zip(self.view.steps.iter().zip(&self.trees)) {
+            if let Step::Bind { host, access, .. } = step {
+                let opened = open_tree(host, *access).map_err(|errno| (REPORT_STEP + number, errno))?;
+                tree.store(opened, Ordering::Relaxed);
+            }
+        }
+        Ok(())
     }
 
     fn become_user(&self) -> Result<(), Errno> {
@@ -223,8 +244,8 @@ impl Entry {
             part(8, || write_file(c"/proc/sys/user/max_user_namespaces", b"0"))?;
         }
         part(9, make_stage)?;
-        for (number, step) in (0_u32..).zip(&self.view.steps) {
-            take(step).map_err(|errno| (REPORT_STEP + number, errno))?;
+        for (number, (step, tree)) in (0_u32..).zip(self.view.steps.iter().zip(&self.trees)) {
+            take(step, tree.load(Ordering::Relaxed)).map_err(|errno| (REPORT_STEP + number, errno))?;
         }
         part(10, close_old_root)?;
         part(11, || if self.keep_capabilities { keep_capabilities() } else { drop_capabilities() })?;
@@ -352,7 +373,7 @@ fn close_old_root() -> Result<(), Errno> {
     restrict(c"/", libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV, 0)
 }
 
-fn take(step: &Step) -> Result<(), Errno> {
+fn take(step: &Step, tree: RawFd) -> Result<(), Errno> {
     let private = MountFlags::NOSUID | MountFlags::NODEV;
     match step {
         Step::Directory(path) => match rustix::fs::mkdir(path.as_c_str(), Mode::from_raw_mode(0o755)) {
@@ -364,7 +385,12 @@ fn take(step: &Step) -> Result<(), Errno> {
         Step::Memory { path, options } => {
             rustix::mount::mount(c"tmpfs", path.as_c_str(), c"tmpfs", private, options.as_c_str())
         }
+        Step::Bind { inside, .. } if tree != NO_TREE => place_tree(tree, inside),
         Step::Bind { host, inside, access } => bind(host, inside, *access),
+        Step::Close(path) => {
+            rustix::mount::unmount(path.as_c_str(), UnmountFlags::DETACH)?;
+            rustix::fs::rmdir(path.as_c_str())
+        }
         Step::Device { host, inside } => {
             make_file(inside, b"")?;
             rustix::mount::mount_bind(host.as_c_str(), inside.as_c_str())?;
@@ -394,23 +420,49 @@ fn make_file(path: &CStr, content: &[u8]) -> Result<(), Errno> {
 
 fn bind(host: &CStr, inside: &CStr, access: Access) -> Result<(), Errno> {
     rustix::mount::mount_bind_recursive(host, inside)?;
+    restrict(inside, restrictions(access), libc::AT_RECURSIVE)
+}
+
+fn restrictions(access: Access) -> u64 {
     let fixed = match access {
         Access::Read => libc::MOUNT_ATTR_RDONLY,
         Access::Write => 0,
     };
-    restrict(inside, fixed | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV, libc::AT_RECURSIVE)
+    fixed | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV
+}
+
+/// A part of the host, restricted and not mounted anywhere yet.
+fn open_tree(host: &CStr, access: Access) -> Result<RawFd, Errno> {
+    // By its own name: the host's root is still where it was.
+    let path = &host.to_bytes_with_nul()[OLD.to_bytes().len()..];
+    let flags = libc::OPEN_TREE_CLONE | libc::OPEN_TREE_CLOEXEC | libc::AT_RECURSIVE as libc::c_uint;
+    // SAFETY: the path ends with a NUL byte; what is opened is this process's own.
+    let tree = check(unsafe { libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, path.as_ptr(), flags) })? as RawFd;
+    set_attributes(tree, c"", restrictions(access), libc::AT_RECURSIVE | libc::AT_EMPTY_PATH)?;
+    Ok(tree)
+}
+
+fn place_tree(tree: RawFd, inside: &CStr) -> Result<(), Errno> {
+    let (from, flags) = (c"".as_ptr(), libc::MOVE_MOUNT_F_EMPTY_PATH);
+    // SAFETY: both paths end with NUL bytes.
+    let moved = unsafe { libc::syscall(libc::SYS_move_mount, tree, from, libc::AT_FDCWD, inside.as_ptr(), flags) };
+    check(moved).map(drop)
 }
 
 /// Adds restrictions to a mount, and with `AT_RECURSIVE` to all beneath it.
 fn restrict(path: &CStr, attributes: u64, recursive: libc::c_int) -> Result<(), Errno> {
+    set_attributes(libc::AT_FDCWD, path, attributes, recursive)
+}
+
+fn set_attributes(at: RawFd, path: &CStr, attributes: u64, flags: libc::c_int) -> Result<(), Errno> {
     let mut wanted = libc::mount_attr { attr_set: attributes, attr_clr: 0, propagation: 0, userns_fd: 0 };
     // SAFETY: the path ends with a NUL byte, and the attributes are as long as is said.
     let done = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
-            libc::AT_FDCWD,
+            at,
             path.as_ptr(),
-            recursive,
+            flags,
             ptr::from_mut(&mut wanted),
             size_of::<libc::mount_attr>(),
         )

@@ -110,7 +110,7 @@ pub enum Workspace {
     Overlay(Overlay),
 }
 
-/// The directories of an overlay. All but the first must be on one file system.
+/// The directories of an overlay. The last two must lie beside each other.
 #[derive(Debug, Clone)]
 pub struct Overlay {
     /// What is beneath; never changed.
@@ -158,8 +158,8 @@ pub enum Access {
 pub enum Identity {
     /// The user who started the runtime.
     Inherit,
-    /// Another, unprivileged user; only root may choose one. That user must be able to walk to the guest's program, the
-    /// workspace and the mounts, and should own the workspace.
+    /// Another, unprivileged user; only root may choose one. That user should own the workspace and the store, and need
+    /// not be able to walk to them.
     User {
         /// User id.
         uid: u32,

@@ -4,7 +4,7 @@
 //! calls: it is a copy of one thread of a program with many.
 
 use std::collections::BTreeSet;
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsStr};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,9 @@ use crate::protocol::GuestRole;
 
 /// Where the host's root is while the sandbox's own is being made.
 pub(super) const OLD_ROOT: &str = "/old";
+/// Where snapshot and layer are while one is mounted over the other.
+const LOWER: &str = "/lower";
+const TASK: &str = "/task";
 /// Directories that are links into `/usr` on most systems and real ones on others.
 const USR_LINKS: [&str; 4] = ["/bin", "/sbin", "/lib", "/lib64"];
 /// Parts of `/etc` without which programs and certificates do not work. None holds anything of this machine's users.
@@ -77,6 +80,8 @@ pub(super) enum Step {
     Device { host: CString, inside: CString },
     /// Mounts a task's layer over its snapshot.
     Layer { inside: CString, options: CString },
+    /// Takes a mount away that only another one needed.
+    Close(CString),
     /// Mounts the sandbox's own processes.
     Processes(CString),
     /// Mounts the sandbox's own terminals.
@@ -87,7 +92,7 @@ impl Step {
     /// What the step is about, for people.
     pub(super) fn path(&self) -> &CStr {
         match self {
-            Self::Directory(path) | Self::Processes(path) => path,
+            Self::Directory(path) | Self::Processes(path) | Self::Close(path) => path,
             Self::Link { path, .. } | Self::File { path, .. } | Self::Memory { path, .. } => path,
             Self::Bind { host, .. } | Self::Device { host, .. } => host,
             Self::Layer { inside: path, .. } | Self::Terminals { path, .. } => path,
@@ -207,11 +212,7 @@ impl Plan {
         let work = Path::new(WORK_DIRECTORY);
         match &spec.workspace {
             Workspace::Directory { path, access } => self.bind(*access, path, work)?,
-            Workspace::Overlay(overlay) => {
-                self.directory(work)?;
-                let options = overlay_options(overlay)?;
-                self.steps.push(Step::Layer { inside: string(WORK_DIRECTORY)?, options });
-            }
+            Workspace::Overlay(overlay) => self.layer(overlay)?,
         }
         if let Some(store) = &spec.store {
             self.bind(Access::Write, store, Path::new(STORE_DIRECTORY))?;
@@ -222,6 +223,29 @@ impl Plan {
         for mount in &spec.mounts {
             self.bind(mount.access, &mount.host, &mount.inside)?;
         }
+        Ok(())
+    }
+
+    /// Snapshot and layer are shown only for as long as it takes to mount one over the other. By that their names need no
+    /// escaping among the options of a mount, and the sandbox's user need not be able to walk to them.
+    fn layer(&mut self, overlay: &Overlay) -> Result<(), StartError> {
+        let Overlay { lower, upper, work } = overlay;
+        let (Some(task), Some(upper_name), Some(work_name)) = (upper.parent(), upper.file_name(), work.file_name())
+        else {
+            return Err(StartError::Spec("an overlay's layer has no name".to_owned()));
+        };
+        if work.parent() != Some(task) {
+            return Err(StartError::Spec("an overlay's directories must lie beside each other".to_owned()));
+        }
+        self.directory(Path::new(WORK_DIRECTORY))?;
+        self.bind(Access::Read, lower, Path::new(LOWER))?;
+        self.bind(Access::Write, task, Path::new(TASK))?;
+        let mut options = format!("userxattr,lowerdir={LOWER},upperdir={TASK}/").into_bytes();
+        options.extend_from_slice(plain(upper_name)?);
+        options.extend_from_slice(format!(",workdir={TASK}/").as_bytes());
+        options.extend_from_slice(plain(work_name)?);
+        self.steps.push(Step::Layer { inside: string(WORK_DIRECTORY)?, options: string(options)? });
+        self.steps.extend([Step::Close(string(TASK)?), Step::Close(string(LOWER)?)]);
         Ok(())
     }
 
@@ -264,21 +288,11 @@ fn old(path: &Path) -> Result<CString, StartError> {
     string([OLD_ROOT.as_bytes(), path.as_os_str().as_bytes()].concat())
 }
 
-fn overlay_options(overlay: &Overlay) -> Result<CString, StartError> {
-    let mut options = b"userxattr".to_vec();
-    for (name, path) in [("lowerdir", &overlay.lower), ("upperdir", &overlay.upper), ("workdir", &overlay.work)] {
-        let path = path.canonicalize().map_err(|error| unfit(path, &error))?;
-        options.extend_from_slice(format!(",{name}={OLD_ROOT}").as_bytes());
-        options.extend_from_slice(plain(&path)?);
-    }
-    string(options)
-}
-
-/// A path that needs no escaping among the options of a mount.
-fn plain(path: &Path) -> Result<&[u8], StartError> {
-    let bytes = path.as_os_str().as_bytes();
+/// A name that needs no escaping among the options of a mount.
+fn plain(name: &OsStr) -> Result<&[u8], StartError> {
+    let bytes = name.as_bytes();
     match bytes.iter().any(|byte| b",:\\\"\n".contains(byte)) {
-        true => Err(StartError::Spec(format!("{} cannot be part of an overlay", path.display()))),
+        true => Err(StartError::Spec(format!("{} cannot be part of an overlay", name.display()))),
         false => Ok(bytes),
     }
 }

@@ -124,21 +124,20 @@ async fn only_its_own_processes_are_seen() {
     assert!(own.trim().parse::<u32>().expect("a number") < 6, "{own}");
 }
 
-/// An associate of another user, where that user may walk; the build's own directory need not be such a place.
+/// An associate of another user, who could not walk to its workspace.
 async fn try_associate_of(identity: Identity) -> Result<Sandbox, StartError> {
-    let workspace = tempfile::tempdir().expect("a directory");
-    let mut spec = spec(GuestRole::Associate, workspace.path());
+    let private = tempfile::tempdir().expect("a directory");
+    std::fs::set_permissions(private.path(), PermissionsExt::from_mode(0o700)).expect("closed");
+    let workspace = private.path().join("work");
+    std::fs::create_dir(&workspace).expect("made");
+    let mut spec = spec(GuestRole::Associate, &workspace);
     spec.identity = identity;
     spec.limits.guest.processes = 100;
-    let programs = tempfile::tempdir().expect("a directory");
-    std::fs::set_permissions(programs.path(), PermissionsExt::from_mode(0o755)).expect("opened");
-    spec.guest_program = programs.path().join("guest");
-    std::fs::copy(crate::support::guest_program(), &spec.guest_program).expect("copied");
     if let (Identity::User { uid, gid }, true) = (identity, rustix::process::geteuid().is_root()) {
-        std::os::unix::fs::chown(workspace.path(), Some(uid), Some(gid)).expect("given");
+        std::os::unix::fs::chown(&workspace, Some(uid), Some(gid)).expect("given");
     }
     let guest = Runtime::process().expect("a runtime").start(spec).await?;
-    Ok(Sandbox { guest, workspace })
+    Ok(Sandbox { guest, workspace: private })
 }
 
 async fn associate_of(identity: Identity) -> Sandbox {
@@ -149,12 +148,12 @@ async fn associate_of(identity: Identity) -> Sandbox {
 async fn root_starts_sandboxes_of_other_users_and_nobody_else_does() {
     let started = try_associate_of(Identity::User { uid: 61_234, gid: 61_234 }).await;
     if !rustix::process::geteuid().is_root() {
-        assert!(matches!(started.map(drop), Err(StartError::Spawn(_))));
+        assert!(matches!(started.map(drop), Err(StartError::Refused(_))));
         return;
     }
     let sandbox = started.expect("starts");
     sandbox.stdout("echo mine > /work/file").await;
-    let made = std::fs::metadata(sandbox.host("file")).expect("made");
+    let made = std::fs::metadata(sandbox.host("work/file")).expect("made");
     assert_eq!((made.uid(), made.gid()), (61_234, 61_234));
     assert!(sandbox.guest.layers().has(Layer::UnprivilegedUser));
 }
