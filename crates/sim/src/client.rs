@@ -2,13 +2,14 @@
 
 use anyhow::{Context, ensure};
 use bytes::Bytes;
-use futures_util::StreamExt;
+use futures_util::{SinkExt, StreamExt};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::SendRequest;
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
+use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes, protocol::WebSocketConfig};
@@ -73,17 +74,53 @@ impl Client {
     }
 }
 
+async fn web_socket(address: &Address, path: &str) -> anyhow::Result<WebSocketStream<TcpStream>> {
+    let mut request = format!("ws://{}{path}", address.host).into_client_request()?;
+    request.headers_mut().insert(AUTHORIZATION, format!("Bearer {}", address.token).parse()?);
+    let stream = TcpStream::connect(&address.host).await?;
+    stream.set_nodelay(true)?;
+    let config = WebSocketConfig::default().read_buffer_size(4096);
+    Ok(client_async_with_config(request, stream, Some(config)).await?.0)
+}
+
+/// A terminal, as its viewer has it.
+pub(crate) struct Socket(WebSocketStream<TcpStream>);
+
+/// A terminal that shows nothing for so long has nothing to show.
+const SHOWN_WITHIN: Duration = Duration::from_secs(60);
+
+impl Socket {
+    pub(crate) async fn open(address: &Address, path: &str) -> anyhow::Result<Self> {
+        Ok(Self(web_socket(address, path).await?))
+    }
+
+    /// Sends what is typed.
+    pub(crate) async fn send(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        Ok(self.0.send(Message::Binary(Bytes::copy_from_slice(bytes))).await?)
+    }
+
+    /// Reads until some text was shown.
+    pub(crate) async fn until(&mut self, text: &str) -> anyhow::Result<()> {
+        let mut shown = String::new();
+        while !shown.contains(text) {
+            let next = tokio::time::timeout(SHOWN_WITHIN, self.0.next()).await;
+            let next = next.with_context(|| format!("{text:?} was not shown, but {shown:?}"))?;
+            match next.context("the terminal was closed")?? {
+                Message::Binary(bytes) => shown.push_str(&String::from_utf8_lossy(&bytes)),
+                Message::Close(frame) => anyhow::bail!("the terminal was closed: {frame:?}"),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
 /// The log as it is pushed.
 pub(crate) struct Stream(WebSocketStream<TcpStream>);
 
 impl Stream {
     pub(crate) async fn open(address: &Address, after: u64) -> anyhow::Result<Self> {
-        let mut request = format!("ws://{}/api/stream?after={after}", address.host).into_client_request()?;
-        request.headers_mut().insert(AUTHORIZATION, format!("Bearer {}", address.token).parse()?);
-        let stream = TcpStream::connect(&address.host).await?;
-        stream.set_nodelay(true)?;
-        let config = WebSocketConfig::default().read_buffer_size(4096);
-        Ok(Self(client_async_with_config(request, stream, Some(config)).await?.0))
+        Ok(Self(web_socket(address, &format!("/api/stream?after={after}")).await?))
     }
 
     /// The next event, as it was sent.

@@ -7,7 +7,7 @@ pub mod bench;
 pub mod torture;
 
 mod client;
-mod disk;
+pub mod disk;
 mod event;
 mod instance;
 mod process;

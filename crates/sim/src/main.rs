@@ -1,6 +1,6 @@
 //! `cargo xtask bench` and `cargo xtask torture` end here.
 
-use choir_sim::{bench, torture};
+use choir_sim::{bench, disk, torture};
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -23,6 +23,9 @@ enum Command {
     /// The other side of a torture row: a process that writes until it is stopped.
     #[command(hide = true)]
     Load(torture::load::Options),
+    /// A disk that fails on order.
+    #[command(hide = true)]
+    Disk(disk::served::Options),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -35,6 +38,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Bench { area } => bench::run(area)?,
         Command::Torture(options) => torture::run(&options)?,
         Command::Load(options) => torture::load::run(&options).map(|()| true)?,
+        Command::Disk(options) => disk::served::serve(&options).map(|()| true)?,
     };
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

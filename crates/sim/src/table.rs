@@ -66,7 +66,8 @@ pub(crate) fn say(line: impl Display) {
     writeln!(std::io::stdout(), "{line}").ok();
 }
 
-fn load_average() -> String {
+/// How busy the machine was over the last one, five and fifteen minutes.
+pub(crate) fn load_average() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').take(3).collect::<Vec<_>>().join(" ")
 }

@@ -39,6 +39,8 @@ struct Need {
 /// How to see whether it is there.
 enum Probe {
     Linux,
+    /// Something lies at this path.
+    Path(&'static str),
     /// Any of these programs is on the path.
     Program(&'static [&'static str]),
     /// `PROGRAM --version` tells at least this major version.
@@ -118,6 +120,20 @@ const NEEDS: &[Need] = &[
         probe: Probe::Rustup { list: "component", prefix: "rustfmt" },
         mend: Mend::Rustup(&["component", "add", "rustfmt"]),
     },
+    Need {
+        what: "fusermount3",
+        scope: Scope::Test,
+        probe: Probe::Program(&["fusermount3"]),
+        mend: Mend::Debian("fuse3"),
+    },
+    Need {
+        what: "/dev/fuse",
+        scope: Scope::Test,
+        probe: Probe::Path("/dev/fuse"),
+        mend: Mend::Person(
+            "power cuts and bad disks are played on a file system in user space; load its kernel module (modprobe fuse)",
+        ),
+    },
     Need { what: "Chromium", scope: Scope::Test, probe: Probe::Program(BROWSERS), mend: Mend::Debian("chromium") },
 ];
 
@@ -155,6 +171,7 @@ impl Probe {
     fn passes(&self, paths: &Paths) -> Result<bool> {
         match self {
             Self::Linux => Ok(env::consts::OS == "linux"),
+            Self::Path(path) => Ok(Path::new(path).exists()),
             Self::Program(names) => Ok(names.iter().any(|name| on_path(name))),
             Self::Major(program, least) => Ok(on_path(program) && major(program)? >= *least),
             Self::Rustup { list, prefix } => {

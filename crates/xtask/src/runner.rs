@@ -2,7 +2,9 @@
 
 use anyhow::{Result, ensure};
 
+use crate::needs::{self, Scope};
 use crate::paths::Paths;
+use crate::steps::Steps;
 
 /// Measures one area: `store`, `sandbox`, `harness`, …
 pub(crate) fn bench(paths: &Paths, arguments: &[String]) -> Result<()> {
@@ -12,6 +14,8 @@ pub(crate) fn bench(paths: &Paths, arguments: &[String]) -> Result<()> {
 
 /// Runs every row of the fault table, or the one that is named.
 pub(crate) fn torture(paths: &Paths, arguments: &[String]) -> Result<()> {
+    let mut steps = Steps::new(&[needs::STEPS]);
+    needs::install(paths, &mut steps, Scope::Test)?;
     sim(paths, "torture", arguments)
 }
 

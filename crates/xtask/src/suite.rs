@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
 
+use crate::call::Call;
 use crate::needs::{self, Scope};
 use crate::paths::Paths;
 use crate::steps::{Step, Steps};
@@ -12,17 +13,20 @@ use crate::{browser, check, desktop};
 const COMPILE_TESTS: &str = "compile the tests";
 const RUN_TESTS: &str = "run the tests";
 const BUILD_CHOIR: &str = "build choir with the desktop inside";
+const TORTURE: &str = "kill, stop, cut and starve it for a moment";
 
 /// Everything.
 pub(crate) fn test(paths: &Paths) -> Result<()> {
     let tests: &[&str] = &[COMPILE_TESTS, RUN_TESTS, browser::PAGE];
-    let mut steps = Steps::new(&[needs::STEPS, check::STEPS, desktop::STEPS, tests, &[BUILD_CHOIR], browser::STEPS]);
+    let mut steps =
+        Steps::new(&[needs::STEPS, check::STEPS, desktop::STEPS, tests, &[BUILD_CHOIR, TORTURE], browser::STEPS]);
     needs::install(paths, &mut steps, Scope::Test)?;
     check::check(paths, &mut steps)?;
     let dist = desktop::build(paths, &mut steps)?;
     native_tests(paths, &mut steps, &dist)?;
     browser::page(paths, &mut steps)?;
     let choir = build_choir(paths, &mut steps, &dist)?;
+    torture(paths, &mut steps, &choir)?;
     browser::journeys(paths, &mut steps, &choir, &[])?;
     steps.print_slowest();
     steps.finish();
@@ -57,9 +61,15 @@ fn native_tests(paths: &Paths, steps: &mut Steps, dist: &Path) -> Result<()> {
 /// The binary of the development profile, which the tests have mostly compiled already.
 fn build_choir(paths: &Paths, steps: &mut Steps, dist: &Path) -> Result<PathBuf> {
     // All packages are selected, although only one is built: their features are then the ones that the tests had.
-    let arguments = ["build", "--locked", "--workspace", "--bin", "choir"];
+    let arguments = ["build", "--locked", "--workspace", "--bin", "choir", "--bin", "choir-sim"];
     steps.call(BUILD_CHOIR, &paths.cargo(arguments).env("CHOIR_DESKTOP_DIST", dist))?;
     Ok(paths.target.join("debug/choir"))
+}
+
+/// The short form of every row of the fault table.
+fn torture(paths: &Paths, steps: &mut Steps, choir: &Path) -> Result<()> {
+    let rows = Call::new(paths.target.join("debug/choir-sim")).args(["torture", "--short"]).env("CHOIR_BIN", choir);
+    steps.call(TORTURE, &rows.closing(|line| line.starts_with('|'))).map(drop)
 }
 
 /// Cargo names a binary, then the binary counts its tests.

@@ -103,6 +103,30 @@ impl Image {
         }
     }
 
+    /// Everything in a real directory.
+    pub(crate) fn read_from(directory: &Path) -> std::io::Result<Self> {
+        let mut image = Self::default();
+        image.read_directory(ROOT, directory)?;
+        Ok(image)
+    }
+
+    fn read_directory(&mut self, directory: Node, path: &Path) -> std::io::Result<()> {
+        for entry in fs::read_dir(path)? {
+            let entry = entry?;
+            let (node, name) = (self.unused(), entry.file_name().to_string_lossy().into_owned());
+            let is_directory = entry.file_type()?.is_dir();
+            let content = match is_directory {
+                true => Content::Directory(BTreeMap::new()),
+                false => Content::File(fs::read(entry.path())?),
+            };
+            self.apply(&Op::Make { place: Place { directory, name }, node, content });
+            if is_directory {
+                self.read_directory(node, &entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
     /// Writes everything that has a name into a real directory.
     pub(crate) fn write_to(&self, directory: &Path) -> std::io::Result<()> {
         self.write_directory(ROOT, directory)

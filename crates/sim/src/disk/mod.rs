@@ -5,6 +5,7 @@
 pub(crate) mod crash;
 pub(crate) mod image;
 pub(crate) mod mount;
+pub mod served;
 
 /// The file that is not one: what a load writes to it is an acknowledgement, recorded in order with everything else.
 pub(crate) const ACKNOWLEDGEMENTS: &str = "acknowledgements";

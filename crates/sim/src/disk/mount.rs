@@ -1,5 +1,6 @@
 //! The disk as a file system: served from memory, recorded as it is used, failing when it is told to.
 
+use super::crash::{Cut, Volatile};
 use super::image::{Content, Image};
 use super::{ACKNOWLEDGEMENTS, Node, Op, Place, ROOT};
 use crate::process;
@@ -11,6 +12,7 @@ use fuser::{
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::Path;
+use std::process::Command;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
@@ -26,6 +28,9 @@ const THREADS: usize = 4;
 
 /// The longest that the sync of a directory takes, in microseconds.
 const DIRECTORY_SYNC_US: u64 = 4_000;
+
+/// Syncs that a forgetful disk forgets: more than one, because a checkpoint may have come last.
+const FORGOTTEN_SYNCS: usize = 8;
 
 /// How a disk behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +50,8 @@ pub(crate) enum Fault {
     Eio { at: u64 },
     /// From one step on there is no space, for so many attempts.
     Full { at: u64, attempts: u64 },
+    /// From one step on nothing can be changed, for so many attempts.
+    ReadOnly { at: u64, attempts: u64 },
     /// From one step on writes are answered but not done: no disk should, and no check may overlook it.
     Lie { at: u64 },
 }
@@ -52,6 +59,8 @@ pub(crate) enum Fault {
 /// A mounted disk; unmounted with its owner.
 pub(crate) struct Mounted {
     at: TempDir,
+    /// What was on it when it was mounted.
+    base: Image,
     shared: Arc<Shared>,
     session: Option<BackgroundSession>,
 }
@@ -61,17 +70,47 @@ impl Mounted {
     pub(crate) fn new(image: Image, temper: Temper) -> anyhow::Result<Self> {
         let at = crate::scratch::directory()?;
         let next = image.unused();
+        let base = image.clone();
         let disk = Disk { image, trace: Vec::new(), next, temper, steps: 0, failed: 0 };
         let shared = Arc::new(Shared { disk: Mutex::new(disk), progress: Condvar::new() });
         let mut config = Config::default();
         config.mount_options = vec![MountOption::FSName("choir-sim".into()), MountOption::NoAtime];
         config.n_threads = Some(THREADS);
         let session = fuser::spawn_mount(Served(Arc::clone(&shared)), at.path(), &config)?;
-        Ok(Self { at, shared, session: Some(session) })
+        Ok(Self { at, base, shared, session: Some(session) })
     }
 
     pub(crate) fn path(&self) -> &Path {
         self.at.path()
+    }
+
+    /// Makes something go wrong from now on, given the number of steps so far.
+    pub(crate) fn fail(&self, fault: impl FnOnce(u64) -> Fault) {
+        let mut disk = self.disk();
+        disk.failed = 0;
+        disk.temper = Temper::Failing(fault(disk.steps));
+    }
+
+    /// Makes it good again.
+    pub(crate) fn mend(&self) {
+        self.disk().temper = Temper::Sound;
+    }
+
+    /// What a power cut at this moment may leave.
+    pub(crate) fn cut(&self, cut: Cut, random: &mut fastrand::Rng) -> Image {
+        let mut volatile = Volatile::new(self.base.clone());
+        self.disk().trace.iter().for_each(|op| volatile.step(op));
+        volatile.cut(cut, random)
+    }
+
+    /// A cut that no disk may make: it takes what was synced last.
+    pub(crate) fn forget(&self, random: &mut fastrand::Rng) -> Image {
+        let mut volatile = Volatile::new(self.base.clone());
+        let disk = self.disk();
+        let syncs: Vec<usize> = (0..disk.trace.len()).filter(|at| matches!(disk.trace[*at], Op::Sync { .. })).collect();
+        let until = syncs.len().checked_sub(FORGOTTEN_SYNCS).map_or(0, |first| syncs[first]);
+        disk.trace[..until].iter().for_each(|op| volatile.step(op));
+        volatile.cut(Cut::Clean, random)
     }
 
     /// Waits until so much was done, or for some time.
@@ -83,9 +122,7 @@ impl Mounted {
 
     /// Unmounts, and hands out what was done and how many steps were made to fail.
     pub(crate) fn finish(mut self) -> anyhow::Result<Recording> {
-        if let Some(session) = self.session.take() {
-            session.umount_and_join()?;
-        }
+        self.unmount()?;
         let mut disk = self.disk();
         Ok(Recording {
             trace: std::mem::take(&mut disk.trace),
@@ -98,14 +135,25 @@ impl Mounted {
     fn disk(&self) -> MutexGuard<'_, Disk> {
         self.shared.disk.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
+
+    /// Takes it out of sight at once. It is served for as long as somebody who was killed a moment ago still has it open.
+    fn unmount(&mut self) -> anyhow::Result<()> {
+        let Some(session) = self.session.take() else { return Ok(()) };
+        if rustix::process::getuid().is_root() {
+            rustix::mount::unmount(self.at.path(), rustix::mount::UnmountFlags::DETACH)?;
+        } else {
+            let done = Command::new("fusermount3").args(["-u", "-z"]).arg(self.at.path()).status()?;
+            anyhow::ensure!(done.success(), "fusermount3 ended with {done}");
+        }
+        std::thread::spawn(move || session.join());
+        Ok(())
+    }
 }
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        if let Some(session) = self.session.take() {
-            // Whoever drops it without `finish` is already reporting an error.
-            session.umount_and_join().ok();
-        }
+        // Whoever drops it without `finish` is already reporting an error.
+        self.unmount().ok();
     }
 }
 
@@ -157,6 +205,11 @@ impl Disk {
         match fault {
             Fault::Eio { at } => (self.steps == at).then_some(Err(Errno::EIO)),
             Fault::Lie { at } => (self.steps >= at && matches!(op, Op::Write { .. })).then_some(Ok(())),
+            // A sync finds nothing to do.
+            Fault::ReadOnly { at, attempts } => {
+                let changes = !matches!(op, Op::Sync { .. });
+                (changes && self.steps >= at && self.failed < attempts).then_some(Err(Errno::EROFS))
+            }
             // What frees space or takes none goes on working on a full disk.
             Fault::Full { at, attempts } => {
                 let takes_space = matches!(op, Op::Write { .. } | Op::Make { .. });
@@ -170,7 +223,9 @@ impl Disk {
         match op {
             Op::Write { node, .. } | Op::Resize { node, .. } | Op::Sync { node } => !self.is_shared_memory(*node),
             Op::Make { .. } | Op::Rename { .. } => true,
-            Op::Remove { .. } | Op::Acknowledge(_) => false,
+            // Removing can only be forbidden; it neither takes space nor waits for the disk.
+            Op::Remove { .. } => matches!(self.temper, Temper::Failing(Fault::ReadOnly { .. })),
+            Op::Acknowledge(_) => false,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::load::Said;
 use crate::disk::image::Image;
+use crate::instance;
 use choir_proto::event::{Actor, NewEvent, RunSteered};
 use choir_proto::{Envelope, Event, EventId, Seq, Timestamp};
 use choir_store::{Expect, Log, Query};
@@ -24,37 +25,44 @@ impl Findings {
     }
 }
 
-/// Puts an image into a fresh directory and examines it.
-pub(super) fn image(image: &Image, said: &[Said], runtime: &tokio::runtime::Runtime) -> anyhow::Result<Findings> {
-    let directory = crate::scratch::directory()?;
-    image.write_to(directory.path())?;
-    Ok(runtime.block_on(examine(directory.path(), said)))
-}
+/// A name for the computer whose directory is examined.
+const COMPUTER: Uuid = Uuid::from_u128(1);
 
-async fn examine(directory: &Path, said: &[Said]) -> Findings {
+/// Puts an image into a fresh data directory, lets `choir verify` look at it, and then examines it.
+pub(super) fn image(image: &Image, said: &[Said], runtime: &tokio::runtime::Runtime) -> anyhow::Result<Findings> {
+    let data = crate::scratch::directory()?;
+    let directory = data.path().join("computers").join(COMPUTER.to_string());
+    std::fs::create_dir_all(&directory)?;
+    image.write_to(&directory)?;
     let mut findings = Findings::default();
     // Before the first acknowledgement there need not even be a table.
-    if said.iter().any(|said| matches!(said, Said::Appended(..))) {
-        verify(directory, &mut findings);
+    if said.iter().any(|said| matches!(said, Said::Appended(..)))
+        && let Err(what) = instance::verify(data.path())?
+    {
+        findings.faults.push(format!("choir verify: {what}"));
     }
+    runtime.block_on(examine(&directory, said, &mut findings));
+    Ok(findings)
+}
+
+async fn examine(directory: &Path, said: &[Said], findings: &mut Findings) {
     let log = match Log::open(directory) {
         Ok(log) => log,
         Err(error) => {
             findings.faults.push(format!("it does not open: {error}"));
             findings.lost += promises(said);
-            return findings;
+            return;
         }
     };
     match read_all(&log).await {
-        Ok(events) => compare(&log, &events, said, &mut findings),
+        Ok(events) => compare(&log, &events, said, findings),
         Err(error) => findings.faults.push(format!("it cannot be read: {error}")),
     }
     if let Err(error) = log.append(vec![one_more(log.head().seq)], Expect::Any).await {
         findings.faults.push(format!("it does not go on: {error}"));
     }
     log.close().await;
-    verify(directory, &mut findings);
-    findings
+    verify(directory, findings);
 }
 
 fn verify(directory: &Path, findings: &mut Findings) {

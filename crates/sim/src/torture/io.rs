@@ -2,7 +2,7 @@
 //! while. Nothing that failed is acknowledged, what is there stays readable, and afterwards the log goes on.
 
 use super::load::Said;
-use super::{Outcome, Plan, examine, power};
+use super::{Outcome, Plan, Syncs, examine, power};
 use crate::disk::Op;
 use crate::disk::image::Image;
 use crate::disk::mount::{Fault, Mounted, Recording, Temper};
@@ -10,8 +10,11 @@ use crate::disk::mount::{Fault, Mounted, Recording, Temper};
 /// Steps of the load, by one caller: the same operations in the same order every time, but for checkpoints.
 const STEPS: u32 = 24;
 
-/// Attempts that find no space.
-const FULL_ATTEMPTS: u64 = 12;
+/// Attempts that find no space, or nothing to be changed.
+const ATTEMPTS: u64 = 12;
+
+/// Every so many operations the disk turns read-only. It says no to everything alike, so not every moment is another case.
+const READ_ONLY_EVERY: usize = 6;
 
 /// Every so many operations in the short form; every one in the full form.
 const STRIDE_SHORT: usize = 48;
@@ -23,33 +26,41 @@ pub(super) fn row(plan: Plan) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let quiet = run(plan.seed, Temper::Sound)?;
     let places: Vec<u64> = (1..=quiet.fallible).step_by(if plan.short { STRIDE_SHORT } else { 1 }).collect();
-    let mut outcome = Outcome { wanted: 2 * places.len() as u64, ..Outcome::default() };
+    let cases = cases(&places);
+    let mut outcome = Outcome { wanted: cases.len() as u64, ..Outcome::default() };
     let mut refused = 0;
-    for at in &places {
-        for fault in [Fault::Eio { at: *at }, Fault::Full { at: *at, attempts: FULL_ATTEMPTS }] {
-            if plan.is_over() {
-                break;
-            }
-            let recording = run(plan.seed, Temper::Failing(fault))?;
-            let said = said(&recording)?;
-            refused += said.iter().filter(|said| matches!(said, Said::Refused(_))).count();
-            let complaints = complaints(&said).chain(misnamed(fault, &said));
-            outcome.faults.extend(complaints.map(|complaint| format!("{fault:?}: {complaint}")));
-            let findings = examine::image(&recording.image, &said, &runtime)?;
-            outcome.acknowledged += examine::promises(&said);
-            outcome.lost += findings.lost;
-            outcome.faults.extend(findings.faults.into_iter().map(|found| format!("{fault:?}: {found}")));
-            outcome.cases += 1;
+    for fault in cases {
+        if plan.is_over() {
+            break;
         }
+        let recording = run(plan.seed, Temper::Failing(fault))?;
+        let said = said(&recording)?;
+        refused += said.iter().filter(|said| matches!(said, Said::Refused(_))).count();
+        let complaints = complaints(&said).chain(misnamed(fault, &said));
+        outcome.faults.extend(complaints.map(|complaint| format!("{fault:?}: {complaint}")));
+        let findings = examine::image(&recording.image, &said, &runtime)?;
+        outcome.acknowledged += examine::promises(&said);
+        outcome.lost += findings.lost;
+        outcome.faults.extend(findings.faults.into_iter().map(|found| format!("{fault:?}: {found}")));
+        outcome.cases += 1;
     }
     outcome.controls.push(("writes answered but not done", lies(plan.seed, quiet.fallible, &runtime)?));
-    outcome.notes = format!("{} operations each failing once by EIO and by ENOSPC, {refused} refusals", places.len());
+    outcome.notes = format!(
+        "{} operations each failing by EIO and by ENOSPC, one in {READ_ONLY_EVERY} by EROFS, {refused} refusals",
+        places.len()
+    );
     Ok(outcome)
+}
+
+fn cases(places: &[u64]) -> Vec<Fault> {
+    let attempts = ATTEMPTS;
+    let errors = places.iter().flat_map(|at| [Fault::Eio { at: *at }, Fault::Full { at: *at, attempts }]);
+    errors.chain(places.iter().step_by(READ_ONLY_EVERY).map(|at| Fault::ReadOnly { at: *at, attempts })).collect()
 }
 
 fn run(seed: u64, temper: Temper) -> anyhow::Result<Recording> {
     let disk = Mounted::new(Image::default(), temper)?;
-    let mut child = power::load(disk.path(), seed, STEPS, 1)?;
+    let mut child = power::load(disk.path(), seed, STEPS, 1, Syncs::On)?;
     power::wait(&mut child)?;
     disk.finish()
 }

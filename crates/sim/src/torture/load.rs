@@ -27,6 +27,9 @@ pub struct Options {
     /// Callers at once.
     #[arg(long)]
     pub callers: u32,
+    /// Open the log with `synchronous=OFF`: whoever examines what is left must notice.
+    #[arg(long)]
+    pub sabotage: bool,
 }
 
 /// Tries before a log that refuses counts as stuck. More than any fault that is injected lasts.
@@ -91,6 +94,9 @@ impl FromStr for Said {
 
 /// Writes until everything is done or somebody ends it.
 pub fn run(options: &Options) -> anyhow::Result<()> {
+    if options.sabotage {
+        choir_store::sabotage::switch_syncs_off();
+    }
     let mouth = Mouth(Arc::new(Mutex::new(File::create(options.directory.join(ACKNOWLEDGEMENTS))?)));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {

@@ -8,8 +8,14 @@ mod io;
 mod kill;
 mod power;
 mod sim;
+mod slow;
+mod starve;
+mod stop;
+mod tree;
+mod victim;
 
-use crate::table::say;
+use crate::table::{load_average, say};
+use clap::ValueEnum;
 use std::time::{Duration, Instant};
 
 /// What to do, and how much of it.
@@ -24,6 +30,9 @@ pub struct Options {
     /// Where chance begins. A failure prints its seed.
     #[arg(long)]
     pub seed: Option<u64>,
+    /// Write with `synchronous=OFF`: the row of power cuts must fail.
+    #[arg(long, hide = true)]
+    pub sabotage: bool,
 }
 
 /// One kind of harm.
@@ -31,10 +40,16 @@ pub struct Options {
 pub enum Row {
     /// `kill -9` of the real processes while they write.
     Kill,
+    /// Orderly stops while they write.
+    Stop,
     /// Power cuts, by record and replay of everything that reached the disk.
     Power,
     /// Errors of the disk at every write and sync in turn.
     Io,
+    /// The real binary on a disk that is full or read-only for a while.
+    Starve,
+    /// A terminal that prints far more than anybody reads.
+    Slow,
     /// The store, its followers and supervision in a seeded random order of steps.
     Sim,
 }
@@ -47,7 +62,15 @@ const ROW_MAX: Duration = Duration::from_secs(14 * 60);
 struct Plan {
     short: bool,
     seed: u64,
+    syncs: Syncs,
     deadline: Instant,
+}
+
+/// Whether the loads of the row of power cuts ask for syncs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Syncs {
+    On,
+    Off,
 }
 
 impl Plan {
@@ -94,7 +117,7 @@ impl Outcome {
             .collect();
         let verdict = if self.is_good() { "holds" } else { "FAILS" };
         say(format_args!(
-            "| {row:?} | {} of {} | {} | {} | {} | {} | {} | {:.0} s | {verdict} |",
+            "| {row:?} | {} of {} | {} | {} | {} | {} | {} | {:.0} s, {} | {verdict} |",
             self.cases,
             self.wanted,
             self.acknowledged,
@@ -103,6 +126,7 @@ impl Outcome {
             controls.join("; "),
             self.notes,
             took.as_secs_f64(),
+            load_average(),
         ));
         for fault in self.faults.iter().take(FAULTS_SHOWN) {
             say(format_args!("  fault: {fault}"));
@@ -120,17 +144,21 @@ const FAULTS_SHOWN: usize = 10;
 pub fn run(options: &Options) -> anyhow::Result<bool> {
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..));
     say(
-        "\n| row | cases | acknowledged | lost | faults | controls | notes | took | verdict |\n|---|---|---|---|---|---|---|---|---|",
+        "\n| row | cases | acknowledged | lost | faults | controls | notes | took, load average | verdict |\n|---|---|---|---|---|---|---|---|---|",
     );
-    let rows = options.row.map_or(vec![Row::Kill, Row::Power, Row::Io, Row::Sim], |row| vec![row]);
+    let rows = options.row.map_or(Row::value_variants().to_vec(), |row| vec![row]);
     let mut good = true;
     for row in rows {
         let started = Instant::now();
-        let plan = Plan { short: options.short, seed, deadline: started + ROW_MAX };
+        let syncs = if options.sabotage { Syncs::Off } else { Syncs::On };
+        let plan = Plan { short: options.short, seed, syncs, deadline: started + ROW_MAX };
         let outcome = match row {
             Row::Kill => kill::row(plan)?,
+            Row::Stop => stop::row(plan)?,
             Row::Power => power::row(plan)?,
             Row::Io => io::row(plan)?,
+            Row::Starve => starve::row(plan)?,
+            Row::Slow => slow::row(plan)?,
             Row::Sim => sim::row(plan)?,
         };
         outcome.tell(row, seed, started.elapsed());

@@ -2,12 +2,12 @@
 //! power may go, and every disk that the rules of [`crash`](crate::disk::crash) allow is opened and held against what the
 //! load had been told by then. Then live cuts, one after the other on the same disk.
 //!
-//! The controls take the syncs out of the recording. That is exactly what a build with `synchronous=OFF`, or without the
-//! syncs of blobs, leaves on a disk: SQLite writes the same bytes and asks for no sync.
+//! The first control runs the load with `synchronous=OFF`. The second takes the syncs of blobs out of the recording, which is
+//! what a build without them leaves on a disk.
 
 use super::examine::{self, Findings};
 use super::load::Said;
-use super::{Outcome, Plan};
+use super::{Outcome, Plan, Syncs};
 use crate::disk::crash::{Cut, Volatile};
 use crate::disk::image::{Content, Image};
 use crate::disk::mount::{Mounted, Recording, Temper};
@@ -52,7 +52,8 @@ pub(super) fn row(plan: Plan) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let (cuts, live) = (plan.cases(CUTS, CUTS_SHORT), plan.cases(LIVE_CUTS, LIVE_CUTS_SHORT));
     let mut outcome = Outcome { wanted: cuts + live, ..Outcome::default() };
-    let mut recording = record(Image::default(), random.u64(..))?;
+    let syncs = plan.syncs;
+    let mut recording = record(random.u64(..), syncs)?;
     let mut operations = recording.trace.len();
     outcome.controls = controls(&recording, &mut random, &runtime)?;
     while outcome.cases < cuts && !plan.is_over() {
@@ -64,10 +65,10 @@ pub(super) fn row(plan: Plan) -> anyhow::Result<Outcome> {
             outcome.add(findings, disk);
             Ok(true)
         })?;
-        recording = record(Image::default(), random.u64(..))?;
+        recording = record(random.u64(..), syncs)?;
         operations += recording.trace.len();
     }
-    live_cuts(live, &mut random, &runtime, &mut outcome)?;
+    live_cuts(live, syncs, &mut random, &runtime, &mut outcome)?;
     outcome.notes = format!("{operations} recorded operations, {live} cuts live");
     Ok(outcome)
 }
@@ -80,10 +81,10 @@ impl Outcome {
     }
 }
 
-/// Runs a load to its end on a disk that starts as an image.
-fn record(image: Image, seed: u64) -> anyhow::Result<Recording> {
-    let disk = Mounted::new(image, Temper::Slow)?;
-    let mut child = load(disk.path(), seed, STEPS, CALLERS)?;
+/// Runs a load to its end on an empty disk.
+fn record(seed: u64, syncs: Syncs) -> anyhow::Result<Recording> {
+    let disk = Mounted::new(Image::default(), Temper::Slow)?;
+    let mut child = load(disk.path(), seed, STEPS, CALLERS, syncs)?;
     wait(&mut child)?;
     let recording = disk.finish()?;
     let done = recording.trace.iter().any(|op| matches!(op, Op::Acknowledge(line) if line == "done"));
@@ -92,10 +93,13 @@ fn record(image: Image, seed: u64) -> anyhow::Result<Recording> {
 }
 
 /// Starts a load on a directory.
-pub(super) fn load(directory: &Path, seed: u64, steps: u32, callers: u32) -> anyhow::Result<Child> {
+pub(super) fn load(directory: &Path, seed: u64, steps: u32, callers: u32, syncs: Syncs) -> anyhow::Result<Child> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("load").arg("--directory").arg(directory);
     command.args(["--seed", &seed.to_string(), "--steps", &steps.to_string(), "--callers", &callers.to_string()]);
+    if syncs == Syncs::Off {
+        command.arg("--sabotage");
+    }
     Ok(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?)
 }
 
@@ -166,11 +170,11 @@ fn controls(
     runtime: &tokio::runtime::Runtime,
 ) -> anyhow::Result<Vec<(&'static str, bool)>> {
     let blobs = blob_nodes(&recording.trace);
-    let log = log_nodes(&recording.trace);
+    let kept = |op: &&Op| !matches!(op, Op::Sync { node } if blobs.contains(node));
+    let unsynced: Vec<Op> = recording.trace.iter().filter(kept).cloned().collect();
+    let sabotaged = record(random.u64(..), Syncs::Off)?.trace;
     let mut controls = Vec::new();
-    for (name, unsynced) in [("synchronous=OFF", log), ("blobs not synced", blobs)] {
-        let kept = |op: &&Op| !matches!(op, Op::Sync { node } if unsynced.contains(node));
-        let trace: Vec<Op> = recording.trace.iter().filter(kept).cloned().collect();
+    for (name, trace) in [("synchronous=OFF", sabotaged), ("blobs not synced", unsynced)] {
         let mut noticed = false;
         replay(&trace, CONTROL_CUTS, random, |said, image| {
             noticed = !examine::image(&image, said, runtime)?.is_clean();
@@ -179,14 +183,6 @@ fn controls(
         controls.push((name, noticed));
     }
     Ok(controls)
-}
-
-fn log_nodes(trace: &[Op]) -> HashSet<Node> {
-    let made = trace.iter().filter_map(|op| match op {
-        Op::Make { place, node, .. } if place.directory == ROOT && place.name.starts_with("log.sqlite") => Some(*node),
-        _ => None,
-    });
-    made.collect()
 }
 
 fn blob_nodes(trace: &[Op]) -> HashSet<Node> {
@@ -204,13 +200,14 @@ fn blob_nodes(trace: &[Op]) -> HashSet<Node> {
 /// Ends a load at a random moment, cuts the power, and goes on with the disk that is left, again and again.
 fn live_cuts(
     cuts: u64,
+    syncs: Syncs,
     random: &mut fastrand::Rng,
     runtime: &tokio::runtime::Runtime,
     outcome: &mut Outcome,
 ) -> anyhow::Result<()> {
     let (mut image, mut promised) = (Image::default(), Vec::new());
     for _ in 0..cuts {
-        let recording = interrupted(image.clone(), random)?;
+        let recording = interrupted(image.clone(), syncs, random)?;
         let mut disk = Volatile::new(image);
         recording.trace.iter().for_each(|op| disk.step(op));
         promised.extend(said(&disk)?);
@@ -223,9 +220,9 @@ fn live_cuts(
     Ok(())
 }
 
-fn interrupted(image: Image, random: &mut fastrand::Rng) -> anyhow::Result<Recording> {
+fn interrupted(image: Image, syncs: Syncs, random: &mut fastrand::Rng) -> anyhow::Result<Recording> {
     let disk = Mounted::new(image, Temper::Slow)?;
-    let mut child = load(disk.path(), random.u64(..), STEPS_LIVE, CALLERS)?;
+    let mut child = load(disk.path(), random.u64(..), STEPS_LIVE, CALLERS, syncs)?;
     disk.wait_for(random.usize(1..OPERATIONS_LIVE), LOAD_MAX);
     // It may have come to its end meanwhile.
     child.kill().ok();

@@ -1,13 +1,15 @@
 //! A simulation of the store, its followers, its views and supervision: steps in a random order that a seed decides, beside a
-//! model that fits on a page, compared after each step.
+//! model that fits on a page, compared after each step. The clock jumps as it likes, names and choices come from the seed, and
+//! one world in eight stands on a disk that fails, fills up, turns read-only or loses its power.
 
-use super::{Outcome, Plan};
+use super::{Outcome, Plan, tree};
+use crate::disk::served::{Order, Served};
 use crate::event;
 use anyhow::{Context, bail, ensure};
 use choir_computer::view::projections;
 use choir_core::supervise::{INTENSITY, Intensity, Supervisor, Verdict};
 use choir_proto::event::{NewEvent, PayloadErased, RunSteered};
-use choir_proto::{Hash, Seq};
+use choir_proto::{Hash, Seq, Timestamp};
 use choir_store::{AppendError, Expect, LiveViews, Log, OpenError, Query, Subscription, Views};
 use futures_util::FutureExt;
 use futures_util::future::join_all;
@@ -26,6 +28,20 @@ const STEPS: u32 = 60;
 /// Followers at once.
 const FOLLOWERS_MAX: usize = 4;
 
+/// One seed in so many has a disk of its own, which is slower than memory.
+const DISK_EVERY: u64 = 8;
+
+/// One seed in so many has a whole tree of actors, which really waits before it starts one again.
+const TREE_EVERY: u64 = 20;
+
+/// Steps of a disk within which an error comes.
+const FAULT_WITHIN: u64 = 12;
+
+/// Attempts that find no space or nothing to be changed, and tries after which an append must have worked. A fault is over
+/// before that.
+const FAULT_ATTEMPTS: u64 = 6;
+const TRIES: u32 = 30;
+
 /// Failures of children under one seed.
 const FAILURES: u32 = 200;
 
@@ -35,40 +51,87 @@ pub(super) fn row(plan: Plan) -> anyhow::Result<Outcome> {
     let started = Instant::now();
     while outcome.cases < outcome.wanted && !plan.is_over() {
         let seed = plan.seed.wrapping_add(outcome.cases);
-        match runtime.block_on(live(seed, Honesty::Honest)) {
-            Ok(events) => outcome.acknowledged += events,
-            Err(error) => outcome.faults.push(format!("seed {seed}: {error:#}")),
-        }
-        if let Err(error) = supervise(seed, INTENSITY) {
-            outcome.faults.push(format!("seed {seed}: {error:#}"));
-        }
+        one(&runtime, seed, Sabotage::None, &mut outcome);
         outcome.cases += 1;
     }
     let rate = outcome.cases as f64 / started.elapsed().as_secs_f64();
-    outcome.notes = format!("{STEPS} steps and {FAILURES} failures a seed, {rate:.0} seeds/s");
-    let lossy = (0..20).any(|more| runtime.block_on(live(plan.seed.wrapping_add(more), Honesty::Lossy)).is_err());
-    outcome.controls.push(("a follower that misses a batch", lossy));
-    let patient = Intensity { restarts_max: INTENSITY.restarts_max + 1, ..INTENSITY };
-    outcome.controls.push(("a supervisor with more patience", supervise(plan.seed, patient).is_err()));
+    outcome.notes =
+        format!("{STEPS} steps and {FAILURES} failures a seed, one in {DISK_EVERY} on a bad disk, {rate:.0} seeds/s");
+    for sabotage in Sabotage::ALL {
+        let noticed = (0..CONTROL_SEEDS).any(|more| {
+            let (seed, mut control) = (plan.seed.wrapping_add(more), Outcome::default());
+            one(&runtime, seed, sabotage, &mut control);
+            control.faults.iter().any(|fault| fault.starts_with(&format!("seed {seed}: ")))
+        });
+        outcome.controls.push((sabotage.name(), noticed));
+    }
     Ok(outcome)
 }
 
-/// Whether followers are handed everything that they read.
+/// Everything under one seed. What goes wrong is told with the seed, which is all that is needed to see it again.
+fn one(runtime: &tokio::runtime::Runtime, seed: u64, sabotage: Sabotage, outcome: &mut Outcome) {
+    match runtime.block_on(live(seed, sabotage)) {
+        Ok(events) => outcome.acknowledged += events,
+        Err(error) => outcome.faults.push(format!("seed {seed}: {error:#}")),
+    }
+    let mut tell = |result: anyhow::Result<()>| {
+        if let Err(error) = result {
+            outcome.faults.push(format!("seed {seed}: {error:#}"));
+        }
+    };
+    tell(supervise(seed, sabotage.intensity()));
+    if seed.is_multiple_of(TREE_EVERY) || sabotage == Sabotage::UnplannedPanic {
+        let extra = u32::from(sabotage == Sabotage::UnplannedPanic);
+        let grown = memory().and_then(|directory| runtime.block_on(tree::live(seed, directory.path(), extra)));
+        tell(grown.context("the tree of actors"));
+    }
+}
+
+/// Seeds after which a control that nobody noticed has failed.
+const CONTROL_SEEDS: u64 = 40;
+
+/// What is taken away, so that somebody must notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Honesty {
-    Honest,
-    Lossy,
+enum Sabotage {
+    None,
+    /// What a follower read does not reach it.
+    LossyFollower,
+    /// A child may fail once more often than is promised.
+    PatientSupervisor,
+    /// An agent panics once more often than it should.
+    UnplannedPanic,
+    /// A power cut takes the newest sync with it.
+    ForgetfulDisk,
+}
+
+impl Sabotage {
+    const ALL: [Self; 4] = [Self::LossyFollower, Self::PatientSupervisor, Self::UnplannedPanic, Self::ForgetfulDisk];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::LossyFollower => "a follower that misses a batch",
+            Self::PatientSupervisor => "a supervisor with more patience",
+            Self::UnplannedPanic => "an agent that panics once more",
+            Self::ForgetfulDisk => "a disk that forgets what it had synced",
+        }
+    }
+
+    fn intensity(self) -> Intensity {
+        let more = u32::from(self == Self::PatientSupervisor);
+        Intensity { restarts_max: INTENSITY.restarts_max + more, ..INTENSITY }
+    }
 }
 
 /// Durability is the business of other rows; here many steps count, and memory is quick.
-fn directory() -> anyhow::Result<TempDir> {
+fn memory() -> anyhow::Result<TempDir> {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { Ok(tempfile::tempdir_in(memory)?) } else { crate::scratch::directory() }
 }
 
 /// Lives through one seed; says how many events there were in the end.
-async fn live(seed: u64, honesty: Honesty) -> anyhow::Result<u64> {
-    let mut world = World::new(seed, honesty)?;
+async fn live(seed: u64, sabotage: Sabotage) -> anyhow::Result<u64> {
+    let mut world = World::new(seed, sabotage)?;
     for number in 0..STEPS {
         let step = Step::choose(&mut world.random);
         world.step(step).await.with_context(|| format!("step {number}, {step:?}"))?;
@@ -91,11 +154,15 @@ enum Step {
     CompareViews,
     Reopen,
     Crash,
+    ClockJump,
+    DiskFails,
+    DiskFills,
+    DiskTurnsReadOnly,
 }
 
 impl Step {
     fn choose(random: &mut fastrand::Rng) -> Self {
-        match random.u8(..40) {
+        match random.u8(..46) {
             0..10 => Self::Append,
             10..14 => Self::AppendTogether,
             14..18 => Self::AppendExpecting,
@@ -106,10 +173,17 @@ impl Step {
             33..35 => Self::Erase,
             35..36 => Self::CompareViews,
             36..38 => Self::Reopen,
-            _ => Self::Crash,
+            38..40 => Self::Crash,
+            40..42 => Self::ClockJump,
+            42..44 => Self::DiskFails,
+            44..45 => Self::DiskFills,
+            _ => Self::DiskTurnsReadOnly,
         }
     }
 }
+
+/// How the wall clock moves: on by a day, back by an hour, or not at all.
+const CLOCK_JUMPS_US: [i64; 3] = [86_400_000_000, -3_600_000_000, 0];
 
 /// What the model knows of an event.
 #[derive(Debug, Clone)]
@@ -124,10 +198,27 @@ struct Follower {
     seen: u64,
 }
 
+/// Where the files are.
+enum Ground {
+    Memory(TempDir),
+    Disk(Box<Served>),
+}
+
+impl Ground {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Memory(directory) => directory.path(),
+            Self::Disk(disk) => disk.path(),
+        }
+    }
+}
+
 struct World {
     random: fastrand::Rng,
-    honesty: Honesty,
-    directory: TempDir,
+    sabotage: Sabotage,
+    ground: Ground,
+    /// The wall clock. It is a label and may do what it likes.
+    clock: i64,
     /// Absent only between two openings.
     log: Option<Log>,
     /// The log as it should be.
@@ -139,12 +230,16 @@ struct World {
 }
 
 impl World {
-    fn new(seed: u64, honesty: Honesty) -> anyhow::Result<Self> {
-        let directory = directory()?;
-        let log = Some(Log::open(directory.path())?);
+    fn new(seed: u64, sabotage: Sabotage) -> anyhow::Result<Self> {
+        let on_disk = seed.is_multiple_of(DISK_EVERY) || sabotage == Sabotage::ForgetfulDisk;
+        let ground = match on_disk {
+            true => Ground::Disk(Box::new(Served::start(None)?)),
+            false => Ground::Memory(memory()?),
+        };
+        let log = Some(Log::open(ground.path())?);
         let random = fastrand::Rng::with_seed(seed);
         let (model, units, followers) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { random, honesty, directory, log, model, units, followers, next: 0 })
+        Ok(Self { random, sabotage, ground, clock: 0, log, model, units, followers, next: 0 })
     }
 
     fn log(&self) -> anyhow::Result<&Log> {
@@ -164,13 +259,25 @@ impl World {
             Step::CompareViews => self.compare_views().await,
             Step::Reopen => self.reopen().await,
             Step::Crash => self.crash().await,
+            Step::ClockJump => {
+                self.clock += CLOCK_JUMPS_US[self.random.usize(..CLOCK_JUMPS_US.len())];
+                Ok(())
+            }
+            Step::DiskFails => {
+                let after = self.random.u64(1..FAULT_WITHIN);
+                self.append_on(Order::Eio { after }).await
+            }
+            Step::DiskFills => self.append_on(Order::Full { attempts: FAULT_ATTEMPTS }).await,
+            Step::DiskTurnsReadOnly => self.append_on(Order::ReadOnly { attempts: FAULT_ATTEMPTS }).await,
         }
     }
 
     fn unit(&mut self) -> Vec<NewEvent> {
         let length = self.random.u64(1..5);
-        let unit = (self.next..self.next + length).map(event::mixed).collect();
+        let at = Timestamp(self.clock);
+        let unit = (self.next..self.next + length).map(|number| NewEvent { at, ..event::mixed(number) }).collect();
         self.next += length;
+        self.clock += 1;
         unit
     }
 
@@ -184,6 +291,32 @@ impl World {
         let appended = self.log()?.append(unit.clone(), expect).await?;
         let (first, last) = (self.model.len() as u64 + 1, (self.model.len() + unit.len()) as u64);
         ensure!((appended.first.0, appended.last.0, appended.repeated) == (first, last, false), "{appended:?}");
+        self.remember(unit);
+        Ok(())
+    }
+
+    /// Appends while the disk misbehaves, again and again until it is done: then it is there once, whole.
+    async fn append_on(&mut self, trouble: Order) -> anyhow::Result<()> {
+        let Ground::Disk(disk) = &mut self.ground else { return self.append(Expect::Any).await };
+        disk.tell(&trouble)?;
+        let unit = self.unit();
+        let places = (self.model.len() as u64 + 1, (self.model.len() + unit.len()) as u64);
+        let mut last = None;
+        for _ in 0..TRIES {
+            match self.log()?.append(unit.clone(), Expect::Any).await {
+                Ok(appended) => {
+                    ensure!((appended.first.0, appended.last.0) == places, "{appended:?}, not {places:?}");
+                    last = None;
+                    break;
+                }
+                Err(error @ (AppendError::Full | AppendError::Failed(_))) => last = Some(error),
+                Err(other) => bail!("a bad disk is called: {other}"),
+            }
+        }
+        if let Ground::Disk(disk) = &mut self.ground {
+            disk.tell(&Order::Mend)?;
+        }
+        ensure!(last.is_none(), "nothing could be appended any more: {last:?}");
         self.remember(unit);
         Ok(())
     }
@@ -264,7 +397,7 @@ impl World {
             }
             let batch = follower.subscription.next().await?;
             ensure!(!batch.is_empty(), "a follower was woken for nothing");
-            if self.honesty == Honesty::Lossy {
+            if self.sabotage == Sabotage::LossyFollower {
                 continue;
             }
             for event in batch {
@@ -306,8 +439,8 @@ impl World {
 
     /// Views that were kept and followed equal views that are built anew.
     async fn compare_views(&mut self) -> anyhow::Result<()> {
-        let fresh = directory()?;
-        let kept = self.digest(self.directory.path()).await?;
+        let fresh = memory()?;
+        let kept = self.digest(self.ground.path()).await?;
         let anew = self.digest(fresh.path()).await?;
         ensure!(kept == anew, "views differ: {kept} kept, {anew} built anew");
         Ok(())
@@ -327,22 +460,40 @@ impl World {
         self.open_again(epoch)
     }
 
-    /// The files as they are at this moment are all that is left; whoever held them is gone.
+    /// Whoever held the files is gone: in memory they are left as they are at this moment, on a disk as a power cut leaves
+    /// them.
     async fn crash(&mut self) -> anyhow::Result<()> {
-        let left = directory()?;
-        copy(self.directory.path(), left.path())?;
+        let ground = match &mut self.ground {
+            Ground::Memory(directory) => {
+                let left = memory()?;
+                copy(directory.path(), left.path())?;
+                Ground::Memory(left)
+            }
+            Ground::Disk(disk) => {
+                let (left, seed) = (memory()?, self.random.u64(..));
+                let into = left.path().to_owned();
+                disk.tell(&match self.sabotage {
+                    Sabotage::ForgetfulDisk => Order::Forget { seed, into },
+                    _ => Order::Cut { seed, into },
+                })?;
+                Ground::Disk(Box::new(Served::start(Some(left.path()))?))
+            }
+        };
         self.followers.clear();
-        let epoch = self.log.take().map_or(0, |log| log.epoch());
-        self.directory = left;
+        let log = self.log.take().context("the log is open between steps")?;
+        let epoch = log.epoch();
+        // What it still does reaches only what is thrown away now.
+        log.close().await;
+        self.ground = ground;
         self.open_again(epoch)
     }
 
     fn open_again(&mut self, epoch: u32) -> anyhow::Result<()> {
-        let log = Log::open(self.directory.path())?;
+        let log = Log::open(self.ground.path())?;
         let newest = self.model.last().map_or(0, |_| 1);
         // Epochs are counted by what was written: two openings without an event between them are one.
         ensure!(log.epoch() <= epoch + 1 && log.epoch() >= newest, "epoch {} after {epoch}", log.epoch());
-        match Log::open(self.directory.path()) {
+        match Log::open(self.ground.path()) {
             Err(OpenError::InUse(_)) => {}
             other => bail!("a second holder was let in: {other:?}"),
         }
@@ -374,7 +525,7 @@ impl World {
         self.read_on().await?;
         self.compare_views().await?;
         self.log.take().context("the log is open between steps")?.close().await;
-        let report = choir_store::verify(self.directory.path(), &[], |_| {})?;
+        let report = choir_store::verify(self.ground.path(), &[], |_| {})?;
         ensure!(report.faults.is_empty(), "{:?}", report.faults);
         ensure!(report.events == self.model.len() as u64, "{} events in the end", report.events);
         Ok(report.events)

@@ -112,6 +112,14 @@ pub(super) fn fences(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
+/// Ways to break a promise on purpose exist for those who prove that the break is noticed; nothing that ships may have them.
+pub(super) fn sabotage(tree: &Tree) -> Vec<Finding> {
+    let members = tree.workspaces.iter().flat_map(|workspace| workspace.members());
+    let switches = |dependency: &Dependency| dependency.features.iter().any(|feature| feature == "sabotage");
+    let bad = members.filter(|package| package.name != "choir-sim" && package.dependencies.iter().any(switches));
+    bad.map(|package| Finding::new(&package.name, "may not switch on `sabotage`; only choir-sim does")).collect()
+}
+
 pub(super) fn bans(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for package in tree.workspaces.iter().flat_map(|workspace| &workspace.packages) {
@@ -206,6 +214,18 @@ mod tests {
         assert_eq!(places(&fences(&depends("choir-computer", "rusqlite"))), ["choir-computer"]);
         assert_eq!(places(&fences(&depends("choir-core", "tokio"))), ["choir-core"]);
         assert_eq!(fences(&workspace("choir-core", "tokio", r#""dev""#, "null")), [], "tests may");
+    }
+
+    #[test]
+    fn sabotage_of_what_ships_is_found() {
+        let tree = |member: &str| {
+            Tree::of(&format!(
+                r#"{{"workspace_members": ["m"], "packages": [{{"id": "m", "name": "{member}", "version": "1.0.0",
+                    "license": "MIT", "dependencies": [{{"name": "choir-store", "kind": null, "features": ["sabotage"]}}]}}]}}"#
+            ))
+        };
+        assert_eq!(sabotage(&tree("choir-sim")), []);
+        assert_eq!(places(&sabotage(&tree("choir"))), ["choir"]);
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub(super) struct Dependency {
     pub(super) name: String,
     /// Whether only tests, examples and benchmarks see it.
     pub(super) dev: bool,
+    /// Features that are switched on by name.
+    pub(super) features: Vec<String>,
 }
 
 impl Metadata {
@@ -66,7 +68,8 @@ fn parse_package(value: &Value, members: &[Value]) -> Option<Package> {
     let text = |key: &str| value[key].as_str().map(str::to_owned);
     let dependency = |value: &Value| {
         let name = value["name"].as_str()?.to_owned();
-        Some(Dependency { name, dev: value["kind"] == "dev" })
+        let features = list(value, "features").iter().filter_map(|name| name.as_str().map(str::to_owned)).collect();
+        Some(Dependency { name, dev: value["kind"] == "dev", features })
     };
     Some(Package {
         name: text("name")?,

@@ -72,6 +72,7 @@ struct Rule {
 const RULES: &[Rule] = &[
     Rule { name: "dependencies point up the list of crates", check: crates::direction },
     Rule { name: "fenced dependencies stay behind their door", check: crates::fences },
+    Rule { name: "nothing that ships can be sabotaged", check: crates::sabotage },
     Rule { name: "banned crates stay out", check: crates::bans },
     Rule { name: "licences are on the list", check: crates::licences },
     Rule { name: "every crate takes the workspace's lints", check: crates::lints },

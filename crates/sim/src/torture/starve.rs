@@ -1,0 +1,149 @@
+//! The real binary on a disk that is full, or turns read-only, and is mended again: what cannot be kept is refused by name,
+//! everything that is there can be read, the page that shows how it is says so, and afterwards it goes on without a restart.
+
+use super::victim::{Victim, refusal, run_promise};
+use super::{Outcome, Plan};
+use crate::client::Client;
+use crate::disk::image::Image;
+use crate::disk::mount::{Fault, Mounted, Temper};
+use anyhow::Context;
+use http::Method;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+/// Rounds of the full and of the short form, each with every trouble.
+const ROUNDS: u64 = 20;
+const ROUNDS_SHORT: u64 = 1;
+
+/// Prompts before, during and after the trouble.
+const PROMPTS: u32 = 5;
+
+/// Prompts that may be refused after the disk was mended, before it counts as not having recovered.
+const TRIES: u32 = 5;
+
+/// What is wrong with the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trouble {
+    Full,
+    ReadOnly,
+    /// It says yes and does nothing. No disk should, and nobody can notice at once; it must be noticed in the end.
+    Lies,
+}
+
+impl Trouble {
+    fn fault(self, at: u64) -> Fault {
+        match self {
+            Self::Full => Fault::Full { at, attempts: u64::MAX },
+            Self::ReadOnly => Fault::ReadOnly { at, attempts: u64::MAX },
+            Self::Lies => Fault::Lie { at },
+        }
+    }
+
+    /// How a prompt is refused meanwhile.
+    fn refusal(self) -> Option<&'static str> {
+        match self {
+            Self::Full => Some("507 disk_full"),
+            Self::ReadOnly => Some("503 log_failed"),
+            Self::Lies => None,
+        }
+    }
+}
+
+pub(super) fn row(plan: Plan) -> anyhow::Result<Outcome> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let rounds = plan.cases(ROUNDS, ROUNDS_SHORT);
+    let mut outcome = Outcome { wanted: 2 * rounds, ..Outcome::default() };
+    for _ in 0..rounds {
+        for trouble in [Trouble::Full, Trouble::ReadOnly] {
+            if plan.is_over() {
+                break;
+            }
+            suffer(trouble, &runtime, &mut outcome).with_context(|| format!("{trouble:?}"))?;
+            outcome.cases += 1;
+        }
+    }
+    let mut control = Outcome::default();
+    // A log that cannot be read any more has been noticed, too.
+    let broken = suffer(Trouble::Lies, &runtime, &mut control).is_err();
+    let noticed = broken || control.lost > 0 || !control.faults.is_empty();
+    outcome.controls.push(("a disk that says yes and does nothing", noticed));
+    outcome.notes = format!("{PROMPTS} prompts before, during and after each trouble");
+    Ok(outcome)
+}
+
+/// One life with trouble in it, and one after it on what is really on the disk.
+fn suffer(trouble: Trouble, runtime: &Runtime, outcome: &mut Outcome) -> anyhow::Result<()> {
+    let disk = Mounted::new(Image::default(), Temper::Sound)?;
+    let mut victim = Victim::at(disk.path())?;
+    let instance = victim.start()?;
+    runtime.block_on(async {
+        let mut client = Client::connect(instance.address()).await?;
+        for _ in 0..PROMPTS {
+            let run = client.send(Method::POST, "/api/runs", &prompt()).await?;
+            victim.keep(run_promise(&run)?, outcome);
+        }
+        disk.fail(|steps| trouble.fault(steps));
+        meanwhile(trouble, &mut client, &mut victim, outcome).await?;
+        disk.mend();
+        afterwards(&mut client, &mut victim, outcome).await
+    })?;
+    instance.kill()?;
+    let disk = Mounted::new(disk.finish()?.image, Temper::Sound)?;
+    let victim = victim.moved_to(disk.path());
+    match victim.finish(runtime, outcome) {
+        Ok(()) => {}
+        Err(error) => outcome.faults.push(format!("{trouble:?}: the next life: {error:#}")),
+    }
+    disk.finish().map(drop)
+}
+
+/// Nothing is accepted, everything can be read, and whoever asks is told.
+async fn meanwhile(
+    trouble: Trouble,
+    client: &mut Client,
+    victim: &mut Victim,
+    outcome: &mut Outcome,
+) -> anyhow::Result<()> {
+    for _ in 0..PROMPTS {
+        let (status, answer) = client.ask(Method::POST, "/api/runs", Some(&prompt())).await?;
+        match trouble.refusal() {
+            _ if status.is_success() => victim.keep(run_promise(&answer)?, outcome),
+            Some(expected) if refusal(status, &answer) == expected => {}
+            expected => outcome.faults.push(format!("{trouble:?}: {answer} instead of {expected:?}")),
+        }
+        // What is accepted all the same is only promised if the disk is believed, and looked for in the next life.
+        if status.is_success() && trouble != Trouble::Lies {
+            outcome.faults.push(format!("{trouble:?}: a prompt was accepted"));
+        }
+    }
+    client.get("/api/events?after=0&limit=1000").await?;
+    client.get("/api/runs").await?;
+    let health = client.get("/health").await?;
+    if trouble != Trouble::Lies && health["components"]["log"]["status"] != "degraded" {
+        outcome.faults.push(format!("{trouble:?}: the health says {}", health["components"]["log"]));
+    }
+    Ok(())
+}
+
+async fn afterwards(client: &mut Client, victim: &mut Victim, outcome: &mut Outcome) -> anyhow::Result<()> {
+    let mut refused = 0;
+    for _ in 0..PROMPTS + TRIES {
+        let (status, answer) = client.ask(Method::POST, "/api/runs", Some(&prompt())).await?;
+        match status.is_success() {
+            true => victim.keep(run_promise(&answer)?, outcome),
+            false => refused += 1,
+        }
+    }
+    if refused > TRIES {
+        outcome.faults.push(format!("{refused} prompts were refused after the disk was mended"));
+    }
+    let health = client.get("/health").await?;
+    if health["components"]["log"]["status"] != "ok" {
+        outcome.faults.push(format!("the health of a mended disk: {}", health["components"]["log"]));
+    }
+    Ok(())
+}
+
+fn prompt() -> Value {
+    json!({"prompt": "say something"})
+}
