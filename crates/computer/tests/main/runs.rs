@@ -80,6 +80,10 @@ async fn a_prompt_waits_for_a_model_and_starts_by_itself() {
     fake.has_model.store(true, Ordering::SeqCst);
     desk.send("POST", "/internal/models", serde_json::json!({"available": true})).await;
     assert_eq!(desk.ended(run).await.status, RunStatus::Completed);
+    let said = |kind: &str, kinds: &[String]| kinds.iter().filter(|found| *found == kind).count();
+    let kinds = desk.kinds().await;
+    // It began, waited and went on; the restart in between is nobody's news.
+    assert_eq!((said("run.started", &kinds), said("run.blocked", &kinds)), (2, 1), "{kinds:?}");
 }
 
 #[tokio::test]

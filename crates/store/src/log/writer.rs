@@ -29,9 +29,9 @@ const GATHER_MAX: Duration = Duration::from_micros(500);
 /// commit of one small event adds half a dozen pages.
 const CHECKPOINT_EVERY_PAGES: usize = 1_000;
 
-/// Pages of the write-ahead log above which the writer waits a moment for a checkpoint. Under load without a pause there is
-/// always something left to fold in, and it would otherwise never begin anew.
-const WAL_PAGES_MAX: u64 = 8_000;
+/// Pages of the write-ahead log above which the writer waits a moment for a checkpoint. Under load without a pause something
+/// is always added meanwhile, and it would otherwise never begin anew.
+const WAL_PAGES_MAX: u64 = 2_000;
 
 /// Events whose chain is checked when a log is opened; the whole of it is `choir verify`'s business.
 const TAIL_CHECKED: usize = 64;
@@ -591,8 +591,8 @@ fn spawn_checkpointer(path: PathBuf) -> std::sync::mpsc::SyncSender<()> {
         while receiver.recv().is_ok() {
             match Connection::open(&path) {
                 Ok(connection) => {
-                    let left = checkpoint(&connection, "PASSIVE");
-                    if left > WAL_PAGES_MAX {
+                    let pages = checkpoint(&connection, "PASSIVE");
+                    if pages > WAL_PAGES_MAX {
                         checkpoint(&connection, "RESTART");
                     }
                 }
@@ -606,12 +606,11 @@ fn spawn_checkpointer(path: PathBuf) -> std::sync::mpsc::SyncSender<()> {
     sender
 }
 
-/// Folds the write-ahead log into the file. Says how long it is if it cannot begin anew yet.
+/// Folds the write-ahead log into the file. Says how many pages it had.
 fn checkpoint(connection: &Connection, mode: &str) -> u64 {
     let sql = format!("PRAGMA wal_checkpoint({mode})");
-    match connection.query_row(&sql, [], |row| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))) {
-        Ok((pages, folded)) if folded < pages => pages.unsigned_abs(),
-        Ok(_) => 0,
+    match connection.query_row(&sql, [], |row| row.get::<_, i64>(1)) {
+        Ok(pages) => pages.max(0).unsigned_abs(),
         Err(error) => {
             tracing::warn!(%error, "the write-ahead log could not be folded in; it grows");
             0
