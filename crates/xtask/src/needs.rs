@@ -24,6 +24,8 @@ pub(crate) enum Scope {
     Run,
     /// Lints.
     Check,
+    /// The fault table.
+    Torture,
     /// All tests, those in a browser included.
     Test,
 }
@@ -122,13 +124,13 @@ const NEEDS: &[Need] = &[
     },
     Need {
         what: "fusermount3",
-        scope: Scope::Test,
+        scope: Scope::Torture,
         probe: Probe::Program(&["fusermount3"]),
         mend: Mend::Debian("fuse3"),
     },
     Need {
         what: "/dev/fuse",
-        scope: Scope::Test,
+        scope: Scope::Torture,
         probe: Probe::Path("/dev/fuse"),
         mend: Mend::Person(
             "power cuts and bad disks are played on a file system in user space; load its kernel module (modprobe fuse)",

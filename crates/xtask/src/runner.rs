@@ -15,7 +15,7 @@ pub(crate) fn bench(paths: &Paths, arguments: &[String]) -> Result<()> {
 /// Runs every row of the fault table, or the one that is named.
 pub(crate) fn torture(paths: &Paths, arguments: &[String]) -> Result<()> {
     let mut steps = Steps::new(&[needs::STEPS]);
-    needs::install(paths, &mut steps, Scope::Test)?;
+    needs::install(paths, &mut steps, Scope::Torture)?;
     sim(paths, "torture", arguments)
 }
 

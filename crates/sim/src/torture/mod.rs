@@ -129,7 +129,7 @@ impl Outcome {
             load_average(),
         ));
         for fault in self.faults.iter().take(FAULTS_SHOWN) {
-            say(format_args!("  fault: {fault}"));
+            say(format_args!("  fault: {}", fault.split_whitespace().collect::<Vec<_>>().join(" ")));
         }
         if !self.is_good() {
             say(format_args!("  again with: cargo xtask torture {} --seed {seed}", format!("{row:?}").to_lowercase()));

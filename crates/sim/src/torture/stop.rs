@@ -23,12 +23,13 @@ pub(super) fn row(plan: Plan) -> anyhow::Result<Outcome> {
     let mut random = fastrand::Rng::with_seed(plan.seed);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let mut outcome = Outcome { wanted: plan.cases(STOPS, STOPS_SHORT), ..Outcome::default() };
-    let (mut took, mut refused) = (Vec::new(), 0);
+    let (mut took, mut refused, mut unanswered) = (Vec::new(), 0, 0);
     let mut victim = Victim::fresh()?;
     while outcome.cases < outcome.wanted && !plan.is_over() {
         let stopped = strike(&mut victim, &runtime, &mut random, &mut outcome, Instance::stop)?;
         took.push(milliseconds(stopped.took));
         refused += stopped.refused;
+        unanswered += stopped.unanswered;
         if stopped.took > STOP_MAX {
             outcome.faults.push(format!("a stop took {:?}", stopped.took));
         }
@@ -38,13 +39,16 @@ pub(super) fn row(plan: Plan) -> anyhow::Result<Outcome> {
     victim.finish(&runtime, &mut outcome)?;
     outcome.controls.push(("a process that was killed instead", control(&mut random, &runtime)?));
     let [half, worst] = [0.5, 1.0].map(|share| quantile(&mut took, share));
-    outcome.notes = format!("stop p50 {half:.0} ms, worst {worst:.0} ms, {refused} requests refused on the way");
+    outcome.notes = format!(
+        "stop p50 {half:.0} ms, worst {worst:.0} ms, {refused} requests refused, {unanswered} met a closing door"
+    );
     Ok(outcome)
 }
 
 struct Stopped {
     took: Duration,
     refused: usize,
+    unanswered: usize,
 }
 
 /// Starts, looks at how the life before ended, writes, and ends it.
@@ -66,9 +70,9 @@ fn strike(
         tokio::task::spawn_blocking(move || end(instance)).await??;
         anyhow::Ok((load.ended().await?, told.elapsed()))
     })?;
-    let refused = made.refused.len();
+    let (refused, unanswered) = (made.refused.len(), made.unanswered);
     victim.promised(made, outcome);
-    Ok(Stopped { took, refused })
+    Ok(Stopped { took, refused, unanswered })
 }
 
 /// Starts that found a log which had not been closed.

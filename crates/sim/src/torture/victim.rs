@@ -141,6 +141,8 @@ pub(super) struct Made {
     promises: Vec<Promise>,
     /// Requests that were refused, in words.
     pub(super) refused: Vec<String>,
+    /// Requests that met a connection which was just being closed: they were never read, and nothing came of them.
+    pub(super) unanswered: usize,
     followed: Followed,
 }
 
@@ -152,13 +154,16 @@ impl Load {
 
     /// Waits until everybody has noticed that the other side is gone.
     pub(super) async fn ended(self) -> anyhow::Result<Made> {
+        let mut unanswered = 0;
         for writer in self.writers {
-            writer.await?;
+            let error = writer.await?;
+            let broken = error.as_ref().and_then(|error| error.downcast_ref::<hyper::Error>());
+            unanswered += usize::from(broken.is_some_and(hyper::Error::is_incomplete_message));
         }
         let followed = self.follower.await?;
         let promises = std::mem::take(&mut *self.shared.made());
         let refused = std::mem::take(&mut *self.shared.refused());
-        Ok(Made { promises, refused, followed })
+        Ok(Made { promises, refused, unanswered, followed })
     }
 }
 
