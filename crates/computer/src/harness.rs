@@ -358,7 +358,7 @@ fn placeless(seq: Seq) -> Header {
         run: None,
         task: None,
         cause: None,
-        kind: String::new(),
+        kind: "".into(),
         version: 0,
         payload_hash: Hash::ZERO,
         prev: Hash::ZERO,

@@ -9,7 +9,8 @@ use choir_proto::Event;
 use choir_proto::event::Header;
 use choir_store::view::Load;
 use choir_store::{LiveViews, Projection, StoreError};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 /// Rows of one view kept in memory between writes.
 const ROWS_CACHED_MAX: usize = 4096;
@@ -31,13 +32,19 @@ pub fn projections() -> Vec<Box<dyn Projection>> {
 /// A fold whose rows are JSON in the store. `serde_json` writes struct fields in their order and our maps are sorted, so
 /// equal rows are equal bytes.
 struct Typed<F: Fold> {
-    rows: BTreeMap<String, Option<F::Row>>,
-    dirty: BTreeSet<String>,
+    rows: HashMap<String, Slot<F::Row>>,
+    dirty: Vec<String>,
+}
+
+/// A row in memory.
+struct Slot<R> {
+    row: Option<R>,
+    dirty: bool,
 }
 
 impl<F: Fold> Default for Typed<F> {
     fn default() -> Self {
-        Self { rows: BTreeMap::new(), dirty: BTreeSet::new() }
+        Self { rows: HashMap::new(), dirty: Vec::new() }
     }
 }
 
@@ -52,29 +59,41 @@ impl<F: Fold> Projection for Typed<F> {
 
     fn apply(&mut self, header: &Header, event: &Event, load: &mut Load<'_>) -> Result<(), StoreError> {
         let Some(key) = F::key(header, event) else { return Ok(()) };
-        if !self.rows.contains_key(&key) {
-            let kept = load(&key)?.map(|bytes| decode::<F>(&bytes)).transpose()?;
-            self.rows.insert(key.clone(), kept);
+        let slot = match self.rows.entry(key) {
+            Entry::Occupied(slot) => slot.into_mut(),
+            Entry::Vacant(place) => {
+                let row = load(place.key())?.map(|bytes| decode::<F>(&bytes)).transpose()?;
+                self.dirty.push(place.key().clone());
+                place.insert(Slot { row, dirty: true })
+            }
+        };
+        F::apply(&mut slot.row, header, event);
+        if !slot.dirty {
+            slot.dirty = true;
+            self.dirty.extend(F::key(header, event));
         }
-        if let Some(row) = self.rows.get_mut(&key) {
-            F::apply(row, header, event);
-        }
-        self.dirty.insert(key);
         Ok(())
     }
 
     fn dirty(&self) -> Vec<String> {
-        self.dirty.iter().cloned().collect()
+        let mut keys = self.dirty.clone();
+        // Neighbours on disk are written one after the other.
+        keys.sort_unstable();
+        keys
     }
 
     fn peek(&self, key: &str) -> Option<Option<Vec<u8>>> {
-        self.rows.get(key).map(|row| row.as_ref().map(encode::<F>))
+        self.rows.get(key).map(|slot| slot.row.as_ref().map(encode::<F>))
     }
 
     fn clean(&mut self) {
-        self.dirty.clear();
         if self.rows.len() > ROWS_CACHED_MAX {
             self.rows.clear();
+        }
+        for key in self.dirty.drain(..) {
+            if let Some(slot) = self.rows.get_mut(&key) {
+                slot.dirty = false;
+            }
         }
     }
 

@@ -73,7 +73,7 @@ pub fn result(
         _ => (Found::Event { event_id: header.id, run_id: header.run }, first_line(&text)),
     };
     let snippet = snippet(&text, question);
-    Some(SearchResult { found, title, snippet, event_kind: header.kind.clone(), seq: header.seq, at: header.at })
+    Some(SearchResult { found, title, snippet, event_kind: header.kind.to_string(), seq: header.seq, at: header.at })
 }
 
 fn gone(subject: String) -> Option<Words> {

@@ -8,6 +8,7 @@ pub use kinds::*;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 
 /// The kind of a tombstone. Whatever is derived from the log must be derived anew when it meets one.
 pub const PAYLOAD_ERASED: &str = "payload.erased";
@@ -41,11 +42,19 @@ macro_rules! events {
             pub const KINDS: &'static [(&'static str, u16)] = &[ $( ($kind, $version), )* ];
 
             /// The dotted name.
-            pub fn kind(&self) -> &str {
+            pub fn kind(&self) -> Cow<'static, str> {
                 match self {
-                    $( Self::$name(_) => $kind, )*
-                    Self::Unknown(unknown) => &unknown.kind,
-                    Self::Erased { kind } => kind,
+                    $( Self::$name(_) => Cow::Borrowed($kind), )*
+                    Self::Unknown(unknown) => Cow::Owned(unknown.kind.clone()),
+                    Self::Erased { kind } => Cow::Owned(kind.clone()),
+                }
+            }
+
+            /// A dotted name that was read somewhere, without a copy when it is known.
+            pub fn kind_named(name: &str) -> Cow<'static, str> {
+                match name {
+                    $( $kind => Cow::Borrowed($kind), )*
+                    unknown => Cow::Owned(unknown.to_owned()),
                 }
             }
 
@@ -208,7 +217,7 @@ mod tests {
     fn an_unknown_kind_keeps_its_bytes() {
         let odd = r#"{"b": 1,   "a":[1.0, 2e3], "é":"\u00e9"}"#;
         let event = Event::decode("choir.sung", 7, odd).unwrap();
-        assert_eq!((event.kind(), event.version(), event.payload().get()), ("choir.sung", 7, odd));
+        assert_eq!((&*event.kind(), event.version(), event.payload().get()), ("choir.sung", 7, odd));
     }
 
     #[test]

@@ -92,8 +92,8 @@ pub enum AppendError {
     #[error("the disk is full")]
     Full,
     /// The disk failed or is read-only. What was not acknowledged is not promised.
-    #[error("the log could not be written: {0}")]
-    Failed(Arc<StoreError>),
+    #[error("the log could not be written")]
+    Failed(#[source] Arc<StoreError>),
     /// The log is closing.
     #[error("the log is closed")]
     Closed,
@@ -222,14 +222,14 @@ impl Log {
         &self,
         after: Seq,
         limit: usize,
-        mut take: impl FnMut(&Header, &str) -> Result<bool, StoreError>,
+        mut take: impl FnMut(Header, &str) -> Result<bool, StoreError>,
     ) -> Result<(), StoreError> {
         let query = Query { after, upto: Some(self.head().seq), limit, ..Query::default() };
         let blobs = &self.shared.blobs;
         self.shared.readers.each(&query, |header, place, payload| {
             let payload = row::payload(&header, place, payload, blobs)?;
             let text = std::str::from_utf8(&payload).map_err(|_| row::not_text(&header))?;
-            take(&header, text)
+            take(header, text)
         })
     }
 
@@ -281,13 +281,15 @@ impl Log {
     }
 
     async fn prepare(&self, events: Vec<NewEvent>) -> Result<Vec<writer::Prepared>, AppendError> {
-        let blobs = Arc::clone(&self.shared.blobs);
-        let work = move || events.into_iter().map(|event| writer::Prepared::new(event, &blobs)).collect();
-        let prepared: Result<_, StoreError> = work();
-        prepared.map_err(|error| match error {
-            StoreError::File(source) if source.kind() == std::io::ErrorKind::StorageFull => AppendError::Full,
-            other => AppendError::Failed(Arc::new(other)),
-        })
+        let mut prepared = Vec::with_capacity(events.len());
+        for event in events {
+            let event = writer::Prepared::new(event, &self.shared.blobs).await;
+            prepared.push(event.map_err(|error| match error {
+                StoreError::File(source) if source.kind() == std::io::ErrorKind::StorageFull => AppendError::Full,
+                other => AppendError::Failed(Arc::new(other)),
+            })?);
+        }
+        Ok(prepared)
     }
 
     pub(crate) fn recent(&self) -> &Recent {

@@ -153,7 +153,7 @@ impl Index {
         log.replay(at.seq, BATCH, |header, payload| {
             erased |= header.seq > erased_upto && header.kind == choir_proto::event::PAYLOAD_ERASED;
             if let Ok(event) = Event::decode(&header.kind, header.version, payload)
-                && let Some(indexed) = words.of(header, &event, &blob)
+                && let Some(indexed) = words.of(&header, &event, &blob)
             {
                 apply(&transaction, header.seq, indexed)?;
             }

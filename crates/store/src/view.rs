@@ -10,20 +10,27 @@ pub use live::LiveViews;
 use crate::log::Head;
 use crate::sha256;
 use crate::sqlite::{self, OpenError, StoreError};
-use choir_proto::event::Header;
+use choir_proto::event::{DecodeError, Header};
 use choir_proto::{Event, Hash, Seq};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-const FORMAT: i32 = 1;
+const FORMAT: i32 = 2;
 
-// `seq` and `hash` of a cursor name the event that the rows stand for; `sum` shows a damaged row.
+// `seq` and `hash` of a cursor name the event that the rows stand for; `sum` shows a damaged row. Rows are too large to
+// live inside the index of their keys: its depth would grow with every row.
 const SCHEMA: &str = "
     CREATE TABLE cursors (name TEXT PRIMARY KEY, version INTEGER NOT NULL, seq INTEGER NOT NULL, hash BLOB NOT NULL) STRICT;
     CREATE TABLE rows (name TEXT NOT NULL, key TEXT NOT NULL, sum BLOB NOT NULL, bytes BLOB NOT NULL,
-                       PRIMARY KEY (name, key)) STRICT, WITHOUT ROWID;
+                       PRIMARY KEY (name, key)) STRICT;
 ";
+
+/// Pages of views kept in memory: enough for the keys of a hundred thousand rows, so that a row costs one read.
+const CACHE_KIB: i64 = 16 * 1024;
+
+const PUT_ROW: &str = "INSERT INTO rows VALUES (?1, ?2, ?3, ?4)
+    ON CONFLICT (name, key) DO UPDATE SET sum = excluded.sum, bytes = excluded.bytes";
 
 /// Reads a row that a projection does not have in memory.
 pub type Load<'a> = dyn FnMut(&str) -> Result<Option<Vec<u8>>, StoreError> + 'a;
@@ -36,7 +43,7 @@ pub trait Projection: Send {
     fn version(&self) -> u32;
     /// Folds one event.
     fn apply(&mut self, header: &Header, event: &Event, load: &mut Load<'_>) -> Result<(), StoreError>;
-    /// Keys of rows changed since [`Projection::clean`].
+    /// Keys of rows changed since [`Projection::clean`], in order.
     fn dirty(&self) -> Vec<String>;
     /// A row that is in memory: its bytes, or nothing for a row that is gone. `None` when only the disk knows.
     fn peek(&self, key: &str) -> Option<Option<Vec<u8>>>;
@@ -50,10 +57,24 @@ pub trait Projection: Send {
 pub struct Views {
     path: PathBuf,
     connection: Connection,
-    projections: Vec<Box<dyn Projection>>,
+    projections: Vec<Kept>,
     /// The event that every projection has seen.
     at: Head,
     dirty: bool,
+}
+
+/// A projection with what is known of its rows on disk.
+struct Kept {
+    projection: Box<dyn Projection>,
+    /// The greatest key on disk. Keys that grow with time are mostly beyond it and need not be looked for.
+    greatest: Option<String>,
+}
+
+impl Kept {
+    /// Whether the disk may have a row with this key.
+    fn may_hold(&self, key: &str) -> bool {
+        self.greatest.as_deref().is_some_and(|greatest| key <= greatest)
+    }
 }
 
 impl std::fmt::Debug for Views {
@@ -74,9 +95,13 @@ impl Views {
                 open_file(&path)?
             }
         };
+        let projections = projections.into_iter().map(|projection| Kept { projection, greatest: None }).collect();
         let mut views = Self { path, connection, projections, at: Head::default(), dirty: false };
         match views.cursor() {
-            Ok(Some(at)) => views.at = at,
+            Ok(Some(at)) => {
+                views.at = at;
+                views.find_greatest()?;
+            }
             Ok(None) => views.reset()?,
             Err(error) => {
                 tracing::warn!(%error, "the views are damaged and are built anew from the log");
@@ -93,8 +118,9 @@ impl Views {
 
     /// Drops every row: the next fold starts from the beginning of the log.
     pub fn reset(&mut self) -> Result<(), OpenError> {
-        for projection in &mut self.projections {
-            projection.reset();
+        for kept in &mut self.projections {
+            kept.projection.reset();
+            kept.greatest = None;
         }
         self.connection.execute_batch("DELETE FROM rows; DELETE FROM cursors;")?;
         self.at = Head::default();
@@ -103,9 +129,9 @@ impl Views {
     }
 
     /// Folds the next event.
-    pub fn fold(&mut self, header: &Header, payload: &str) -> Result<(), StoreError> {
+    pub fn fold(&mut self, header: &Header, event: Result<Event, DecodeError>) -> Result<(), StoreError> {
         // A payload that cannot be read is treated as absent: one damaged event must not take every view away.
-        match Event::decode(&header.kind, header.version, payload) {
+        match event {
             Ok(event) => self.apply(header, &event)?,
             Err(error) => tracing::warn!(seq = header.seq.0, %error, "an event is left out of the views"),
         }
@@ -116,9 +142,19 @@ impl Views {
 
     fn apply(&mut self, header: &Header, event: &Event) -> Result<(), StoreError> {
         let connection = &self.connection;
-        for projection in &mut self.projections {
+        for Kept { projection, greatest } in &mut self.projections {
             let name = projection.name();
-            projection.apply(header, event, &mut |key| load(connection, name, key))?;
+            let absent = |key: &str| greatest.as_deref().is_none_or(|greatest| key > greatest);
+            projection
+                .apply(header, event, &mut |key| if absent(key) { Ok(None) } else { load(connection, name, key) })?;
+        }
+        Ok(())
+    }
+
+    fn find_greatest(&mut self) -> Result<(), rusqlite::Error> {
+        for kept in &mut self.projections {
+            let sql = "SELECT max(key) FROM rows WHERE name = ?1";
+            kept.greatest = self.connection.query_row(sql, [kept.projection.name()], |row| row.get(0))?;
         }
         Ok(())
     }
@@ -129,17 +165,22 @@ impl Views {
             return Ok(());
         }
         let transaction = self.connection.unchecked_transaction()?;
-        for projection in &self.projections {
+        for kept in &self.projections {
+            let projection = &kept.projection;
             let name = projection.name();
             for key in projection.dirty() {
                 match projection.peek(&key).flatten() {
-                    Some(bytes) => transaction
-                        .prepare_cached("INSERT OR REPLACE INTO rows VALUES (?1, ?2, ?3, ?4)")?
-                        .execute(params![name, key, checksum(&bytes), bytes])?,
-                    None => transaction
-                        .prepare_cached("DELETE FROM rows WHERE name = ?1 AND key = ?2")?
-                        .execute(params![name, key])?,
-                };
+                    Some(bytes) => {
+                        transaction.prepare_cached(PUT_ROW)?.execute(params![name, key, checksum(&bytes), bytes])?;
+                    }
+                    None if kept.may_hold(&key) => {
+                        transaction
+                            .prepare_cached("DELETE FROM rows WHERE name = ?1 AND key = ?2")?
+                            .execute(params![name, key])?;
+                    }
+                    // It came and went between two writes.
+                    None => {}
+                }
             }
             transaction.prepare_cached("INSERT OR REPLACE INTO cursors VALUES (?1, ?2, ?3, ?4)")?.execute(params![
                 name,
@@ -149,7 +190,10 @@ impl Views {
             ])?;
         }
         transaction.commit()?;
-        self.projections.iter_mut().for_each(|projection| projection.clean());
+        for Kept { projection, greatest } in &mut self.projections {
+            *greatest = projection.dirty().pop().max(greatest.take());
+            projection.clean();
+        }
         self.dirty = false;
         Ok(())
     }
@@ -190,7 +234,7 @@ impl Views {
     }
 
     fn projection(&self, name: &str) -> Option<&dyn Projection> {
-        self.projections.iter().find(|projection| projection.name() == name).map(AsRef::as_ref)
+        self.projections.iter().map(|kept| &*kept.projection).find(|projection| projection.name() == name)
     }
 
     /// Rows of one view that are wanted and changed in memory only.
@@ -217,7 +261,7 @@ impl Views {
     /// Where the kept rows stand, if all projections agree and none has a new version.
     fn cursor(&self) -> Result<Option<Head>, StoreError> {
         let mut found: Option<Head> = None;
-        for projection in &self.projections {
+        for Kept { projection, .. } in &self.projections {
             let sql = "SELECT seq, hash FROM cursors WHERE name = ?1 AND version = ?2";
             let head = self
                 .connection
@@ -253,6 +297,7 @@ fn open_file(path: &Path) -> Result<Connection, OpenError> {
     sqlite::ensure_schema(&connection, path, FORMAT, SCHEMA)?;
     // Views can be rebuilt, so losing the last of them to a power cut costs a moment, not a fact.
     sqlite::set_number(&connection, "synchronous", 0)?;
+    sqlite::set_number(&connection, "cache_size", -CACHE_KIB)?;
     Ok(connection)
 }
 

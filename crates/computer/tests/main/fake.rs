@@ -198,6 +198,6 @@ impl Desk {
     pub(crate) async fn kinds(&self) -> Vec<String> {
         let query = choir_store::Query { limit: 1000, ..Default::default() };
         let events = self.computer.app.harness.journal.log().read(query).await.unwrap();
-        events.into_iter().map(|event| event.header.kind).collect()
+        events.into_iter().map(|event| event.header.kind.into_owned()).collect()
     }
 }

@@ -44,7 +44,7 @@ pub(super) async fn keep_decisions(mut decided: Decided, db: Db, link: Link, clo
             Ok(rule) => Event::from(EgressAllowed { host, port, rule }),
             Err(reason) => Event::from(EgressDenied { host, port, reason }),
         };
-        let (kind, version, payload) = (event.kind().to_owned(), event.version(), event.payload());
+        let (kind, version, payload) = (event.kind().to_string(), event.version(), event.payload());
         let record = wire::Record { actor: Actor::Control, run: None, task, kind, version, payload };
         if let Err(error) = link.post("/internal/record", &record).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "the log was not told about a connection");

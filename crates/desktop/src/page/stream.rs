@@ -131,7 +131,7 @@ fn receive(mut desk: Desk, text: &str) -> bool {
 }
 
 fn fold(mut desk: Desk, envelope: &Envelope, event: &Event) {
-    match Touches::of(event.kind()) {
+    match Touches::of(&event.kind()) {
         Touches::Runs => desk.runs.write().apply(envelope, event),
         Touches::Documents => {
             desk.documents.write().apply(envelope, event);

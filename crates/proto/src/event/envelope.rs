@@ -4,6 +4,7 @@ use super::{DecodeError, Event};
 use crate::{EventId, Hash, RunId, Seq, TaskId, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 
 /// The version of a payload that is gone.
 pub const PAYLOAD_VERSION_UNKNOWN: u16 = 0;
@@ -23,15 +24,22 @@ pub enum Actor {
     Other(String),
 }
 
-impl std::fmt::Display for Actor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
+impl Actor {
+    /// The word.
+    pub fn as_str(&self) -> &str {
+        match self {
             Self::Person => "person",
             Self::Computer => "computer",
             Self::Control => "control",
             Self::Agent(role) => role.name(),
             Self::Other(word) => word,
-        })
+        }
+    }
+}
+
+impl std::fmt::Display for Actor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 
@@ -67,7 +75,7 @@ impl Serialize for Actor {
 
 impl<'de> Deserialize<'de> for Actor {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Self::from(&*std::borrow::Cow::<str>::deserialize(deserializer)?))
+        Ok(Self::from(&*Cow::<str>::deserialize(deserializer)?))
     }
 }
 
@@ -113,8 +121,8 @@ pub struct Header {
     /// The event that led to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<EventId>,
-    /// Dotted noun and past verb.
-    pub kind: String,
+    /// Dotted noun and past verb. Borrowed when this build knows it.
+    pub kind: Cow<'static, str>,
     /// Of the payload.
     pub version: u16,
     /// SHA-256 of the payload as first written.
@@ -134,7 +142,7 @@ impl Header {
         into.extend_from_slice(self.id.as_bytes());
         into.extend_from_slice(&self.epoch.to_be_bytes());
         into.extend_from_slice(&self.at.0.to_be_bytes());
-        encode_text(&self.actor.to_string(), into);
+        encode_text(self.actor.as_str(), into);
         encode_id(self.run.as_ref().map(RunId::as_bytes), into);
         encode_id(self.task.as_ref().map(TaskId::as_bytes), into);
         encode_id(self.cause.as_ref().map(EventId::as_bytes), into);

@@ -4,6 +4,7 @@ mod append;
 mod computer;
 mod reads;
 mod replay;
+mod sandbox;
 
 use crate::event;
 use crate::table::{Table, say};
@@ -17,22 +18,48 @@ use std::time::Instant;
 pub enum Area {
     /// The log, and the computer that stands on it.
     Store {
-        /// Leave out what needs the real binary.
+        /// Only this part of the table.
         #[arg(long)]
-        inside_only: bool,
+        only: Option<Part>,
     },
+    /// Sandboxes: starting them, commands, snapshots, terminals.
+    Sandbox,
+}
+
+/// A part of the table of the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Part {
+    /// Appending.
+    Append,
+    /// Folding a log from its beginning.
+    Replay,
+    /// Reading from logs of different lengths.
+    Reads,
+    /// The real binary.
+    Computer,
 }
 
 /// Measures and prints; false when a gate was missed.
 pub fn run(area: Area) -> anyhow::Result<bool> {
-    let Area::Store { inside_only } = area;
+    let only = match area {
+        Area::Store { only } => only,
+        Area::Sandbox => return sandbox::measure(),
+    };
+    let wanted = |part| only.is_none_or(|only| only == part);
     let mut table = Table::begin("bench store");
-    append::measure(&mut table)?;
-    let logs = Logs::make()?;
-    replay::measure(&mut table, &logs)?;
-    reads::measure(&mut table, &logs)?;
-    drop(logs);
-    if !inside_only {
+    if wanted(Part::Append) {
+        append::measure(&mut table)?;
+    }
+    if wanted(Part::Replay) || wanted(Part::Reads) {
+        let logs = Logs::make()?;
+        if wanted(Part::Replay) {
+            replay::measure(&mut table, &logs)?;
+        }
+        if wanted(Part::Reads) {
+            reads::measure(&mut table, &logs)?;
+        }
+    }
+    if wanted(Part::Computer) {
         computer::measure(&mut table)?;
     }
     Ok(table.end())

@@ -5,10 +5,10 @@ use crate::StoreError;
 use crate::blob::Blobs;
 use crate::sqlite::open_reader;
 use choir_proto::event::Header;
-use choir_proto::{Envelope, EventId, Hash, RunId, Seq};
+use choir_proto::{Envelope, Event, EventId, Hash, RunId, Seq};
 use rusqlite::{Connection, OptionalExtension, ToSql};
+use std::borrow::Cow;
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
@@ -47,7 +47,7 @@ pub(crate) struct Readers {
 #[derive(Debug)]
 struct Reader {
     connection: Connection,
-    kinds: HashMap<i64, String>,
+    kinds: HashMap<i64, Cow<'static, str>>,
 }
 
 impl Readers {
@@ -167,16 +167,16 @@ fn hash_at(connection: &Connection, seq: Seq) -> Result<Hash, StoreError> {
 }
 
 /// Numbers of kinds are never given to another name, so a name once learned stays true.
-fn kind_name<'known>(
+fn kind_name(
     connection: &Connection,
-    known: &'known mut HashMap<i64, String>,
+    known: &mut HashMap<i64, Cow<'static, str>>,
     number: i64,
-) -> Result<&'known str, StoreError> {
-    match known.entry(number) {
-        Entry::Occupied(name) => Ok(name.into_mut()),
-        Entry::Vacant(place) => {
-            let mut statement = connection.prepare_cached("SELECT name FROM kinds WHERE id = ?1")?;
-            Ok(place.insert(statement.query_row([number], |row| row.get(0))?))
-        }
+) -> Result<Cow<'static, str>, StoreError> {
+    if let Some(name) = known.get(&number) {
+        return Ok(name.clone());
     }
+    let mut statement = connection.prepare_cached("SELECT name FROM kinds WHERE id = ?1")?;
+    let name = Event::kind_named(&statement.query_row([number], |row| row.get::<_, String>(0))?);
+    known.insert(number, name.clone());
+    Ok(name)
 }

@@ -42,7 +42,7 @@ pub(crate) struct Stored {
 /// Understands a row; damage is named, never passed on. The payload is the row's until the next row.
 pub(crate) fn read<'row>(
     row: &'row Row<'_>,
-    kind: &str,
+    kind: Cow<'static, str>,
     prev: Hash,
 ) -> Result<(Header, Place, Option<&'row [u8]>), StoreError> {
     let seq: i64 = row.get(0)?;
@@ -56,7 +56,7 @@ pub(crate) fn read<'row>(
         run: row.get::<_, Option<[u8; 16]>>(5)?.map(Into::into),
         task: row.get::<_, Option<[u8; 16]>>(6)?.map(Into::into),
         cause: row.get::<_, Option<[u8; 16]>>(7)?.map(Into::into),
-        kind: kind.to_owned(),
+        kind,
         version: row.get(9)?,
         payload_hash: Hash(row.get(12)?),
         prev,

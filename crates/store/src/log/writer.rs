@@ -61,17 +61,19 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     /// Serialises and hashes the payload; a large one is kept as a blob, synced before the event can name it.
-    pub(crate) fn new(new: NewEvent, blobs: &Blobs) -> Result<Self, StoreError> {
+    pub(crate) async fn new(new: NewEvent, blobs: &Arc<Blobs>) -> Result<Self, StoreError> {
         let payload = new.event.payload();
-        let bytes = payload.get().as_bytes();
-        if bytes.len() <= PAYLOAD_INLINE_BYTES_MAX {
-            return Ok(Self { payload_hash: sha256(bytes), place: Place::Inline, new, payload });
+        if payload.get().len() <= PAYLOAD_INLINE_BYTES_MAX {
+            let payload_hash = sha256(payload.get().as_bytes());
+            return Ok(Self { payload_hash, place: Place::Inline, new, payload });
         }
-        Ok(Self { payload_hash: blobs.put(bytes)?, place: Place::Blob, new, payload })
+        let (blobs, bytes) = (Arc::clone(blobs), payload.clone());
+        // Syncs, so it may not hold up a thread that serves others.
+        let put = tokio::task::spawn_blocking(move || blobs.put(bytes.get().as_bytes()));
+        let payload_hash = put.await.map_err(|_| StoreError::Closed)??;
+        Ok(Self { payload_hash, place: Place::Blob, new, payload })
     }
-}
 
-impl Prepared {
     fn envelope(self, header: Header) -> Envelope {
         Envelope { header, payload: self.payload }
     }
@@ -372,7 +374,7 @@ impl Writer {
             run: new.run,
             task: new.task,
             cause: new.cause,
-            kind: new.event.kind().to_owned(),
+            kind: new.event.kind(),
             version: new.event.version(),
             payload_hash: *payload_hash,
             prev: self.end.hash,
@@ -388,7 +390,7 @@ impl Writer {
                 header.id.as_bytes(),
                 header.epoch,
                 header.at.0,
-                header.actor.to_string(),
+                header.actor.as_str(),
                 header.run.as_ref().map(|id| id.as_bytes()),
                 header.task.as_ref().map(|id| id.as_bytes()),
                 header.cause.as_ref().map(|id| id.as_bytes()),

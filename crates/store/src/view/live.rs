@@ -4,15 +4,21 @@ use super::Views;
 use crate::log::Log;
 use crate::sqlite::{OpenError, StoreError};
 use choir_proto::event::{Header, PAYLOAD_ERASED};
-use choir_proto::{Envelope, Seq};
-use std::sync::{Arc, Mutex, MutexGuard};
+use choir_proto::{Envelope, Event, Seq};
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use tokio::sync::watch;
 
 /// Events folded between two writes of changed rows.
 const FLUSH_EVERY_EVENTS: usize = 512;
 
 /// Events folded at once when the views are far behind. Readers wait meanwhile; they would wait for the end anyway.
-const REPLAY_EVENTS: usize = 8192;
+const REPLAY_EVENTS: usize = 16 * 1024;
+
+/// Events handed from the reading to the folding thread together.
+const BATCH: usize = 256;
+
+/// How far the reading thread may be ahead.
+const BATCHES_AHEAD: usize = 4;
 
 /// A handle to views that are kept up to date.
 #[derive(Debug, Clone)]
@@ -107,25 +113,14 @@ impl Follower {
             if is_erasure(&event.header, self.erased_upto) {
                 return Ok(None);
             }
-            views.fold(&event.header, event.payload.get())?;
+            views.fold(&event.header, event.event())?;
         }
         Ok(Some(views.at().seq))
     }
 
     async fn replay(&self, after: Seq) -> Result<Option<Seq>, StoreError> {
         let (log, views, erased_upto) = (self.log.clone(), Arc::clone(&self.views), self.erased_upto);
-        let work = move || {
-            let mut views = lock(&views);
-            let mut erased = false;
-            log.replay(after, REPLAY_EVENTS, |header, payload| {
-                erased = is_erasure(header, erased_upto);
-                if !erased {
-                    views.fold(header, payload)?;
-                }
-                Ok(!erased)
-            })?;
-            Ok((!erased).then_some(views.at().seq))
-        };
+        let work = move || replay(&log, &mut lock(&views), after, erased_upto);
         tokio::task::spawn_blocking(work).await.map_err(|_| StoreError::Closed)?
     }
 
@@ -149,6 +144,60 @@ impl Follower {
         self.at.send_replace(Seq::ZERO);
         Ok(())
     }
+}
+
+/// Events as they were read, their payloads one after the other in one text.
+#[derive(Default)]
+struct Batch {
+    /// Each with the end of its payload.
+    headers: Vec<(Header, usize)>,
+    payloads: String,
+}
+
+impl Batch {
+    fn push(&mut self, header: Header, payload: &str) {
+        self.payloads.push_str(payload);
+        self.headers.push((header, self.payloads.len()));
+    }
+
+    fn fold_into(self, views: &mut Views) -> Result<(), StoreError> {
+        let mut begin = 0;
+        for (header, end) in &self.headers {
+            let event = Event::decode(&header.kind, header.version, &self.payloads[begin..*end]);
+            views.fold(header, event)?;
+            begin = *end;
+        }
+        Ok(())
+    }
+}
+
+/// Folds events from disk: one thread reads them while this one understands and folds them.
+fn replay(log: &Log, views: &mut Views, after: Seq, erased_upto: Seq) -> Result<Option<Seq>, StoreError> {
+    let (sender, batches) = mpsc::sync_channel(BATCHES_AHEAD);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(move || read(log, after, erased_upto, &sender));
+        // Owned here, so that giving up also ends the reader.
+        for batch in batches.into_iter() {
+            batch.fold_into(views)?;
+        }
+        let erased = reader.join().map_err(|_| StoreError::Closed)??;
+        Ok((!erased).then_some(views.at().seq))
+    })
+}
+
+/// Hands on what is read, up to an erasure; says whether there was one.
+fn read(log: &Log, after: Seq, erased_upto: Seq, batches: &mpsc::SyncSender<Batch>) -> Result<bool, StoreError> {
+    let mut batch = Batch::default();
+    let mut erased = false;
+    log.replay(after, REPLAY_EVENTS, |header, payload| {
+        erased = is_erasure(&header, erased_upto);
+        batch.push(header, payload);
+        let wanted = batch.headers.len() < BATCH || batches.send(std::mem::take(&mut batch)).is_ok();
+        Ok(wanted && !erased)
+    })?;
+    // Nobody listens any more when folding failed, and that failure is what is told.
+    batches.send(batch).ok();
+    Ok(erased)
 }
 
 fn is_erasure(header: &Header, known: Seq) -> bool {

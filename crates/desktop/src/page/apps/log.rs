@@ -39,7 +39,7 @@ impl From<&Envelope> for Line {
             at_us: header.at.0,
             clock: clock(header.at),
             role: role(&header.actor),
-            kind: header.kind.clone(),
+            kind: header.kind.to_string(),
             words: event.as_ref().map(describe).unwrap_or_default(),
             duration_ms: event.as_ref().and_then(duration_ms),
         }
