@@ -20,6 +20,7 @@ journey("a prompt becomes a document, and kill -9 does not lose it", { scenario:
   await world.start();
   const again = await world.signIn();
   await seesDocument(again);
+  await findsDocument(again);
 });
 
 async function ask(page, text) {
@@ -33,4 +34,15 @@ async function seesDocument(page) {
   const writer = page.getByRole("dialog", { name: /^Writer/ });
   const document = writer.getByRole("textbox", { name: "Document", exact: true });
   await document.filter({ hasText: COMPUTED }).waitFor();
+}
+
+/// Search finds the document by a word that only the shell knew, and opens it.
+async function findsDocument(page) {
+  await page.getByRole("button", { name: "Menu", exact: true }).click();
+  await page.getByRole("menu").getByRole("menuitem", { name: /^Search/ }).click();
+  const search = page.getByRole("dialog", { name: /^Search/ });
+  await search.getByRole("searchbox", { name: "Search", exact: true }).fill("answer 42");
+  const found = search.getByRole("region", { name: "Results" }).getByRole("button").filter({ hasText: "document" });
+  await found.first().click();
+  await seesDocument(page);
 }

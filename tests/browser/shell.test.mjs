@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { journey } from "./harness.mjs";
 
 /// The apps that the menu must open today.
-const APPS = ["Writer", "Terminal", "Files", "Inbox", "Settings"];
+const APPS = ["Writer", "Terminal", "Files", "Search", "Inbox", "Settings"];
 
 const prompt = (page) => page.getByRole("textbox", { name: "Prompt", exact: true });
 const menu = (page) => page.getByRole("button", { name: "Menu", exact: true });

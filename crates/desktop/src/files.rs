@@ -112,6 +112,11 @@ pub fn crumbs(path: &str) -> Vec<(String, String)> {
         .collect()
 }
 
+/// The folder that a path lies in; empty for the workspace itself.
+pub fn folder(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
 /// A path as the value of a query.
 pub fn query(path: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~/".contains(&byte);

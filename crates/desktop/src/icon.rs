@@ -29,6 +29,7 @@ pub enum Icon {
     Play,
     Plus,
     Restore,
+    Search,
     Settings,
     SnapLeft,
     SnapRight,
@@ -73,6 +74,7 @@ impl Icon {
             Self::Play => "play",
             Self::Plus => "plus",
             Self::Restore => "minimize-2",
+            Self::Search => "search",
             Self::Settings => "settings-2",
             Self::SnapLeft => "panel-left",
             Self::SnapRight => "panel-right",
@@ -101,7 +103,8 @@ impl Icon {
             App::Timeline => Self::Timeline,
             App::Inbox => Self::Inbox,
             App::Settings => Self::Settings,
-            App::Search | App::Preview => Self::File,
+            App::Search => Self::Search,
+            App::Preview => Self::File,
         }
     }
 }

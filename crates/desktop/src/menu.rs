@@ -53,6 +53,7 @@ pub const SECTIONS: [(&str, &[Item]); 4] = [
             app(App::Files, ""),
             app(App::Trace, ""),
             app(App::Timeline, ""),
+            app(App::Search, ""),
             app(App::Inbox, ""),
             app(App::Settings, ""),
         ],

@@ -7,6 +7,7 @@ mod library;
 mod log;
 mod margin;
 mod preview;
+mod search;
 mod settings;
 mod terminal;
 mod writer;
@@ -41,8 +42,7 @@ fn AppBody(window: Window) -> Element {
         (App::Timeline, _) => rsx! { log::Timeline {} },
         (App::Inbox, _) => rsx! { inbox::Inbox {} },
         (App::Settings, _) => rsx! { settings::Settings {} },
-        (app @ (App::Search | App::Preview), _) => {
-            rsx! { div { class: "empty", p { "{app.name()} is not part of this version." } } }
-        }
+        (App::Search, _) => rsx! { search::Search {} },
+        (App::Preview, _) => rsx! { div { class: "empty", p { "Preview is not part of this version." } } },
     }
 }
