@@ -1,6 +1,6 @@
-//! `cargo xtask bench` and `cargo xtask torture` end here.
+//! `cargo xtask bench`, `torture` and `attack` end here.
 
-use choir_sim::{bench, disk, torture};
+use choir_sim::{attack, bench, disk, torture};
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -20,6 +20,14 @@ enum Command {
     },
     /// Do one kind of harm, or every kind.
     Torture(torture::Options),
+    /// Try to leave a sandbox, in every way that is known.
+    Attack(attack::Options),
+    /// The inside of a sandbox of the attack suite.
+    #[command(hide = true)]
+    Guest(attack::Inside),
+    /// One attempt, inside.
+    #[command(hide = true)]
+    Probe(attack::Inside),
     /// The other side of a torture row: a process that writes until it is stopped.
     #[command(hide = true)]
     Load(torture::load::Options),
@@ -37,6 +45,10 @@ fn main() -> anyhow::Result<ExitCode> {
     let good = match Cli::parse().command {
         Command::Bench { area } => bench::run(area)?,
         Command::Torture(options) => torture::run(&options)?,
+        Command::Attack(options) => attack::run(&options)?,
+        // Both are inside a sandbox, where there must be no other thread yet.
+        Command::Guest(arguments) => return Ok(attack::guest(&arguments)),
+        Command::Probe(arguments) => return Ok(attack::probe(&arguments)),
         Command::Load(options) => torture::load::run(&options).map(|()| true)?,
         Command::Disk(options) => disk::served::serve(&options).map(|()| true)?,
     };
