@@ -27,7 +27,7 @@ pub(crate) fn Search() -> Element {
     let mut answer = use_signal(|| Answer::Nothing);
     // Answers may overtake each other; only the newest question's counts.
     let mut asked = use_signal(|| 0_u64);
-    let ask = move |words: String| {
+    let mut ask = move |words: String| {
         let number = *asked.peek() + 1;
         asked.set(number);
         spawn_local(async move {
