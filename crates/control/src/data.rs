@@ -46,7 +46,16 @@ pub struct DataDir {
 /// Held while an instance runs. The kernel lets go of it when the process ends, however it ends.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for Lock {
+    /// Let go of by word: a sandbox that is being started holds a copy of the descriptor for a moment.
+    fn drop(&mut self) {
+        if let Err(error) = self.file.unlock() {
+            tracing::warn!(%error, "the lock of the data directory was not let go of");
+        }
+    }
 }
 
 impl DataDir {
@@ -61,6 +70,7 @@ impl DataDir {
         for directory in [data.root.clone(), data.control(), data.computers()] {
             make_private(&directory).map_err(|source| Error::Path { path: directory, source })?;
         }
+        close_files(&data.control()).map_err(|source| Error::Path { path: data.control(), source })?;
         Ok(data)
     }
 
@@ -99,7 +109,7 @@ impl DataDir {
         let path = self.control().join("lock");
         let file = private_file(&path).map_err(|source| Error::Path { path: path.clone(), source })?;
         match file.try_lock() {
-            Ok(()) => Ok(Lock { _file: file }),
+            Ok(()) => Ok(Lock { file }),
             Err(TryLockError::WouldBlock) => Err(Error::Locked { path: self.root.clone() }),
             Err(TryLockError::Error(source)) => Err(Error::Path { path, source }),
         }
@@ -131,6 +141,18 @@ impl DataDir {
 pub(crate) fn make_private(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(PRIVATE_DIRECTORY).create(directory)?;
     std::fs::set_permissions(directory, Permissions::from_mode(PRIVATE_DIRECTORY))
+}
+
+/// Takes rights on the files of a directory away from everybody but its owner.
+fn close_files(directory: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        let metadata = entry.metadata()?;
+        if metadata.is_file() && metadata.permissions().mode() & 0o077 != 0 {
+            std::fs::set_permissions(entry.path(), Permissions::from_mode(PRIVATE_FILE))?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes a file that only its owner can read: whole, or not at all.

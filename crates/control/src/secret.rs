@@ -40,6 +40,13 @@ impl std::fmt::Debug for Secret {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Digest(pub(crate) [u8; 32]);
 
+impl Digest {
+    /// Enough of it to tell tokens apart, too little to be one.
+    pub(crate) fn id(&self) -> String {
+        hex(&self.0[..8])
+    }
+}
+
 impl std::fmt::Debug for Digest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Digest({}…)", hex(&self.0[..4]))

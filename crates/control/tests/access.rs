@@ -135,3 +135,51 @@ async fn world_post(client: &crate::support::http::Client, path: &str) -> (Statu
     let answer = client.json(Method::POST, path, "{}").await;
     (answer.status, (!answer.status.is_success()).then(|| answer.code()))
 }
+
+#[tokio::test]
+async fn a_revoked_token_is_dead_at_once_in_requests_and_open_sockets() {
+    let world = World::start().await;
+    let admin = world.client_with(Scope::Admin).await;
+    let program = world.client_with(Scope::Run).await;
+    let mut socket = program.upgrade("/api/stream?after=0").await.unwrap();
+    let mut others = admin.upgrade("/api/stream?after=0").await.unwrap();
+    let listed = admin.get("/api/tokens").await.value();
+    let id =
+        listed["tokens"].as_array().unwrap().iter().find(|token| token["scope"] == "run").unwrap()["token_id"].clone();
+    let path = format!("/api/tokens/{}", id.as_str().unwrap());
+    assert_eq!(program.send(Method::DELETE, &path, Default::default()).await.status, StatusCode::FORBIDDEN);
+    assert_eq!(admin.send(Method::DELETE, &path, Default::default()).await.status, StatusCode::NO_CONTENT);
+    assert!(socket.next().await.unwrap_err().reason.starts_with("signed out"));
+    assert_eq!(program.get("/api/echo").await.status, StatusCode::UNAUTHORIZED);
+    assert_eq!(admin.send(Method::DELETE, &path, Default::default()).await.status, StatusCode::NOT_FOUND);
+    world.computer.append(1);
+    assert_eq!(others.events(1).await, [1], "other connections go on");
+}
+
+#[tokio::test]
+async fn sessions_survive_a_restart() {
+    let world = World::start().await;
+    let browser = world.browser().await;
+    let (directory, address) = (world.directory.path().to_owned(), world.control.address);
+    world.control.stop().await;
+    let clock = choir_control::clock::Clock::new(|| choir_proto::Timestamp(1_767_225_600_000_000));
+    let mut options = crate::support::options(&directory, Default::default(), &world.computer, clock);
+    options.listen = address.to_string();
+    let mut again = choir_control::up::start(options).await.unwrap();
+    again.settled().await.unwrap();
+    assert_eq!(browser.get("/api/settings").await.status, StatusCode::OK);
+    again.stop().await;
+}
+
+#[tokio::test]
+async fn identity_comes_from_the_proof_and_from_nowhere_else() {
+    let world = World::start().await;
+    let read = world.client_with(Scope::Read).await;
+    for (name, value) in
+        [("x-choir-scope", "admin"), ("x-choir-actor", "control"), ("x-user", "root"), ("scope", "admin")]
+    {
+        let answer = read.header(name, value).json(Method::PUT, "/api/settings?scope=admin", "{}").await;
+        assert_eq!((answer.status, answer.code().as_str()), (StatusCode::FORBIDDEN, "wrong_scope"), "{name}");
+    }
+    assert_eq!(read.upgrade("/api/stream?after=0&scope=admin").await.err(), Some(StatusCode::BAD_REQUEST));
+}

@@ -12,6 +12,9 @@ use tokio::process::{Child, Command};
 /// This binary, by a name that survives its replacement on disk.
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
+/// The exit status of a computer that will not start however often it is tried, and has said why on standard error.
+pub const REFUSED: u8 = 78;
+
 /// A computer that was started.
 #[derive(Debug)]
 pub struct Launched {
@@ -43,6 +46,8 @@ fn launch(directory: &Path) -> io::Result<Launched> {
         .envs(std::env::vars_os().filter(|(name, _)| is_harmless(name)))
         .stdin(Stdio::from(OwnedFd::from(their_api)))
         .stdout(Stdio::from(OwnedFd::from(their_service)))
+        // An interrupt at the terminal is for control, which then stops its computer in order.
+        .process_group(0)
         .kill_on_drop(true)
         .spawn()?;
     Ok(Launched { api: ours(api)?, service: ours(service)?, child: Some(child) })

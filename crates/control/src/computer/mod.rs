@@ -8,7 +8,7 @@ mod subscription;
 mod supervise;
 
 pub use hub::Hub;
-pub use launch::{Launched, Launcher, program};
+pub use launch::{Launched, Launcher, REFUSED, program};
 pub(crate) use link::request;
 pub use link::{Link, LinkError};
 pub use ring::{Read, Ring};

@@ -1,7 +1,7 @@
 //! Keeping a computer alive: start it, serve it, follow it, and when it dies start it again after a bounded wait.
 
 use super::hub::Hub;
-use super::launch::{Launched, Launcher};
+use super::launch::{Launched, Launcher, REFUSED};
 use super::link::{self, Link};
 use super::subscription::{self, Broken};
 use crate::stop::Stop;
@@ -48,6 +48,8 @@ pub enum State {
         restarts: u32,
         /// What of.
         reason: String,
+        /// Whether it said that no further try will help.
+        hopeless: bool,
     },
     /// It runs, but its log contradicts what control has seen.
     Contradicted {
@@ -101,14 +103,17 @@ impl Keeper {
         let mut backoff = BACKOFF_MIN;
         loop {
             let started = Instant::now();
-            let reason = match self.live().await {
+            let (reason, hopeless) = match self.live().await {
                 Life::Stopped => break,
-                Life::Died(reason) => reason,
+                Life::Died(reason) => (reason, false),
+                Life::Refused(reason) => (reason, true),
             };
             self.connection.send_replace(None);
             self.restarts += 1;
-            tracing::error!(restarts = self.restarts, %reason, "the computer died");
-            self.state.send_replace(State::Restarting { restarts: self.restarts, reason });
+            if !hopeless {
+                tracing::error!(restarts = self.restarts, %reason, "the computer died");
+            }
+            self.state.send_replace(State::Restarting { restarts: self.restarts, reason, hopeless });
             if started.elapsed() >= HEALTHY {
                 backoff = BACKOFF_MIN;
             }
@@ -193,6 +198,7 @@ impl Keeper {
         let Some(mut child) = child else { return Life::Died(reason) };
         // It has lost its socket, so it ends by itself; a process that does not is killed.
         match tokio::time::timeout(STOP, child.wait()).await {
+            Ok(Ok(status)) if status.code() == Some(REFUSED.into()) => Life::Refused(format!("{reason}; {status}")),
             Ok(Ok(status)) => Life::Died(format!("{reason}; {status}")),
             Ok(Err(error)) => Life::Died(format!("{reason}; {error}")),
             Err(_) => {
@@ -226,6 +232,7 @@ impl Keeper {
 enum Life {
     Stopped,
     Died(String),
+    Refused(String),
 }
 
 /// Serves what the computer asks, on the socket that only it holds.

@@ -3,6 +3,7 @@
 mod read;
 
 pub use read::{Error, load};
+pub(crate) use read::{PROVIDER_NAME, is_provider_name};
 
 use choir_proto::{Role, Usd};
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,7 @@
 //! Reading the file, and saying what is wrong with it: the key, the line, and how to mend it.
 
 use super::{Config, Provider, ProviderKind, RuntimeMode};
+use crate::egress;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -44,7 +45,10 @@ pub enum Error {
 pub fn load(path: &Path, named: bool) -> Result<Config, Error> {
     match std::fs::read_to_string(path) {
         Ok(text) => parse(path, &text),
-        Err(source) if source.kind() == ErrorKind::NotFound && !named => Ok(Config::default()),
+        // A data directory that is none is told by whoever opens it.
+        Err(source) if matches!(source.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) && !named => {
+            Ok(Config::default())
+        }
         Err(source) => Err(Error::Read { path: path.to_owned(), source }),
     }
 }
@@ -54,9 +58,14 @@ fn parse(path: &Path, text: &str) -> Result<Config, Error> {
     if text.len() > BYTES_MAX {
         return Err(wrong(1, format!("the file is longer than {BYTES_MAX} bytes")));
     }
-    let config: Config = toml::from_str(text).map_err(|error| {
+    let at = |error: &toml::de::Error| {
         let start = error.span().map_or(0, |span| span.start);
-        wrong(text[..start.min(text.len())].matches('\n').count() + 1, error.message().to_owned())
+        text[..start.min(text.len())].matches('\n').count() + 1
+    };
+    let parsed = toml::Deserializer::parse(text).map_err(|error| wrong(at(&error), error.message().to_owned()))?;
+    let config: Config = serde_path_to_error::deserialize(parsed).map_err(|error| {
+        let (key, error) = (error.path().to_string(), error.inner());
+        wrong(at(error), format!("`{key}`: {}", error.message()))
     })?;
     check(&config).map_err(|(key, message)| Error::Value { path: path.to_owned(), key, message })?;
     Ok(config)
@@ -69,12 +78,21 @@ fn check(config: &Config) -> Result<(), Wrong> {
         return Err(("runtime.mode".into(), "can only be \"process\" so far".into()));
     }
     for (name, provider) in &config.providers {
+        if !is_provider_name(name) {
+            return Err((format!("providers.{name}"), format!("is no name: {PROVIDER_NAME}")));
+        }
         check_provider(provider).map_err(|(key, message)| (format!("providers.{name}.{key}"), message))?;
     }
     let roles = config.models.roles.iter().map(|(role, model)| (format!("models.roles.{}", role.name()), model));
     let default = ("models.default".to_owned(), &config.models.default);
     for (key, model) in roles.chain([default]) {
         check_model(config, model).map_err(|message| (key, message))?;
+    }
+    if let Some(wrong) = config.egress.ceiling.iter().find(|entry| !egress::is_entry(entry)) {
+        return Err(("egress.ceiling".into(), format!("holds `{wrong}`: {}", egress::ENTRY)));
+    }
+    for engine in &config.search.engines {
+        check_url(Some(&engine.url)).map_err(|(_, message)| ("search.engines.url".into(), message))?;
     }
     let later = [
         ("storage.blobs_url", &config.storage.blobs_url),
@@ -88,6 +106,16 @@ fn check(config: &Config) -> Result<(), Wrong> {
         Some((key, _)) => Err((key.into(), "must stay empty: this version cannot use it yet".into())),
         None => Ok(()),
     }
+}
+
+/// How a provider may be called.
+pub(crate) const PROVIDER_NAME: &str = "use up to 64 lower-case letters, digits, `-` and `_`";
+const NAME_BYTES_MAX: usize = 64;
+
+/// Whether a provider may be called so: the name stands before the slash of `PROVIDER/MODEL` and in a path.
+pub(crate) fn is_provider_name(name: &str) -> bool {
+    let good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_');
+    (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(good)
 }
 
 fn check_provider(provider: &Provider) -> Result<(), Wrong> {
@@ -148,6 +176,12 @@ mod tests {
         assert!(refused("[models]\ndefault = \"gpt\"\n").contains("models.default"));
         assert!(refused("[providers.x]\nkind = \"scripted\"\n").contains("providers.x.script"));
         assert!(refused("[providers.x]\nkind = \"openai\"\nbase_url = \"ftp://a\"\n").contains("providers.x.base_url"));
+        let wrong_type = refused("[providers.a]\nkind = \"openai\"\napi_key_env = 5\n");
+        assert!(wrong_type.contains("line 3") && wrong_type.contains("`providers.a.api_key_env`"), "{wrong_type}");
+        assert!(refused("[git]\nauto_commit_threshold = -1\n").contains("`git.auto_commit_threshold`"));
+        assert!(refused("[egress]\nceiling = [\"git\", \"no port\"]\n").contains("egress.ceiling"));
+        assert!(refused("[providers.\"a/b\"]\nkind = \"openai\"\n").contains("providers.a/b"));
+        assert!(refused("[[search.engines]]\nkind = \"searxng\"\nurl = \"\"\n").contains("search.engines.url"));
         assert!(refused("[nats]\nurl = \"nats://x\"\n").contains("nats.url"));
     }
 

@@ -42,6 +42,21 @@ impl std::str::FromStr for Scope {
     }
 }
 
+/// A token without what makes it one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Token {
+    /// By which it is revoked: the beginning of its digest.
+    pub id: String,
+    /// What it is for.
+    pub name: String,
+    /// What it may do.
+    pub scope: Scope,
+    /// Since when.
+    pub created: Timestamp,
+    /// Until when.
+    pub expires: Option<Timestamp>,
+}
+
 /// A session that exists and has not expired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Session {
@@ -64,9 +79,32 @@ impl Db {
         self.call(move |c| c.execute(SQL, params![digest.0, name, scope.name(), created.0, expires]).map(drop)).await
     }
 
-    /// Forgets a token.
-    pub async fn remove_token(&self, digest: Digest) -> Result<(), Error> {
-        self.call(move |c| c.execute("DELETE FROM tokens WHERE digest = ?1", [digest.0]).map(drop)).await
+    /// Every token, oldest first; those that are over are forgotten first.
+    pub async fn tokens(&self, now: Timestamp) -> Result<Vec<Token>, Error> {
+        const SQL: &str = "SELECT digest, name, scope, created, expires FROM tokens ORDER BY created, digest";
+        self.call(move |c| {
+            c.execute("DELETE FROM tokens WHERE expires <= ?1", [now.0])?;
+            let mut statement = c.prepare_cached(SQL)?;
+            let rows = statement.query_map([], |row| {
+                let scope: String = row.get(2)?;
+                Ok(Token {
+                    id: Digest(row.get(0)?).id(),
+                    name: row.get(1)?,
+                    // A scope that this version does not know opens nothing, and is shown as the narrowest.
+                    scope: Scope::from_name(&scope).unwrap_or(Scope::Read),
+                    created: Timestamp(row.get(3)?),
+                    expires: row.get::<_, Option<i64>>(4)?.map(Timestamp),
+                })
+            })?;
+            rows.collect()
+        })
+        .await
+    }
+
+    /// Forgets a token by its id; whether there was one.
+    pub async fn remove_token(&self, id: String) -> Result<bool, Error> {
+        const SQL: &str = "DELETE FROM tokens WHERE lower(hex(substr(digest, 1, 8))) = ?1";
+        self.call(move |c| c.execute(SQL, [id]).map(|removed| removed > 0)).await
     }
 
     /// What a token may do; nothing when it is unknown or over. A clock that goes back revives no token.

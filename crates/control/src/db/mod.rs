@@ -1,6 +1,7 @@
 //! Control's own small database: what it decides, it keeps here. One thread owns the connection.
 
 mod access;
+mod approvals;
 mod egress;
 mod heads;
 mod providers;
@@ -9,13 +10,14 @@ mod settings;
 mod spend;
 mod tasks;
 
-pub use access::{Scope, Session};
+pub use access::{Scope, Session, Token};
+pub use approvals::{Approval, Decided, Outcome, Reach};
 pub(crate) use heads::signing_key;
 pub use heads::{Head, HeadsError, heads};
 pub use providers::Stored;
 pub use spend::Spent;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 use std::path::Path;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -30,7 +32,13 @@ const BUSY: Duration = Duration::from_secs(5);
 pub enum Error {
     /// SQLite refused.
     #[error("control's database refused")]
-    Sqlite(#[from] rusqlite::Error),
+    Sqlite(#[source] rusqlite::Error),
+    /// The file is not what was written.
+    #[error("control's database is damaged: {0}")]
+    Damaged(String),
+    /// There is no room.
+    #[error("the disk is full")]
+    Full,
     /// The file was written by a newer version.
     #[error("control's database has version {found}, this binary knows {known}")]
     Newer {
@@ -48,6 +56,16 @@ pub enum Error {
     /// The thread ended.
     #[error("control's database has been closed")]
     Closed,
+}
+
+impl From<rusqlite::Error> for Error {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Damaged(error.to_string()),
+            Some(ErrorCode::DiskFull) => Self::Full,
+            _ => Self::Sqlite(error),
+        }
+    }
 }
 
 type Job = Box<dyn FnOnce(&mut Connection) + Send>;
@@ -72,6 +90,11 @@ impl Db {
         };
         std::thread::Builder::new().name("control-db".into()).spawn(work).map_err(|_| Error::Closed)?;
         Ok(Self { jobs })
+    }
+
+    /// Folds the write-ahead log into the file, so that an orderly end leaves one file behind.
+    pub async fn settle(&self) -> Result<(), Error> {
+        self.call(|c| c.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))).await
     }
 
     /// Runs one piece of SQL work on the thread and waits for what comes of it.

@@ -3,9 +3,12 @@
 use super::Error;
 use rusqlite::Connection;
 
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 /// Older ones can corrupt a write-ahead log that two processes use.
 const SQLITE_MIN: i32 = 3_051_003;
+
+/// What is looked over at every start: a few milliseconds' worth.
+const LOOKED_OVER_BYTES_MAX: i64 = 8 << 20;
 
 const TABLES: &str = "
 CREATE TABLE computers (id BLOB PRIMARY KEY, created INTEGER NOT NULL) STRICT;
@@ -17,13 +20,18 @@ CREATE TABLE providers (name TEXT PRIMARY KEY, kind TEXT NOT NULL, base_url TEXT
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE spend (run BLOB NOT NULL, model TEXT NOT NULL, calls INTEGER NOT NULL, tokens INTEGER NOT NULL,
   micro_usd INTEGER NOT NULL, PRIMARY KEY (run, model)) STRICT, WITHOUT ROWID;
-CREATE TABLE approvals (id BLOB PRIMARY KEY, run BLOB, hash BLOB NOT NULL, decision TEXT NOT NULL, scope TEXT NOT NULL,
-  at INTEGER NOT NULL) STRICT;
 CREATE TABLE egress (id INTEGER PRIMARY KEY, task BLOB, host TEXT NOT NULL, port INTEGER NOT NULL,
   allowed INTEGER NOT NULL, reason TEXT NOT NULL, at INTEGER NOT NULL) STRICT;
 CREATE TABLE tasks (task BLOB PRIMARY KEY, base BLOB NOT NULL) STRICT;
 CREATE TABLE heads (computer BLOB PRIMARY KEY, seq INTEGER NOT NULL, hash BLOB NOT NULL, signature BLOB NOT NULL)
   STRICT;
+";
+
+/// From version 1, which had a table of decisions that nothing wrote to.
+const APPROVALS: &str = "
+DROP TABLE IF EXISTS approvals;
+CREATE TABLE approvals (id BLOB PRIMARY KEY, task BLOB, entry TEXT NOT NULL, hash BLOB NOT NULL, asked INTEGER NOT NULL,
+  approved INTEGER, reach TEXT, decided INTEGER) STRICT;
 ";
 
 /// Sets up a connection and makes or checks the tables. A newer file is left exactly as it is.
@@ -33,15 +41,29 @@ pub(super) fn prepare(connection: &mut Connection) -> Result<(), Error> {
         return Err(Error::Newer { found, known: VERSION });
     }
     make_durable(connection)?;
+    look_over(connection)?;
     let step = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     // Read again under the lock: another process may have made the tables meanwhile.
     let found: i64 = step.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     if found == 0 {
         step.execute_batch(TABLES)?;
+    }
+    if found < 2 {
+        step.execute_batch(APPROVALS)?;
         step.pragma_update(None, "user_version", VERSION)?;
     }
     step.commit()?;
     Ok(())
+}
+
+/// A damaged page is told at the start, not when a session or a key is looked for.
+fn look_over(connection: &Connection) -> Result<(), Error> {
+    let size = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size";
+    if connection.query_row(size, [], |row| row.get::<_, i64>(0))? > LOOKED_OVER_BYTES_MAX {
+        return Ok(());
+    }
+    let found: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    if found == "ok" { Ok(()) } else { Err(Error::Damaged(found.replace('\n', ", "))) }
 }
 
 fn make_durable(connection: &Connection) -> Result<(), Error> {

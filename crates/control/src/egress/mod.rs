@@ -12,6 +12,7 @@ mod proxy;
 
 pub(crate) use broker::environment as git_environment;
 pub use host::{BadHost, Host};
+pub(crate) use policy::{ENTRY, hash_of, is_entry};
 pub use policy::{Policy, clamp};
 pub use proxy::{Proxy, open};
 

@@ -2,6 +2,8 @@
 
 use super::host::Host;
 use choir_proto::task::Egress;
+use choir_proto::{Hash, TaskId};
+use sha2::{Digest, Sha256};
 
 /// Repositories, fetched through the broker and never pushed to.
 pub(super) const GIT: &str = "git";
@@ -68,6 +70,21 @@ impl Policy {
         }
         Ok(())
     }
+}
+
+/// What an entry of a ceiling looks like.
+pub(crate) const ENTRY: &str = "an entry is `git`, `registries` or HOST:PORT";
+
+/// Whether a ceiling may hold this.
+pub(crate) fn is_entry(entry: &str) -> bool {
+    DEFAULT.contains(&entry) || Host::parse_with_port(entry).is_ok()
+}
+
+/// What an approval of an entry is bound to: who may reach what.
+pub(crate) fn hash_of(task: Option<TaskId>, entry: &str) -> Hash {
+    let task = task.map(|task| *task.as_bytes()).unwrap_or_default();
+    let parts: [&[u8]; 3] = [b"choir.egress.1\0", &task, entry.as_bytes()];
+    Hash(Sha256::digest(parts.concat()).into())
 }
 
 /// Clamps a wish to the ceiling. What lies above is answered separately: it is refused and recorded.

@@ -95,7 +95,7 @@ fn needed(request: &Request) -> Scope {
     let path = request.uri().path();
     let reads = matches!(*request.method(), Method::GET | Method::HEAD)
         && (path == "/api/stream" || !request.headers().contains_key(UPGRADE));
-    const ADMIN: [&str; 4] = ["/api/settings", "/api/providers", "/api/inbox", "/api/import"];
+    const ADMIN: [&str; 5] = ["/api/settings", "/api/providers", "/api/inbox", "/api/import", "/api/tokens"];
     let is_admin = ADMIN
         .iter()
         .any(|prefix| path.strip_prefix(prefix).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric)));

@@ -75,6 +75,10 @@ impl IntoResponse for Refused {
 impl From<db::Error> for Refused {
     fn from(error: db::Error) -> Self {
         tracing::error!(error = &error as &dyn std::error::Error, "control's database failed");
+        if matches!(error, db::Error::Full) {
+            let hint = "Nothing was lost and nothing was changed. Free some space, then try again.";
+            return Self::new(StatusCode::INSUFFICIENT_STORAGE, "disk_full", "The disk is full.", hint);
+        }
         let hint = "Is the disk full or read-only? `choir doctor` tells.";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "Control's database failed.", hint)
     }

@@ -39,7 +39,7 @@ fn computer(state: &ComputerState) -> Component {
         ComputerState::Starting => component(DEGRADED, Some("starting".into())),
         ComputerState::Running { restarts: 0 } => component(OK, None),
         ComputerState::Running { restarts } => component(OK, Some(format!("restarted {restarts} times"))),
-        ComputerState::Restarting { restarts, reason } => {
+        ComputerState::Restarting { restarts, reason, .. } => {
             component(DEGRADED, Some(format!("restarting, for the {restarts}. time: {reason}")))
         }
         ComputerState::Contradicted { reason } => {

@@ -13,6 +13,7 @@ mod goodbye;
 mod guard;
 mod headers;
 mod health;
+mod inbox;
 mod json;
 mod limits;
 mod openapi;
@@ -23,6 +24,7 @@ mod session;
 mod settings;
 mod stream;
 mod terminals;
+mod tokens;
 
 pub use auth::{Account, COOKIE_NAME, Proof};
 pub use error::Refused;
@@ -88,7 +90,7 @@ impl App {
 
     /// Tells the computer's log a fact that control knows first.
     pub(crate) async fn record(&self, actor: Actor, event: &Event) -> Result<Acknowledged, Refused> {
-        let (kind, version, payload) = (event.kind().to_owned(), event.version(), event.payload());
+        let (kind, version, payload) = (event.kind().to_string(), event.version(), event.payload());
         let record = Record { actor, run: None, task: None, kind, version, payload };
         Ok(self.link.ask("/internal/record", &record).await?)
     }
@@ -107,6 +109,10 @@ pub fn router(app: App) -> Router {
     let api = Router::new()
         .route("/api/openapi.json", get(openapi::get))
         .route("/api/session", delete(session::end))
+        .route("/api/inbox", get(inbox::list))
+        .route("/api/inbox/{id}", post(inbox::decide))
+        .route("/api/tokens", get(tokens::list))
+        .route("/api/tokens/{id}", delete(tokens::revoke))
         .route("/api/settings", get(settings::get).put(settings::put))
         .route("/api/providers/{name}", put(providers::put))
         .route("/api/providers/{name}/test", post(providers::test))

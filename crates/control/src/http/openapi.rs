@@ -2,37 +2,80 @@
 
 use super::App;
 use super::json::Json;
-use super::{files, health, providers, session, settings, stream, terminals};
+use super::{files, health, inbox, providers, session, settings, stream, terminals, tokens};
 use axum::extract::State;
 use utoipa::OpenApi;
+use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{ContentBuilder, Ref, Response, ResponseBuilder};
 
 #[derive(OpenApi)]
 #[openapi(
     info(title = "ChoirOS", description = "An automatic computer: one log, living documents, isolated work."),
     paths(health::get, settings::get, settings::put, providers::put, providers::test, session::end, stream::open, get,
-        files::list, files::read, files::write, files::remove, files::rename,
-        terminals::list, terminals::open, terminals::close, terminals::attach),
+        files::list, files::read, files::write, files::remove, files::rename, inbox::list, inbox::decide,
+        terminals::list, terminals::open, terminals::close, terminals::attach, tokens::list, tokens::revoke),
     components(schemas(choir_proto::ApiError, choir_proto::Envelope)),
     security(("session" = []), ("token" = []))
 )]
 struct Control;
 
-/// Control's own part of the description.
-pub fn openapi() -> utoipa::openapi::OpenApi {
+/// What can be refused anywhere under `/api`, whatever a route says of itself.
+const REFUSALS: [(&str, &str); 6] = [
+    ("400", "The request is not what this route takes; the message names what is wrong."),
+    ("401", "Nobody is signed in."),
+    ("403", "The token's scope is too narrow, or the request comes from another site."),
+    ("413", "The body is too long."),
+    ("429", "Too many requests; `Retry-After` says when to come back."),
+    ("default", "Refused in another way, in the same shape."),
+];
+
+/// The whole description: control's part and a computer's.
+pub fn openapi(computer: utoipa::openapi::OpenApi) -> utoipa::openapi::OpenApi {
     let mut description = Control::openapi();
+    description.merge(computer);
     let components = description.components.get_or_insert_default();
     let cookie = SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::new(super::COOKIE_NAME)));
     let bearer = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
     components.add_security_scheme("session", cookie);
     components.add_security_scheme("token", bearer);
+    for (path, item) in &mut description.paths.paths {
+        for (method, operation) in operations(item) {
+            operation.operation_id = Some(operation_id(method, path));
+            if path.starts_with("/api/") {
+                add_refusals(operation);
+            }
+        }
+    }
     description
+}
+
+fn operations(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &mut Operation)> {
+    let PathItem { get, put, post, delete, .. } = item;
+    let all = [("get", get), ("put", put), ("post", post), ("delete", delete)];
+    all.into_iter().filter_map(|(method, operation)| Some((method, operation.as_mut()?)))
+}
+
+/// Names of handlers repeat from module to module; what they do to what does not.
+fn operation_id(method: &str, path: &str) -> String {
+    let words = path.split(['/', '.', '{', '}']).filter(|word| !word.is_empty() && *word != "api");
+    std::iter::once(method).chain(words).collect::<Vec<_>>().join("_")
+}
+
+fn add_refusals(operation: &mut Operation) {
+    for (status, description) in REFUSALS {
+        let responses = &mut operation.responses.responses;
+        responses.entry(status.to_owned()).or_insert_with(|| refusal(description).into());
+    }
+}
+
+fn refusal(description: &str) -> Response {
+    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("ApiError"))).build();
+    ResponseBuilder::new().description(description).content("application/json", content).build()
 }
 
 /// The complete description of this API.
 #[utoipa::path(get, path = "/api/openapi.json", tag = "description", responses((status = 200)))]
 pub(super) async fn get(State(app): State<App>) -> Json<utoipa::openapi::OpenApi> {
-    let mut description = openapi();
-    description.merge(app.computer_api.clone());
-    Json(description)
+    Json(openapi(app.computer_api.clone()))
 }

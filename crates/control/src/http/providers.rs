@@ -5,14 +5,11 @@ use super::error::Refused;
 use super::extract::Named;
 use super::json::Json;
 use super::settings::refused;
-use crate::config::ProviderKind;
+use crate::config::{PROVIDER_NAME, ProviderKind, is_provider_name};
 use crate::secret::Secret;
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-
-/// Longest name of a provider.
-const NAME_BYTES_MAX: usize = 64;
 
 /// A provider to add or change; what is absent stays.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
@@ -70,12 +67,10 @@ pub(super) async fn test(State(app): State<App>, Named(name): Named<String>) -> 
 }
 
 fn check_name(name: &str) -> Result<(), Refused> {
-    let good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_');
-    if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(good) {
-        let hint = "Use lower-case letters, digits, `-` and `_`.";
-        return Err(Refused::bad_request("This is no name for a provider.", hint));
+    match is_provider_name(name) {
+        true => Ok(()),
+        false => Err(Refused::bad_request("This is no name for a provider.", format!("For a name {PROVIDER_NAME}."))),
     }
-    Ok(())
 }
 
 /// What was said, else what it was, else what the name says.

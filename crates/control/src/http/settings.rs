@@ -4,6 +4,7 @@ use super::App;
 use super::error::Refused;
 use super::json::Json;
 use crate::config::ProviderKind;
+use crate::egress::{ENTRY, is_entry};
 use crate::gateway::{self, Found, KeyFrom, Provider, Settings};
 use axum::extract::State;
 use choir_proto::{Role, Usd};
@@ -111,6 +112,9 @@ fn changed(mut settings: Settings, change: SettingsChange) -> Result<Settings, R
         settings.budget.usd_per_run = budget.usd_per_run;
     }
     if let Some(egress) = change.egress {
+        if let Some(wrong) = egress.ceiling.iter().find(|entry| !is_entry(entry)) {
+            return Err(Refused::bad_request(format!("`{wrong}` cannot be in a ceiling."), format!("Note: {ENTRY}.")));
+        }
         settings.egress.ceiling = egress.ceiling;
     }
     Ok(settings)

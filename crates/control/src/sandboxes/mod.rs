@@ -6,6 +6,7 @@
 mod associate;
 mod error;
 pub(crate) mod files;
+mod identity;
 mod router;
 mod session;
 
@@ -14,8 +15,9 @@ pub use files::parse_path;
 pub use router::service;
 pub use session::{Terminal, Viewer};
 
+use crate::clock::Clock;
 use crate::data;
-use crate::db::Db;
+use crate::db::{Approval, Db};
 use crate::egress::{self, Decision, Proxy};
 use crate::gateway::Gateway;
 use associate::Associate;
@@ -23,7 +25,7 @@ use choir_proto::task::Egress;
 use choir_proto::{TaskId, TerminalId};
 use choir_sandbox::guest::GuestRole;
 use choir_sandbox::record::{OpenError, Record};
-use choir_sandbox::runtime::{Guest, Runtime, Spec};
+use choir_sandbox::runtime::{Guest, Identity, Runtime, Spec};
 use futures_util::FutureExt;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -64,9 +66,12 @@ pub struct Places {
 struct Parts {
     places: Places,
     runtime: Runtime,
+    /// Whom this computer's sandboxes are to the machine.
+    identity: Identity,
     record: Record,
     db: Db,
     gateway: Gateway,
+    clock: Clock,
     decisions: mpsc::Sender<Decision>,
     /// Also held while one is started, so that two calls for one task make one sandbox.
     associates: Mutex<HashMap<TaskId, Arc<Associate>>>,
@@ -98,18 +103,26 @@ impl Sandboxes {
         places: Places,
         db: Db,
         gateway: Gateway,
+        clock: Clock,
         decisions: mpsc::Sender<Decision>,
     ) -> Result<Self, Error> {
         for directory in [&places.workspace, &places.store, &places.outputs, &places.effects, &places.egress] {
             data::make_private(directory).map_err(|source| Error::Directory { path: directory.clone(), source })?;
         }
         let record = open_record(&places.effects).await?;
+        let identity = identity::of(&places.workspace);
+        for directory in [&places.workspace, &places.store] {
+            identity::give(directory, identity)
+                .map_err(|source| Error::Directory { path: directory.clone(), source })?;
+        }
         Ok(Self(Arc::new(Parts {
             places,
             runtime: Runtime::process()?,
+            identity,
             record,
             db,
             gateway,
+            clock,
             decisions,
             associates: Mutex::default(),
             keeper: Mutex::default(),
@@ -172,11 +185,13 @@ impl Sandboxes {
         let places = &self.0.places;
         let mut spec = Spec::new(GuestRole::Keeper, &places.guest_program, &places.workspace);
         spec.store = Some(places.store.clone());
+        spec.identity = self.0.identity;
         spec
     }
 
     fn associate_spec(&self, workspace: &Path) -> Spec {
         let mut spec = Spec::new(GuestRole::Associate, &self.0.places.guest_program, workspace);
+        spec.identity = self.0.identity;
         spec.record = Some(self.0.record.clone());
         spec.output_directory = Some(self.0.places.outputs.clone());
         spec
@@ -186,8 +201,11 @@ impl Sandboxes {
 impl Sandboxes {
     /// Opens a sandbox's way out: its wish within what the person allows. Nothing allowed is no way out at all.
     async fn open_egress(&self, task: Option<TaskId>, wish: Option<&Egress>) -> Result<Option<Proxy>, Error> {
-        let (policy, above) = egress::clamp(wish, &self.0.gateway.settings().egress.ceiling);
+        let mut ceiling = self.0.gateway.settings().egress.ceiling;
+        ceiling.extend(self.0.db.granted(task).await?);
+        let (policy, above) = egress::clamp(wish, &ceiling);
         for host in above {
+            self.ask_for(task, &host).await?;
             let outcome = Err("it is above what the person allows".to_owned());
             // Nobody keeps decisions any more: control is stopping.
             self.0.decisions.send(Decision { task, host, port: 0, outcome }).await.ok();
@@ -199,8 +217,21 @@ impl Sandboxes {
         let name = task.map_or_else(|| "session".to_owned(), |task| task.to_string().split_off(SOCKET_NAME_FROM));
         let path = self.0.places.egress.join(name);
         let outbound = self.0.gateway.outbound();
-        let opened = egress::open(path.clone(), task, policy, outbound, self.0.decisions.clone());
+        let opened = egress::open(path.clone(), task, policy, outbound, self.0.decisions.clone())
+            .and_then(|proxy| identity::admit(proxy.path(), self.0.identity).map(|()| proxy));
         opened.map(Some).map_err(|source| Error::Directory { path, source })
+    }
+}
+
+impl Sandboxes {
+    /// Asks the person about what lies above the ceiling. What no ceiling could hold is not worth a question.
+    async fn ask_for(&self, task: Option<TaskId>, entry: &str) -> Result<(), Error> {
+        if !egress::is_entry(entry) {
+            return Ok(());
+        }
+        let id = uuid::Builder::from_random_bytes(crate::secret::random_bytes()).into_uuid();
+        let (hash, asked) = (egress::hash_of(task, entry), self.0.clock.now());
+        Ok(self.0.db.ask(Approval { id, task, entry: entry.to_owned(), hash, asked, decided: None }).await?)
     }
 }
 
@@ -224,9 +255,10 @@ async fn open_record(directory: &Path) -> Result<Record, Error> {
     }
 }
 
-/// The walls that were seen around a guest, by name.
+/// Who holds a guest to its limits, and the walls that were seen around it.
 fn walls(guest: &Guest) -> String {
-    guest.layers().active().map(|layer| layer.to_string()).collect::<Vec<_>>().join(", ")
+    let walls = guest.layers().active().map(|layer| layer.to_string()).collect::<Vec<_>>().join(", ");
+    format!("held by {}; {walls}", guest.backend())
 }
 
 fn is_alive(guest: &Guest) -> bool {

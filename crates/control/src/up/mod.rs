@@ -21,12 +21,17 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 /// How often a computer may die before it has ever run.
 const STARTS_MAX: u32 = 3;
+/// How often a lock that is held is tried again: children end within a second of their control.
+const LOCK_TRIES_MAX: u32 = 20;
+/// And how long between.
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
 /// Decisions about connections that may wait to be kept; more make the connections wait.
 const DECISIONS_MAX: usize = 256;
 
@@ -68,6 +73,9 @@ pub enum Error {
     /// The computer.
     #[error("the computer does not start: {0}")]
     Computer(String),
+    /// The computer, which has told people itself.
+    #[error("the computer refuses to start")]
+    Refused,
     /// The address.
     #[error("cannot listen on {listen}")]
     Listen {
@@ -107,6 +115,7 @@ pub struct Control {
     stops: [(Stopper, JoinHandle<()>); 2],
     signing: JoinHandle<()>,
     sandboxes: Sandboxes,
+    db: Db,
     data: DataDir,
     _lock: Lock,
 }
@@ -131,15 +140,13 @@ pub async fn start(options: Options) -> Result<Control, Error> {
     let gateway = Gateway::open(options.config, &options.config_directory, db.clone(), Seal::open(&data)?).await?;
     let (decisions, decided) = mpsc::channel(DECISIONS_MAX);
     let places = places(&data, computer, options.guest_program);
-    let sandboxes = Sandboxes::open(places, db.clone(), gateway.clone(), decisions).await?;
+    let sandboxes = Sandboxes::open(places, db.clone(), gateway.clone(), options.clock.clone(), decisions).await?;
 
     let known = db.head(computer).await?.map(|head| wire::Head { seq: head.seq, hash: head.hash });
     let (stop_computer, computer_stops) = stop();
     let service = inside(gateway.clone(), sandboxes.clone());
     let Supervised { link, hub, state, head, done } =
         supervise((options.launcher)(directory), service, known, computer_stops);
-    let probe = sandboxes.clone();
-    tokio::spawn(async move { probe.probe().await });
     tokio::spawn(duties::tell_models(gateway.watch_models(), state.clone(), link.clone()));
     tokio::spawn(duties::keep_decisions(decided, db.clone(), link.clone(), options.clock.clone()));
     let signing = tokio::spawn(duties::sign_heads(db.clone(), db::signing_key(&data)?, computer, head));
@@ -148,7 +155,7 @@ pub async fn start(options: Options) -> Result<Control, Error> {
     let host = options.listen.rsplit_once(':').map_or(options.listen.as_str(), |(host, _)| host);
     let sign_in = token::sign_in(&db, &options.clock).await?;
     let app = App::new(Parts {
-        db,
+        db: db.clone(),
         clock: options.clock,
         limits: Limits::default(),
         names: Arc::new(Names::new(host)),
@@ -163,14 +170,17 @@ pub async fn start(options: Options) -> Result<Control, Error> {
     });
     let front = tokio::spawn(http::serve(Front { listener, router: http::router(app), stop: front_stops }));
     write_address(&data, address)?;
+    // Only when nothing can be refused any more: nobody would wait for a sandbox of a start that failed.
+    let probe = sandboxes.clone();
+    tokio::spawn(async move { probe.probe().await });
     let stops = [(stop_front, front), (stop_computer, done)];
-    Ok(Control { address, sign_in, computer: state, stops, signing, sandboxes, data, _lock: lock })
+    Ok(Control { address, sign_in, computer: state, stops, signing, sandboxes, db, data, _lock: lock })
 }
 
 /// Takes the data directory and the address; everything that can be refused at once is refused here.
 async fn prepare(options: &Options) -> Result<Ground, Error> {
     let data = DataDir::open(&options.data)?;
-    let lock = data.lock()?;
+    let lock = lock(&data).await?;
     let db = Db::open(&data.database())?;
     let failed = |source| Error::Listen { listen: options.listen.clone(), source };
     let listener = TcpListener::bind(&options.listen).await.map_err(failed)?;
@@ -181,16 +191,29 @@ async fn prepare(options: &Options) -> Result<Ground, Error> {
     Ok(Ground { data, lock, db, listener, address, computer })
 }
 
+/// An instance that was killed may hold the lock until the last of its children is gone.
+async fn lock(data: &DataDir) -> Result<Lock, data::Error> {
+    let mut tries = LOCK_TRIES_MAX;
+    loop {
+        match data.lock() {
+            Err(data::Error::Locked { .. }) if tries > 0 => tries -= 1,
+            other => return other,
+        }
+        tokio::time::sleep(LOCK_PAUSE).await;
+    }
+}
+
 impl Control {
     /// Waits until the computer answers. One that cannot even start is not restarted for ever in the background: whoever
     /// starts it is told.
     pub async fn settled(&mut self) -> Result<(), Error> {
         let settled = |state: &State| match state {
             State::Starting => false,
-            State::Restarting { restarts, .. } => *restarts >= STARTS_MAX,
+            State::Restarting { restarts, hopeless, .. } => *hopeless || *restarts >= STARTS_MAX,
             State::Running { .. } | State::Contradicted { .. } | State::Stopped => true,
         };
         match self.computer.wait_for(settled).await.as_deref() {
+            Ok(State::Restarting { hopeless: true, .. }) => Err(Error::Refused),
             Ok(State::Restarting { reason, .. }) => Err(Error::Computer(reason.clone())),
             Ok(_) | Err(_) => Ok(()),
         }
@@ -212,6 +235,9 @@ impl Control {
         self.sandboxes.stop().await;
         if let Err(error) = self.signing.await {
             tracing::error!(%error, "the last head could not be signed");
+        }
+        if let Err(error) = self.db.settle().await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "control's database was not settled");
         }
         if let Err(error) = std::fs::remove_file(self.data.address()) {
             tracing::warn!(%error, "the address file could not be removed");
