@@ -22,7 +22,10 @@ pub(crate) fn verify(arguments: &Chore) -> anyhow::Result<ExitCode> {
     for id in data.known_computers()? {
         let marks = signed(&root, id)?;
         let progress = |seq: Seq| progress(&format!("event {seq}"));
-        let report = choir_store::verify(&data.computer(id), &marks, progress)?;
+        let directory = data.computer(id);
+        let report = choir_store::verify(&directory, &marks, progress)
+            .with_context(|| format!("the log in {} cannot be read", directory.display()))?;
+        progress_done();
         sound &= report.faults.is_empty();
         tell_report(id, &report, marks.len(), arguments.json)?;
     }
@@ -60,7 +63,10 @@ fn tell_report(id: ComputerId, report: &Report, signed: usize, json: bool) -> an
 pub(crate) async fn rebuild(arguments: &Chore) -> anyhow::Result<ExitCode> {
     let data = DataDir::at(&arguments.data.path()?);
     for id in data.known_computers()? {
-        let rebuilt = maintain::rebuild(&data.computer(id)).await.map_err(in_use)?;
+        progress(&format!("computer {id}: folding the log anew"));
+        let rebuilt = maintain::rebuild(&data.computer(id)).await;
+        progress_done();
+        let rebuilt = rebuilt.map_err(in_use)?;
         let equal = rebuilt.before == rebuilt.after;
         if arguments.json {
             output::json(
@@ -83,27 +89,39 @@ pub(crate) async fn erase(arguments: &Erase) -> anyhow::Result<ExitCode> {
     if arguments.reach.url.is_some() || instance::running(&arguments.reach.data).is_ok() {
         let client = instance::connect(&arguments.reach).await?;
         let done: Acknowledged = client.post(&format!("/api/events/{event}/erase"), &serde_json::json!({})).await?;
-        output::line(format!("erased; the tombstone is event {}", done.seq))?;
-        return Ok(ExitCode::SUCCESS);
+        return tell_erased(done.seq, arguments.json);
     }
     let data = DataDir::at(&arguments.reach.data.path()?);
     for id in data.known_computers()? {
         match maintain::erase_in(&data.computer(id), RealWorld::new(), event).await {
             Err(ChoreError::NoEvent(_)) => continue,
             erased => {
-                let seq = erased.map_err(in_use)?;
-                output::line(format!("erased; the tombstone is event {seq}"))?;
-                return Ok(ExitCode::SUCCESS);
+                return tell_erased(erased.map_err(in_use)?, arguments.json);
             }
         }
     }
     Err(ChoreError::NoEvent(event).into())
 }
 
+fn tell_erased(seq: Seq, json: bool) -> anyhow::Result<ExitCode> {
+    match json {
+        true => output::json(&serde_json::json!({ "seq": seq }))?,
+        false => output::line(format!("erased; the tombstone is event {seq}"))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 fn in_use(error: ChoreError) -> anyhow::Error {
     match error {
         ChoreError::Open(OpenError::InUse(_)) => anyhow::Error::new(error).context("stop the running instance first"),
         other => other.into(),
+    }
+}
+
+/// Makes room for what comes after a line that rewrites itself.
+fn progress_done() {
+    if std::io::stderr().is_terminal() {
+        eprint!("\r\x1b[K");
     }
 }
 

@@ -12,30 +12,76 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+const UP_EXAMPLES: &str = "Examples:
+  choir up
+  choir up --listen 127.0.0.1:9000 --data ~/choir --config ~/choir.toml";
+const RUN_EXAMPLES: &str = "Examples:
+  choir run \"summarise notes.md\" --context notes.md
+  choir run \"make the tests pass\" --budget-usd 2 --timeout 600 --json";
+const EVENTS_EXAMPLES: &str = "Examples:
+  choir events --after 120
+  choir events --follow --json | jq -r .kind";
+const TOKEN_EXAMPLES: &str = "Examples:
+  choir token create --name ci --scope run
+  choir token list
+  choir token revoke 0123456789abcdef
+  choir token sign-in";
+const VERIFY_EXAMPLES: &str = "Examples:
+  choir verify
+  choir verify --data /backup/choir --json";
+const REBUILD_EXAMPLES: &str = "Examples:
+  choir rebuild --json";
+const ERASE_EXAMPLES: &str = "Examples:
+  choir erase 01a1e211-f0ad-7b38-a58d-ccb88928412a";
+const DOCTOR_EXAMPLES: &str = "Examples:
+  choir doctor
+  choir doctor --json | jq '.findings[] | select(.ok | not)'";
+const COMPLETIONS_EXAMPLES: &str = "Examples:
+  choir completions bash > ~/.local/share/bash-completion/completions/choir
+  choir completions zsh > ~/.zfunc/_choir
+  choir completions fish > ~/.config/fish/completions/choir.fish";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Start ChoirOS on this machine and print the address that signs you in.
+    ///
+    /// SIGTERM or Ctrl-C stops it in order with exit status 0; a second one stops it at once. `CHOIR_LOG=debug` says
+    /// more, `CHOIR_LOG_FORMAT=json` says it to machines.
+    #[command(after_help = UP_EXAMPLES)]
     Up(Up),
     /// Start a run on a running instance, show its progress and print what comes of it.
     ///
     /// Exit status: 0 when the run completed or was verified, 3 when it ended otherwise, 1 when it could not be started or
     /// followed.
+    #[command(after_help = RUN_EXAMPLES)]
     Run(Run),
     /// Read the log.
+    ///
+    /// With `--follow` it goes on over restarts of the instance, without a gap and without a duplicate; exit status 1
+    /// when the instance does not come back.
+    #[command(after_help = EVENTS_EXAMPLES)]
     Events(Events),
-    /// Make tokens for programs and addresses for people.
+    /// Make, list and end tokens for programs, and make addresses that sign people in.
+    #[command(after_help = TOKEN_EXAMPLES)]
     Token(Token),
     /// Check every log from end to end: the chain, every payload, every blob, and control's signed heads.
     ///
     /// Exit status: 0 when everything holds, 1 when something does not.
+    #[command(after_help = VERIFY_EXAMPLES)]
     Verify(Chore),
-    /// Drop every view and fold it anew from the log.
+    /// Drop every view and fold it anew from the log. The instance must not run.
+    #[command(after_help = REBUILD_EXAMPLES)]
     Rebuild(Chore),
     /// Replace what an event says by a tombstone, for good. The chain still verifies.
+    #[command(after_help = ERASE_EXAMPLES)]
     Erase(Erase),
     /// Say what works on this machine, and how to mend what does not.
+    ///
+    /// Exit status: 0 when everything works, 1 when something does not.
+    #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(Doctor),
     /// Print completions for a shell.
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
         /// Which shell.
         #[arg(value_enum)]
@@ -57,8 +103,14 @@ impl Command {
             Self::Events(arguments) => arguments.json,
             Self::Doctor(arguments) => arguments.json,
             Self::Verify(arguments) | Self::Rebuild(arguments) => arguments.json,
-            Self::Token(arguments) => matches!(&arguments.command, TokenCommand::Create(create) if create.json),
-            Self::Up(_) | Self::Erase(_) | Self::Completions { .. } | Self::Computer(_) | Self::Guest(_) => false,
+            Self::Token(arguments) => match &arguments.command {
+                TokenCommand::Create(create) => create.json,
+                TokenCommand::SignIn(sign_in) => sign_in.json,
+                TokenCommand::List(list) => list.json,
+                TokenCommand::Revoke(_) => false,
+            },
+            Self::Erase(arguments) => arguments.json,
+            Self::Up(_) | Self::Completions { .. } | Self::Computer(_) | Self::Guest(_) => false,
         }
     }
 }
@@ -159,6 +211,10 @@ pub(crate) enum TokenCommand {
     Create(TokenCreate),
     /// Print a fresh address that signs you in. It works once.
     SignIn(TokenSignIn),
+    /// List the tokens that open something, without what makes them tokens.
+    List(Tokens),
+    /// End a token, and every connection that it opened.
+    Revoke(TokenRevoke),
 }
 
 #[derive(Debug, Args)]
@@ -177,7 +233,27 @@ pub(crate) struct TokenCreate {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Tokens {
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) data: Data,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TokenRevoke {
+    /// Its id, as `choir token list` shows it.
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) data: Data,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct TokenSignIn {
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) data: Data,
 }
@@ -215,8 +291,11 @@ pub(crate) struct Chore {
 
 #[derive(Debug, Args)]
 pub(crate) struct Erase {
-    /// The event's id.
+    /// The event's id, as `choir events --json` shows it.
     pub(crate) event: choir_proto::EventId,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) reach: Reach,
 }

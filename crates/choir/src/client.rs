@@ -78,6 +78,11 @@ impl Client {
         decode(&self.send(Method::POST, path, Bytes::from(body.to_string())).await?)
     }
 
+    /// `DELETE`.
+    pub(crate) async fn delete(&self, path: &str) -> Result<(), Error> {
+        self.send(Method::DELETE, path, Bytes::new()).await.map(drop)
+    }
+
     async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, Error> {
         let stream = self.connect().await?;
         let (mut sender, connection) =

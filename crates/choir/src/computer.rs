@@ -1,8 +1,12 @@
 //! `choir computer`: the process of one computer. Its standard input and output are its sockets to control.
 
 use crate::cli::Computer;
+use crate::report;
 use anyhow::{Context, bail};
+use choir_computer::ServeError;
+use choir_control::computer::REFUSED;
 use choir_proto::ComputerId;
+use choir_store::OpenError;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
@@ -14,8 +18,22 @@ pub(crate) async fn computer(arguments: Computer) -> anyhow::Result<ExitCode> {
     let name = arguments.dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let id: ComputerId = name.parse().context("a computer's directory is named after it")?;
     let (api, control) = take_sockets()?;
-    choir_computer::serve(&arguments.dir, id, api, control).await?;
-    Ok(ExitCode::SUCCESS)
+    match choir_computer::serve(&arguments.dir, id, api, control).await {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(error) => {
+            let hopeless = is_hopeless(&error);
+            let what = if hopeless { "does not start" } else { "ended" };
+            let error =
+                anyhow::Error::new(error).context(format!("the computer in {} {what}", arguments.dir.display()));
+            report::print(&error, false);
+            Ok(if hopeless { ExitCode::from(REFUSED) } else { ExitCode::FAILURE })
+        }
+    }
+}
+
+/// Whether another try would end in the same way. A lock is let go of, and a disk may be mended meanwhile.
+fn is_hopeless(error: &ServeError) -> bool {
+    matches!(error, ServeError::Open(open) if !matches!(open, OpenError::InUse(_) | OpenError::File { .. }))
 }
 
 /// A computer without control has nobody to answer to and must let go of its log at once.

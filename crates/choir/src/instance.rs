@@ -14,10 +14,10 @@ use std::time::Duration;
 const OWN_TOKEN: Duration = Duration::from_secs(24 * 3600);
 
 impl Data {
-    /// As given, else the platform's.
+    /// As given, else the platform's. Absolute: sandboxes and the computer's process do not share our working directory.
     pub(crate) fn path(&self) -> anyhow::Result<PathBuf> {
         if let Some(directory) = &self.directory {
-            return Ok(directory.clone());
+            return Ok(std::path::absolute(directory)?);
         }
         let from = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let base = from("XDG_DATA_HOME").or_else(|| Some(from("HOME")?.join(".local/share")));

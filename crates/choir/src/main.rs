@@ -17,10 +17,14 @@ mod up;
 
 use clap::Parser;
 use cli::{Cli, Command};
+use rustix::fs::Mode;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    // Whatever the shell says: what is kept is the owner's alone. Inside of a sandbox files are as people expect them.
+    let is_guest = matches!(cli.command, Command::Guest(_));
+    rustix::process::umask(Mode::from_raw_mode(if is_guest { 0o022 } else { 0o077 }));
     // A guest is the first process of its sandbox and must set itself up before there is any other thread.
     if let Command::Guest(arguments) = cli.command {
         return guest::run(&arguments);

@@ -1,8 +1,11 @@
 //! The one error report: what failed, why, and how to mend it.
 
 use crate::client;
-use choir_control::{config, data, db, up};
+use choir_computer::maintain::ChoreError;
+use choir_control::db::HeadsError;
+use choir_control::{config, data, db, token, up};
 use choir_proto::ApiError;
+use choir_store::{OpenError, StoreError};
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
@@ -33,10 +36,17 @@ fn hint(error: &anyhow::Error) -> Option<String> {
             .or_else(|| cause.downcast_ref::<up::Error>().and_then(up_hint))
             .or_else(|| cause.downcast_ref::<data::Error>().map(data_hint))
             .or_else(|| cause.downcast_ref::<db::Error>().map(db_hint))
+            .or_else(|| cause.downcast_ref::<token::Error>().map(token_hint))
             .or_else(|| cause.downcast_ref::<config::Error>().map(|_| CONFIG.to_owned()))
+            .or_else(|| cause.downcast_ref::<OpenError>().map(|error| open_hint(error).to_owned()))
+            .or_else(|| cause.downcast_ref::<ChoreError>().and_then(chore_hint))
+            .or_else(|| cause.downcast_ref::<StoreError>().map(|error| store_hint(error).to_owned()))
+            .or_else(|| cause.downcast_ref::<HeadsError>().map(|_| HEADS.to_owned()))
     })
 }
 
+const HEADS: &str = "Compare with a backup of control/ before you trust this log.";
+const DAMAGED: &str = "`choir verify` says how far it is sound. Restore the file from a backup; nothing was changed.";
 const CONFIG: &str = "Mend the file and start again; nothing was changed.";
 
 fn up_hint(error: &up::Error) -> Option<String> {
@@ -51,6 +61,7 @@ fn up_hint(error: &up::Error) -> Option<String> {
         up::Error::Db(error) => Some(db_hint(error)),
         up::Error::Sandboxes(_) => Some("Is another instance still ending, or the disk full or read-only?".into()),
         up::Error::Computer(_) => Some("What it said is above; `choir verify` looks at its log.".into()),
+        up::Error::Refused => None,
         up::Error::Gateway(_) => Some("Mend the provider in choir.toml and start again.".into()),
         up::Error::Write { .. } => Some("Is the disk full or read-only?".into()),
     }
@@ -66,11 +77,53 @@ fn data_hint(error: &data::Error) -> String {
     }
 }
 
+fn token_hint(error: &token::Error) -> String {
+    match error {
+        token::Error::Data(error) => data_hint(error),
+        token::Error::Db(error) => db_hint(error),
+    }
+}
+
 fn db_hint(error: &db::Error) -> String {
     match error {
         db::Error::Newer { .. } => "Use the newer version of choir that wrote it; nothing was changed.".into(),
-        db::Error::Sqlite(_) | db::Error::Unsafe { .. } | db::Error::Closed => {
-            "Is the disk full, read-only or on a network? `choir doctor` tells.".into()
+        db::Error::Damaged(_) => {
+            "Restore control/control.sqlite from a backup, or move it away: sessions, tokens and stored \
+            keys are then made anew, and the log stays as it is."
+                .into()
         }
+        db::Error::Full => "Free some space and start again; nothing was lost.".into(),
+        db::Error::Sqlite(_) | db::Error::Unsafe { .. } | db::Error::Closed => {
+            "Is the disk read-only or on a network? `choir doctor` tells.".into()
+        }
+    }
+}
+
+fn open_hint(error: &OpenError) -> &'static str {
+    match error {
+        OpenError::Newer { .. } => "Use the newer version of choir that wrote it; nothing was changed.",
+        OpenError::InUse(_) => "Use the instance that runs, stop it, or choose another directory with --data.",
+        OpenError::OldSqlite(_) | OpenError::Setting(_) => {
+            "Keep the data on a local disk, and build with the bundled SQLite."
+        }
+        OpenError::Damaged { .. } | OpenError::Sqlite(_) => DAMAGED,
+        OpenError::File { .. } => "Is the disk full, read-only or gone?",
+    }
+}
+
+fn chore_hint(error: &ChoreError) -> Option<String> {
+    match error {
+        ChoreError::Open(error) => Some(open_hint(error).to_owned()),
+        ChoreError::Read(error) => Some(store_hint(error).to_owned()),
+        ChoreError::Append(_) => Some("Is the disk full or read-only? Nothing was lost.".to_owned()),
+        ChoreError::NoEvent(_) => Some("`choir events` shows the ids.".to_owned()),
+    }
+}
+
+fn store_hint(error: &StoreError) -> &'static str {
+    match error {
+        StoreError::File(_) => "Is the disk full, read-only or gone?",
+        StoreError::Closed => "Start again.",
+        _ => "Restore the damaged file from a backup; nothing was changed.",
     }
 }

@@ -1,17 +1,24 @@
 //! `choir token`.
 
-use crate::cli::{Data, ScopeName, Token, TokenCommand, TokenCreate};
+use crate::cli::{ScopeName, Token, TokenCommand, TokenCreate, TokenRevoke, TokenSignIn, Tokens};
+use crate::client::Client;
 use crate::{instance, output};
 use choir_control::clock::Clock;
 use choir_control::data::DataDir;
 use choir_control::db::Scope;
 use choir_control::token;
 use std::process::ExitCode;
+use std::time::Duration;
+
+/// The token with which another one is revoked is for this one call.
+const REVOKING: Duration = Duration::from_secs(60);
 
 pub(crate) async fn token(arguments: Token) -> anyhow::Result<ExitCode> {
     match arguments.command {
         TokenCommand::Create(create) => create_token(create).await?,
-        TokenCommand::SignIn(arguments) => sign_in(&arguments.data).await?,
+        TokenCommand::SignIn(arguments) => sign_in(&arguments).await?,
+        TokenCommand::List(arguments) => list(&arguments).await?,
+        TokenCommand::Revoke(arguments) => return revoke(arguments).await,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -31,9 +38,55 @@ async fn create_token(arguments: TokenCreate) -> anyhow::Result<()> {
     Ok(output::line(made.expose())?)
 }
 
-async fn sign_in(data: &Data) -> anyhow::Result<()> {
-    let url = instance::running(data)?;
-    let db = token::open(&DataDir::open(&data.path()?)?)?;
+async fn sign_in(arguments: &TokenSignIn) -> anyhow::Result<()> {
+    let url = instance::running(&arguments.data)?;
+    let db = token::open(&DataDir::open(&arguments.data.path()?)?)?;
     let made = token::sign_in(&db, &Clock::system()).await?;
-    Ok(output::line(format!("{url}/?token={}", made.expose()))?)
+    let address = format!("{url}/?token={}", made.expose());
+    match arguments.json {
+        true => output::json(&serde_json::json!({ "url": address })),
+        false => Ok(output::line(address)?),
+    }
+}
+
+async fn list(arguments: &Tokens) -> anyhow::Result<()> {
+    let db = token::open(&DataDir::open(&arguments.data.path()?)?)?;
+    let tokens = db.tokens(Clock::system().now()).await?;
+    if arguments.json {
+        let shown = tokens.iter().map(|token| {
+            serde_json::json!({ "token_id": token.id, "name": token.name, "scope": token.scope.name(),
+                "created_at": token.created, "expires_at": token.expires })
+        });
+        return output::json(&serde_json::json!({ "tokens": shown.collect::<Vec<_>>() }));
+    }
+    for token in tokens {
+        let expires = token.expires.map(|at| format!("  until {at}")).unwrap_or_default();
+        let (id, scope) = (&token.id, token.scope.name());
+        output::line(format_args!("{id}  {scope:<5}  {}  {}{expires}", token.created, printable(&token.name)))?;
+    }
+    Ok(())
+}
+
+/// Through the instance if one runs, so that open connections end too; else in the database.
+async fn revoke(arguments: TokenRevoke) -> anyhow::Result<ExitCode> {
+    let TokenRevoke { id, data } = arguments;
+    let db = token::open(&DataDir::open(&data.path()?)?)?;
+    let known = db.tokens(Clock::system().now()).await?.iter().any(|token| token.id == id);
+    anyhow::ensure!(known, "there is no token `{id}`; `choir token list` shows all of them");
+    match instance::running(&data) {
+        Ok(url) => {
+            let own = token::create(&db, &Clock::system(), "revoking".into(), Scope::Admin, Some(REVOKING)).await?;
+            Client::new(&url, own)?.delete(&format!("/api/tokens/{id}")).await?;
+        }
+        Err(_) => {
+            db.remove_token(id.clone()).await?;
+        }
+    }
+    output::line(format!("revoked {id}"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A name that somebody chose must not steer the terminal.
+fn printable(text: &str) -> String {
+    text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
 }

@@ -8,7 +8,10 @@ use choir_control::data::DataDir;
 use choir_control::{computer, up};
 use std::path::Path;
 use std::process::ExitCode;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// As a shell says it of a program that was interrupted.
+const STOPPED_AT_ONCE: i32 = 130;
 
 pub(crate) async fn up(arguments: Up) -> anyhow::Result<ExitCode> {
     let options = options(&arguments)?;
@@ -20,17 +23,24 @@ pub(crate) async fn up(arguments: Up) -> anyhow::Result<ExitCode> {
             Ok(()) => output::line(format_args!("ready {}", control.sign_in_url()))?,
             Err(error) => {
                 control.stop().await;
-                return Err(error.into());
+                return match error {
+                    // The computer has said why and how to mend it: one report is enough.
+                    up::Error::Refused => Ok(ExitCode::FAILURE),
+                    other => Err(other.into()),
+                };
             }
         },
-        _ = interrupt.recv() => return stop(control).await,
-        _ = terminate.recv() => return stop(control).await,
+        () = either(&mut interrupt, &mut terminate) => return stop(control, &mut interrupt, &mut terminate).await,
     }
+    either(&mut interrupt, &mut terminate).await;
+    stop(control, &mut interrupt, &mut terminate).await
+}
+
+async fn either(interrupt: &mut Signal, terminate: &mut Signal) {
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
     }
-    stop(control).await
 }
 
 fn options(arguments: &Up) -> anyhow::Result<up::Options> {
@@ -41,7 +51,7 @@ fn options(arguments: &Up) -> anyhow::Result<up::Options> {
         config.runtime.mode = match runtime {
             RuntimeName::Process => RuntimeMode::Process,
             RuntimeName::Container | RuntimeName::Microvm => {
-                anyhow::bail!("only `--runtime process` exists so far")
+                anyhow::bail!("only `--runtime process` exists so far; leave `--runtime` out")
             }
         };
     }
@@ -57,9 +67,15 @@ fn options(arguments: &Up) -> anyhow::Result<up::Options> {
     })
 }
 
-async fn stop(control: up::Control) -> anyhow::Result<ExitCode> {
-    tracing::info!("stopping");
-    control.stop().await;
-    tracing::info!("stopped");
+/// Ends in order. Whoever asks twice does not want to wait: then everything ends at once, and nothing acknowledged is lost.
+async fn stop(control: up::Control, interrupt: &mut Signal, terminate: &mut Signal) -> anyhow::Result<ExitCode> {
+    tracing::info!("stopping; ask again to stop at once");
+    tokio::select! {
+        () = control.stop() => tracing::info!("stopped"),
+        () = either(interrupt, terminate) => {
+            tracing::warn!("stopped without waiting");
+            std::process::exit(STOPPED_AT_ONCE);
+        }
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -69,6 +69,30 @@ fn help_shows_what_is_for_people_and_completions_are_scripts() {
     let directory = tempfile::tempdir().unwrap();
     let help = stdout(&choir(directory.path()).arg("--help").output().unwrap());
     assert!(help.contains("events") && !help.contains("guest"), "{help}");
-    let script = stdout(&choir(directory.path()).args(["completions", "bash"]).output().unwrap());
-    assert!(script.contains("_choir"));
+    for shell in ["bash", "zsh", "fish"] {
+        let script = stdout(&choir(directory.path()).args(["completions", shell]).output().unwrap());
+        assert!(script.contains("choir") && script.contains("verify"), "{shell}");
+    }
+}
+
+#[test]
+fn the_help_of_every_command_has_examples() {
+    let directory = tempfile::tempdir().unwrap();
+    for command in ["up", "run", "events", "token", "verify", "rebuild", "erase", "doctor", "completions"] {
+        let help = stdout(&choir(directory.path()).args([command, "--help"]).output().unwrap());
+        assert!(help.contains("Examples:") && help.contains(&format!("choir {command}")), "{help}");
+    }
+}
+
+#[test]
+fn a_token_is_listed_and_revoked_without_an_instance() {
+    let directory = tempfile::tempdir().unwrap();
+    let call = |arguments: &[&str]| choir(directory.path()).args(arguments).output().unwrap();
+    assert!(call(&["token", "create", "--name", "ci"]).status.success());
+    let listed = stdout(&call(&["token", "list"]));
+    assert!(listed.contains("ci") && listed.contains("run") && !listed.contains("choir_"), "{listed}");
+    let id = listed.split_whitespace().next().unwrap();
+    assert!(call(&["token", "revoke", id]).status.success());
+    assert_eq!(stdout(&call(&["token", "list"])), "");
+    assert_eq!(call(&["token", "revoke", id]).status.code(), Some(1));
 }

@@ -3,6 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod alone;
+mod description;
 mod processes;
+mod refusing;
 mod running;
+mod secrets;
 mod support;
+mod threats;

@@ -2,6 +2,7 @@
 
 use crate::support::{Instance, ends_within, stderr, stdout, watch};
 use rustix::process::Signal;
+use std::io::{BufRead, Read, Write};
 
 const SCENARIO: &str = r#"{"roles": {"conductor": [{"text": "hm"}]}}"#;
 
@@ -26,4 +27,47 @@ fn control_starts_a_dead_computer_again() {
     assert!(after.status.success(), "{}", stderr(&after));
     assert!(stdout(&after).lines().count() > before, "the new life is in the log");
     assert_ne!(instance.computer(), computer);
+}
+
+#[test]
+fn a_stop_lets_the_computer_end_by_itself() {
+    let (mut instance, mut log) = Instance::start_piped(SCENARIO);
+    let computer = instance.computer();
+    assert_ne!(
+        rustix::process::getpgid(Some(computer)).unwrap(),
+        rustix::process::getpgid(Some(instance.pid())).unwrap()
+    );
+    rustix::process::kill_process(instance.pid(), Signal::TERM).unwrap();
+    assert_eq!(instance.wait().code(), Some(0));
+    let mut said = String::new();
+    log.read_to_string(&mut said).unwrap();
+    assert!(said.contains("stopped") && !said.contains("died") && !said.contains("killed"), "{said}");
+}
+
+#[test]
+fn whoever_asks_twice_does_not_wait() {
+    let (mut instance, mut log) = Instance::start_piped(SCENARIO);
+    let token = instance.token("admin");
+    // A request whose body never comes keeps an orderly stop waiting.
+    let mut held = std::net::TcpStream::connect(instance.authority()).unwrap();
+    write!(
+        held,
+        "PUT /api/settings HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {token}\r\nexpect: 100-continue\r\n\
+         content-type: application/json\r\ncontent-length: 10\r\n\r\n",
+        instance.authority()
+    )
+    .unwrap();
+    held.read_exact(&mut [0; 12]).unwrap();
+    let computer = watch(instance.computer());
+    rustix::process::kill_process(instance.pid(), Signal::TERM).unwrap();
+    let mut line = String::new();
+    while !line.contains("stopping") {
+        line.clear();
+        assert_ne!(log.read_line(&mut line).unwrap(), 0, "it says that it stops");
+    }
+    rustix::process::kill_process(instance.pid(), Signal::INT).unwrap();
+    let asked = std::time::Instant::now();
+    assert_eq!(instance.wait().code(), Some(130));
+    assert!(asked.elapsed() < std::time::Duration::from_secs(2), "{:?}", asked.elapsed());
+    assert!(ends_within(&computer, 1), "the computer went with it");
 }

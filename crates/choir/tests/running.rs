@@ -1,6 +1,9 @@
 //! A whole instance: a prompt, its answer, its log, and an orderly end.
 
 use crate::support::{Instance, choir, stderr, stdout};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::Stdio;
 
 const SCENARIO: &str = r#"{"roles": {
     "conductor": [
@@ -59,4 +62,73 @@ fn a_fresh_sign_in_address_is_printed_while_it_runs() {
     let printed = stdout(&instance.choir(&["token", "sign-in"]));
     let base = instance.url.split("?token=").next().unwrap();
     assert!(printed.starts_with(base) && printed.trim() != instance.url, "{printed}");
+}
+
+#[test]
+fn following_goes_on_over_a_restart() {
+    let instance = Instance::start(SCENARIO);
+    let mut follower = choir(instance.directory.path());
+    let mut follower = follower.args(["events", "--follow", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines();
+    let mut next = || serde_json::from_str::<serde_json::Value>(&lines.next().unwrap().unwrap()).unwrap();
+    let mut seen = vec![next(), next()];
+    let (_, _, directory) = instance.stop();
+    let again = Instance::start_on(directory);
+    while !seen.iter().any(|event| event["kind"] == "computer.started" && event["seq"].as_u64() > Some(2)) {
+        seen.push(next());
+    }
+    let seqs: Vec<u64> = seen.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
+    assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>(), "no gap and no duplicate");
+    follower.kill().unwrap();
+    follower.wait().unwrap();
+    drop(again);
+}
+
+#[test]
+fn a_token_is_listed_and_revoked_while_the_instance_runs() {
+    let instance = Instance::start(SCENARIO);
+    let token = instance.token("read");
+    let bearer = format!("authorization: Bearer {token}\r\n");
+    assert!(
+        instance.http("GET /api/runs", &bearer, "").starts_with("HTTP/1.1 200"),
+        "made while it runs, it works at once"
+    );
+    let listed: serde_json::Value =
+        serde_json::from_str(&stdout(&instance.choir(&["token", "list", "--json"]))).unwrap();
+    let id =
+        listed["tokens"].as_array().unwrap().iter().find(|token| token["scope"] == "read").unwrap()["token_id"].clone();
+    let revoked = instance.choir(&["token", "revoke", id.as_str().unwrap()]);
+    assert!(revoked.status.success(), "{}", stderr(&revoked));
+    assert!(instance.http("GET /api/runs", &bearer, "").starts_with("HTTP/1.1 401"));
+    let again = instance.choir(&["token", "revoke", id.as_str().unwrap()]);
+    assert!(!again.status.success() && stderr(&again).contains("token list"), "{}", stderr(&again));
+}
+
+#[test]
+fn a_relative_data_directory_has_sandboxes_too() {
+    let parent = tempfile::tempdir().unwrap();
+    let mut command = choir(Path::new("here"));
+    command.current_dir(parent.path()).args(["up", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with("ready "), "{line}");
+    let data = parent.path().join("here");
+    let token = stdout(&choir(&data).args(["token", "create"]).output().unwrap());
+    let authority = line.trim().strip_prefix("ready http://").unwrap().split('/').next().unwrap();
+    let mut stream = std::net::TcpStream::connect(authority).unwrap();
+    let head = format!("host: {authority}\r\nauthorization: Bearer {}\r\nconnection: close\r\n", token.trim());
+    write!(stream, "PUT /api/files?path=a.txt HTTP/1.1\r\n{head}content-length: 2\r\n\r\nhi").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM).unwrap();
+    assert!(child.wait().unwrap().success());
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert_eq!(
+        std::fs::read(
+            std::fs::read_dir(data.join("computers")).unwrap().next().unwrap().unwrap().path().join("workspace/a.txt")
+        )
+        .unwrap(),
+        b"hi"
+    );
 }

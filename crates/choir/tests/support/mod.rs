@@ -2,7 +2,8 @@
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use tempfile::TempDir;
@@ -36,16 +37,33 @@ pub(crate) struct Instance {
 impl Instance {
     /// Starts on an empty directory, with a scenario for a model.
     pub(crate) fn start(scenario: &str) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        std::fs::write(directory.path().join("scenario.json"), scenario).unwrap();
-        let config = "[providers.tour]\nkind = \"scripted\"\nscript = \"scenario.json\"\n";
-        std::fs::write(directory.path().join("choir.toml"), config).unwrap();
-        Self::start_on(directory)
+        Self::start_on(scripted(scenario))
     }
 
     pub(crate) fn start_on(directory: TempDir) -> Self {
-        let mut child =
-            choir(directory.path()).args(["up", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).spawn().unwrap();
+        Self::start_by(choir(directory.path()), directory)
+    }
+
+    /// Starts with a log of everything in a file.
+    pub(crate) fn start_traced(scenario: &str, log: std::fs::File) -> Self {
+        let directory = scripted(scenario);
+        let mut command = choir(directory.path());
+        command.env("CHOIR_LOG", "trace").stderr(log);
+        Self::start_by(command, directory)
+    }
+
+    /// Starts with its log in a pipe.
+    pub(crate) fn start_piped(scenario: &str) -> (Self, BufReader<std::process::ChildStderr>) {
+        let directory = scripted(scenario);
+        let mut command = choir(directory.path());
+        command.stderr(Stdio::piped());
+        let mut instance = Self::start_by(command, directory);
+        let log = BufReader::new(instance.child.stderr.take().unwrap());
+        (instance, log)
+    }
+
+    fn start_by(mut command: Command, directory: TempDir) -> Self {
+        let mut child = command.args(["up", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         stdout.read_line(&mut line).unwrap();
@@ -55,6 +73,31 @@ impl Instance {
 
     pub(crate) fn choir(&self, arguments: &[&str]) -> Output {
         choir(self.directory.path()).args(arguments).output().unwrap()
+    }
+
+    /// The address alone, as HOST:PORT.
+    pub(crate) fn authority(&self) -> &str {
+        self.url.strip_prefix("http://").unwrap().split('/').next().unwrap()
+    }
+
+    /// A fresh token.
+    pub(crate) fn token(&self, scope: &str) -> String {
+        stdout(&self.choir(&["token", "create", "--scope", scope])).trim().to_owned()
+    }
+
+    /// One request; the answer as it came.
+    pub(crate) fn http(&self, line: &str, headers: &str, body: &str) -> String {
+        let mut stream = TcpStream::connect(self.authority()).unwrap();
+        let head = format!("{line} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n{headers}", self.authority());
+        write!(stream, "{head}content-length: {}\r\n\r\n{body}", body.len()).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    /// Waits for its end, which somebody else has caused.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        self.child.wait().unwrap()
     }
 
     pub(crate) fn pid(&self) -> Pid {
@@ -83,6 +126,15 @@ impl Drop for Instance {
         self.child.kill().ok();
         self.child.wait().ok();
     }
+}
+
+/// A data directory whose model plays a scenario.
+fn scripted(scenario: &str) -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("scenario.json"), scenario).unwrap();
+    let config = "[providers.tour]\nkind = \"scripted\"\nscript = \"scenario.json\"\n";
+    std::fs::write(directory.path().join("choir.toml"), config).unwrap();
+    directory
 }
 
 fn children(parent: Pid) -> Vec<Pid> {

@@ -1,0 +1,224 @@
+//! Starts that are refused: one report that says how to mend it, a status that is not 0, and nothing changed.
+
+use crate::support::{Instance, choir, stderr, stdout};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+const SCENARIO: &str = r#"{"roles": {"conductor": [{"tool_calls": [
+    {"name": "answer", "arguments": {"text": "yes"}}, {"name": "finish", "arguments": {"summary": "done"}}]}]}}"#;
+
+/// A data directory with a log in it, left in order.
+fn used() -> TempDir {
+    let instance = Instance::start(SCENARIO);
+    let run = instance.choir(&["run", "say yes"]);
+    assert!(run.status.success(), "{}", stderr(&run));
+    let (status, _, directory) = instance.stop();
+    assert!(status.success());
+    directory
+}
+
+fn computer(data: &Path) -> PathBuf {
+    std::fs::read_dir(data.join("computers")).unwrap().next().unwrap().unwrap().path()
+}
+
+fn up(data: &Path) -> Output {
+    refused(choir(data).args(["up", "--listen", "127.0.0.1:0"]))
+}
+
+/// What a start says that does not begin; one that does is ended, and the test with it.
+fn refused(command: &mut Command) -> Output {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    if !line.is_empty() {
+        child.kill().unwrap();
+    }
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(line, "", "it started: {}", stderr(&output));
+    output
+}
+
+/// One report on standard error, a hint at its end, and nothing that looks like a program that broke.
+fn assert_refused(refused: &Output, named: &str, hint: &str) {
+    let said = stderr(refused);
+    assert_eq!((refused.status.code(), stdout(refused).as_str()), (Some(1), ""), "{said}");
+    assert_eq!(said.lines().filter(|line| line.starts_with("choir: ")).count(), 1, "one report: {said}");
+    assert!(said.contains(named) && said.lines().any(|line| line.starts_with("  ") && line.contains(hint)), "{said}");
+    assert!(!said.contains("panicked") && !said.contains("stack backtrace"), "{said}");
+}
+
+/// Every file of a directory with its bytes; a lock may be touched.
+fn contents(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut files: Vec<_> = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.is_file() && !path.ends_with("lock"));
+    files.sort();
+    files.into_iter().map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()
+}
+
+/// Overwrites the version in a database's header.
+fn make_newer(database: &Path) {
+    let mut bytes = std::fs::read(database).unwrap();
+    bytes[60..64].copy_from_slice(&99_u32.to_be_bytes());
+    std::fs::write(database, bytes).unwrap();
+}
+
+/// Takes the write-ahead log away, so that the file itself is what counts.
+fn settle(database: &Path) {
+    for extension in ["sqlite-wal", "sqlite-shm"] {
+        // There is none after an orderly stop, or an empty one.
+        std::fs::remove_file(database.with_extension(extension)).ok();
+    }
+}
+
+#[test]
+fn a_log_from_a_newer_version_is_left_alone() {
+    let data = used();
+    let log = computer(data.path()).join("log.sqlite");
+    settle(&log);
+    make_newer(&log);
+    let before = std::fs::read(&log).unwrap();
+    assert_refused(&up(data.path()), "format 99", "newer version");
+    assert_eq!(std::fs::read(&log).unwrap(), before, "nothing was changed");
+    let rebuild = choir(data.path()).arg("rebuild").output().unwrap();
+    assert_refused(&rebuild, "format 99", "newer version");
+}
+
+#[test]
+fn a_control_database_from_a_newer_version_is_left_alone() {
+    let data = used();
+    let database = data.path().join("control/control.sqlite");
+    settle(&database);
+    make_newer(&database);
+    let before = contents(&data.path().join("control"));
+    assert_refused(&up(data.path()), "version 99", "newer version");
+    assert_refused(&choir(data.path()).args(["token", "create"]).output().unwrap(), "version 99", "newer version");
+    assert_eq!(contents(&data.path().join("control")), before);
+}
+
+#[test]
+fn damaged_pages_are_told_and_not_made_worse() {
+    let data = used();
+    let log = computer(data.path()).join("log.sqlite");
+    let before = contents(&computer(data.path()));
+    settle(&log);
+    let mut torn = std::fs::read(&log).unwrap();
+    torn[4096..].fill(0xad);
+    for broken in [torn, b"not a database at all, whatever its name says".to_vec()] {
+        std::fs::write(&log, &broken).unwrap();
+        assert_refused(&up(data.path()), "does not start", "backup");
+        assert_eq!(std::fs::read(&log).unwrap(), broken);
+        assert_refused(&choir(data.path()).arg("verify").output().unwrap(), "cannot be read", "backup");
+    }
+    settle(&log);
+    for (path, bytes) in before {
+        std::fs::write(path, bytes).unwrap();
+    }
+    let again = Instance::start_on(data);
+    assert!(again.choir(&["verify"]).status.success(), "with the file restored nothing is lost");
+}
+
+#[test]
+fn a_damaged_control_database_is_told_at_the_start() {
+    let data = used();
+    let database = data.path().join("control/control.sqlite");
+    assert_eq!(std::fs::read(database.with_extension("sqlite-wal")).unwrap_or_default(), b"", "a stop leaves one file");
+    settle(&database);
+    let mut bytes = std::fs::read(&database).unwrap();
+    bytes[4096..8192].fill(0xad);
+    std::fs::write(&database, &bytes).unwrap();
+    assert_refused(&up(data.path()), "damaged", "backup");
+    assert_refused(&choir(data.path()).args(["token", "create"]).output().unwrap(), "damaged", "backup");
+    std::fs::remove_file(&database).unwrap();
+    let again = Instance::start_on(data);
+    let events = stdout(&again.choir(&["events", "--json"]));
+    assert!(events.contains("run.accepted"), "without it the log is still there: {events}");
+}
+
+#[test]
+fn a_flipped_bit_in_a_blob_is_found_and_never_served() {
+    let instance = Instance::start(SCENARIO);
+    let bearer = format!("authorization: Bearer {}\r\ncontent-type: application/json\r\n", instance.token("run"));
+    let long = format!(r#"{{"title":"long","content":"{}"}}"#, "words ".repeat(20_000));
+    assert!(instance.http("POST /api/documents", &bearer, &long).starts_with("HTTP/1.1 201"));
+    let (_, _, data) = instance.stop();
+    let blobs = computer(data.path()).join("blobs");
+    let shard = std::fs::read_dir(&blobs)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.file_name().unwrap().len() == 2)
+        .unwrap();
+    let blob = std::fs::read_dir(shard).unwrap().next().unwrap().unwrap().path();
+    let hash = format!(
+        "{}{}",
+        blob.parent().unwrap().file_name().unwrap().to_str().unwrap(),
+        blob.file_name().unwrap().to_str().unwrap()
+    );
+    let hash = hash[hash.len() - 64..].to_owned();
+    let mut bytes = std::fs::read(&blob).unwrap();
+    bytes[0] ^= 1;
+    std::fs::set_permissions(&blob, std::fs::Permissions::from_mode(0o600)).unwrap();
+    std::fs::write(&blob, bytes).unwrap();
+    let verified = choir(data.path()).arg("verify").output().unwrap();
+    assert_eq!(verified.status.code(), Some(1));
+    assert!(stdout(&verified).contains("DAMAGED") && stdout(&verified).contains(&hash), "{}", stdout(&verified));
+    let instance = Instance::start_on(data);
+    let token = instance.token("read");
+    let answer = instance.http(&format!("GET /api/blobs/{hash}"), &format!("authorization: Bearer {token}\r\n"), "");
+    assert!(
+        answer.starts_with("HTTP/1.1 500 ") && answer.contains("\"damaged\"") && answer.contains("choir verify"),
+        "{answer}"
+    );
+}
+
+/// The same binary where the whole file system is read-only, or the data directory is a disk of so many bytes.
+fn walled(data: &Path, walls: &[&str]) -> Output {
+    let mut command = Command::new("bwrap");
+    command.args(["--dev-bind", "/", "/"]).args(walls);
+    command.args([env!("CARGO_BIN_EXE_choir"), "up", "--listen", "127.0.0.1:0", "--data"]).arg(data);
+    refused(command.env_remove("CHOIR_LOG").env_remove("CHOIR_CONFIG"))
+}
+
+#[test]
+fn a_read_only_disk_is_said() {
+    let data = used();
+    let path = data.path().to_str().unwrap();
+    assert_refused(&walled(data.path(), &["--ro-bind", path, path]), "Read-only", "--data");
+    let verified = choir(data.path()).arg("verify").output().unwrap();
+    assert!(verified.status.success(), "{}", stderr(&verified));
+}
+
+#[test]
+fn a_full_disk_is_said() {
+    let data = tempfile::tempdir().unwrap();
+    let path = data.path().to_str().unwrap();
+    assert_refused(&walled(data.path(), &["--size", "65536", "--tmpfs", path]), "full", "space");
+}
+
+#[test]
+fn a_key_that_is_none_and_a_directory_that_is_none_are_named() {
+    let data = used();
+    std::fs::write(data.path().join("control/signing.key"), "short").unwrap();
+    assert_refused(&up(data.path()), "signing.key", "backup");
+    let file = data.path().join("a-file");
+    std::fs::write(&file, "").unwrap();
+    assert_refused(&up(&file), "a-file", "--data");
+}
+
+#[test]
+fn rights_of_others_are_taken_away() {
+    let data = used();
+    let mode = |path: &str| std::fs::metadata(data.path().join(path)).unwrap().permissions().mode() & 0o777;
+    for path in ["control/control.sqlite", "control/seal.key", "control/signing.key"] {
+        assert_eq!(mode(path), 0o600, "{path}");
+        std::fs::set_permissions(data.path().join(path), std::fs::Permissions::from_mode(0o644)).unwrap();
+    }
+    let log = computer(data.path()).join("log.sqlite");
+    assert_eq!(std::fs::metadata(log).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(choir(data.path()).args(["token", "create"]).output().unwrap().status.success());
+    for path in ["control/control.sqlite", "control/seal.key", "control/signing.key"] {
+        assert_eq!(mode(path), 0o600, "{path}");
+    }
+}
