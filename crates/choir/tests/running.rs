@@ -132,3 +132,22 @@ fn a_relative_data_directory_has_sandboxes_too() {
         b"hi"
     );
 }
+
+#[test]
+fn positions_and_budgets_that_make_no_sense_are_answered_as_such() {
+    let instance = Instance::start(SCENARIO);
+    let bearer = format!("authorization: Bearer {}\r\ncontent-type: application/json\r\n", instance.token("run"));
+    for after in ["9223372036854775808", "18446744073709551615"] {
+        let answer = instance.http(&format!("GET /api/events?after={after}"), &bearer, "");
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.contains(r#""events":[]"#), "{answer}");
+    }
+    for limit in ["-1", "NaN", "99999999999999999999999"] {
+        let answer = instance.http(&format!("GET /api/events?limit={limit}"), &bearer, "");
+        assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("limit") && answer.contains("hint"), "{answer}");
+    }
+    let body = r#"{"prompt":"x","budget":{"time_s":-5}}"#;
+    let answer = instance.http("POST /api/runs", &bearer, body);
+    assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("budget.time_s"), "{answer}");
+    let unknown = instance.http("POST /api/runs", &bearer, r#"{"prompt":"x","bogus":1}"#);
+    assert!(unknown.starts_with("HTTP/1.1 400") && unknown.contains("`bogus`"), "{unknown}");
+}

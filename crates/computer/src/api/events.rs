@@ -40,7 +40,8 @@ pub(super) async fn list(State(app): State<App>, Query(filter): Query<Filter>) -
     let after = Seq(filter.after);
     // The head is read first: an event that arrives in between belongs to the next page, never to none.
     let head = log.head().seq;
-    let query = choir_store::Query { after, upto: Some(head), limit, run, kind: filter.kind };
+    // Beyond the head there is nothing, however far beyond: a position that no log reaches is not a fault of the disk.
+    let query = choir_store::Query { after: after.min(head), upto: Some(head), limit, run, kind: filter.kind };
     let events = log.read(query).await?;
     let cut_short = events.len() == limit;
     let next = match events.last() {

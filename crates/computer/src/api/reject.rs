@@ -137,7 +137,8 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for TypedJson<T> {
 }
 
 pub(super) async fn no_route() -> Rejection {
-    Rejection::missing("route")
+    let error = ApiError::new("not_found", "There is no such route.", "See /api/openapi.json.");
+    Rejection { status: StatusCode::NOT_FOUND, error }
 }
 
 pub(super) async fn no_method() -> Rejection {

@@ -10,6 +10,7 @@ use choir_core::fold::run::Runs;
 use choir_proto::api::{Acknowledged, RunAccepted, Steer};
 use choir_proto::event::Actor;
 use choir_proto::run::{NewRun, Run};
+use choir_proto::task::Budget;
 use choir_proto::{DocumentId, RunId};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -83,11 +84,23 @@ fn check(request: &NewRun) -> Result<(), Rejection> {
     if request.prompt.trim().is_empty() {
         return Err(Rejection::bad("empty_prompt", "The prompt is empty.", "Say what you want done."));
     }
+    check_budget(request.budget.as_ref())?;
     if request.prompt.len() > PROMPT_BYTES_MAX {
         let message = format!("The prompt is longer than {PROMPT_BYTES_MAX} bytes.");
         return Err(Rejection::bad("prompt_too_long", message, "Attach long texts as files."));
     }
     Ok(())
+}
+
+/// Time that is not a length of time is refused before anybody counts with it.
+pub(super) fn check_budget(budget: Option<&Budget>) -> Result<(), Rejection> {
+    match budget.and_then(|budget| budget.time_s) {
+        Some(time_s) if !time_s.is_finite() || time_s < 0.0 => {
+            let message = format!("`budget.time_s` is {time_s}, which is no length of time.");
+            Err(Rejection::bad("bad_field", message, "Give seconds from 0."))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A title for a document of which only the prompt is known.

@@ -2,6 +2,7 @@
 
 use super::App;
 use super::reject::{Rejection, TypedJson, id};
+use super::runs::check_budget;
 use crate::actor::{SessionMessage, ask};
 use crate::journal::Scope;
 use axum::Json;
@@ -49,6 +50,7 @@ fn check(request: &TaskRequest) -> Result<(), Rejection> {
     if request.base_ref.as_deref().is_some_and(|base| base != "head") {
         return Err(Rejection::not_available("Only `head` can be a base yet.", "Leave out `base_ref`."));
     }
+    check_budget(request.budget.as_ref())?;
     let long = |text: &String| text.len() > TEXT_BYTES_MAX;
     if request.commands.len() > COMMANDS_MAX || request.commands.iter().any(long) || long(&request.instruction) {
         return Err(Rejection::bad(
