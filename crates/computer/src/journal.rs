@@ -5,6 +5,7 @@ use choir_proto::event::{Actor, NewEvent};
 use choir_proto::{Event, EventId, RunId, Seq, TaskId};
 use choir_store::{AppendError, Expect, Log};
 use std::sync::{Arc, Mutex};
+use tokio::sync::RwLock;
 use uuid::Uuid;
 
 /// Who does something, and for what.
@@ -44,12 +45,14 @@ pub struct Journal {
     world: Arc<dyn World>,
     /// Why the disk refused the last append; nothing while appending works.
     trouble: Arc<Mutex<Option<String>>>,
+    /// Whether the last fact was appended. Held by everybody who appends, so that it really is the last.
+    closed: Arc<RwLock<bool>>,
 }
 
 impl Journal {
     /// A journal over a log.
     pub fn new(log: Log, world: Arc<dyn World>) -> Self {
-        Self { log, world, trouble: Arc::default() }
+        Self { log, world, trouble: Arc::default(), closed: Arc::default() }
     }
 
     /// Why the disk refused the last append; nothing while appending works.
@@ -75,6 +78,10 @@ impl Journal {
 
     /// Appends drafts of several scopes as one unit.
     pub async fn append_drafts(&self, drafts: Vec<NewEvent>) -> Result<Seq, AppendError> {
+        let closed = self.closed.read().await;
+        if *closed {
+            return Err(AppendError::Closed);
+        }
         let appended = self.log.append(drafts, Expect::Any).await;
         let trouble = match &appended {
             Err(error @ (AppendError::Full | AppendError::Failed(_))) => Some(error.to_string()),
@@ -84,6 +91,14 @@ impl Journal {
         };
         *self.trouble.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = trouble;
         appended.map(|appended| appended.last)
+    }
+
+    /// Appends the last fact. Whoever comes later is refused: a log that was closed in order ends with that.
+    pub async fn close(&self, scope: &Scope, last: Event) -> Result<Seq, AppendError> {
+        let mut closed = self.closed.write().await;
+        *closed = true;
+        let draft = self.draft(scope, self.world.uuid(), last);
+        self.log.append(vec![draft], Expect::Any).await.map(|appended| appended.last)
     }
 
     /// An event that is not appended yet.

@@ -121,7 +121,7 @@ impl Computer {
     pub async fn close(self, reason: &str) -> Result<(), ServeError> {
         self.application.stop_and_wait(None, None).await.ok();
         let journal = &self.app.harness.journal;
-        journal.append(&Scope::of(Actor::Computer), vec![ComputerStopped { reason: reason.into() }.into()]).await?;
+        journal.close(&Scope::of(Actor::Computer), ComputerStopped { reason: reason.into() }.into()).await?;
         journal.log().clone().close().await;
         Ok(())
     }

@@ -1,6 +1,8 @@
 use crate::fake::{Desk, Fake};
 use choir_computer::actor::RunCommand;
+use choir_computer::journal::Scope;
 use choir_proto::RunStatus;
+use choir_proto::event::{Actor, RunSteered};
 use choir_proto::task::TaskStatus;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -198,4 +200,20 @@ async fn commands_run_without_a_model_and_stop_at_the_first_failure() {
     assert_eq!((status, refused["error"]["code"].as_str()), (501, Some("not_available")));
     let unknown = serde_json::json!({"kind": "run", "instruction": "x", "allowed_tools": ["sing"]});
     assert_eq!(desk.send("POST", "/api/tasks", unknown).await.0, 400);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_is_the_last_word() {
+    let (directory, _, desk) = desk(DOCUMENT).await;
+    let journal = desk.computer.app.harness.journal.clone();
+    let busy = tokio::spawn(async move {
+        let said = || vec![RunSteered { text: "more".into() }.into()];
+        while journal.append(&Scope::of(Actor::Person), said()).await.is_ok() {}
+    });
+    desk.computer.close("test").await.unwrap();
+    busy.await.unwrap();
+    let log = choir_store::Log::open(directory.path()).unwrap();
+    let after = choir_proto::Seq(log.head().seq.0 - 1);
+    let last = log.read(choir_store::Query { after, limit: 1, ..Default::default() }).await.unwrap();
+    assert_eq!(last[0].header.kind, "computer.stopped");
 }

@@ -75,10 +75,12 @@ fn strike(
     Ok(Stopped { took, refused, unanswered })
 }
 
-/// Starts that found a log which had not been closed.
-fn unclean(events: &[Value]) -> impl Iterator<Item = String> {
-    let starts = events.iter().filter(|event| event["kind"] == "computer.started" && event["payload"]["clean"] != true);
-    starts.map(|start| format!("the start at {} found a log that was not closed", start["seq"]))
+/// Whether the last start found a log that had not been closed, and what it ended with.
+fn unclean(events: &[Value]) -> Option<String> {
+    let at = events.iter().rposition(|event| event["kind"] == "computer.started")?;
+    let before = at.checked_sub(1).map(|before| &events[before]["kind"]);
+    (events[at]["payload"]["clean"] != true)
+        .then(|| format!("a start found a log that was not closed, after {before:?}"))
 }
 
 /// What a start would have to recover.

@@ -193,6 +193,9 @@ pub(crate) struct Writer {
     blobs: Arc<Blobs>,
     checkpoints: std::sync::mpsc::SyncSender<()>,
     wal: Wal,
+    /// Keeps the shared memory of SQLite open while the writing connection is closed after a failure: on a disk that has
+    /// turned read-only it could not be made again, and nobody could read.
+    anchor: Option<Connection>,
     scratch: Vec<u8>,
 }
 
@@ -209,6 +212,7 @@ impl Writer {
         let end = *head.borrow();
         let mut wal = Wal::default();
         Self {
+            anchor: anchor(&path),
             path,
             connection: Some(wal.watched(connection)),
             epoch,
@@ -234,6 +238,7 @@ impl Writer {
             self.commit(batch);
             gathering.commit_took = started.elapsed();
         }
+        self.anchor = None;
         if let Some(connection) = &self.connection {
             checkpoint(connection, "TRUNCATE");
         }
@@ -584,6 +589,20 @@ fn is_shared(connection: &Connection, target: EventId, hash: &[u8; 32]) -> Resul
 
 fn rolled_back(connection: &Connection) -> bool {
     connection.is_autocommit() || connection.execute_batch("ROLLBACK").is_ok()
+}
+
+fn anchor(path: &Path) -> Option<Connection> {
+    // It takes hold with its first read.
+    let read = |connection: Connection| {
+        connection.query_row("SELECT max(seq) FROM events", [], |_| Ok(())).map(|()| connection)
+    };
+    match sqlite::open_reader(path).and_then(read) {
+        Ok(connection) => Some(connection),
+        Err(error) => {
+            tracing::warn!(%error, "reading may stop if the disk turns read-only");
+            None
+        }
+    }
 }
 
 /// Checkpoints beside the writer, when told to, with a connection of its own.
