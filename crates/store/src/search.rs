@@ -267,8 +267,9 @@ fn open_file(directory: &Path) -> Result<Connection, OpenError> {
     let path = path(directory);
     let connection = sqlite::open_writer(&path)?;
     sqlite::ensure_schema(&connection, &path, FORMAT, SCHEMA)?;
-    // Like the views: losing the newest words to a power cut costs a moment, not a fact.
-    sqlite::set_number(&connection, "synchronous", 0)?;
+    // It can be rebuilt, so losing its end to a power cut costs a moment, not a fact; but it must not be left damaged, so it
+    // is synced whenever the write-ahead log is folded in (NORMAL).
+    sqlite::set_number(&connection, "synchronous", 1)?;
     Ok(connection)
 }
 

@@ -295,8 +295,9 @@ fn overlaid(
 fn open_file(path: &Path) -> Result<Connection, OpenError> {
     let connection = sqlite::open_writer(path)?;
     sqlite::ensure_schema(&connection, path, FORMAT, SCHEMA)?;
-    // Views can be rebuilt, so losing the last of them to a power cut costs a moment, not a fact.
-    sqlite::set_number(&connection, "synchronous", 0)?;
+    // It can be rebuilt, so losing its end to a power cut costs a moment, not a fact; but it must not be left damaged, so it
+    // is synced whenever the write-ahead log is folded in (NORMAL).
+    sqlite::set_number(&connection, "synchronous", 1)?;
     sqlite::set_number(&connection, "cache_size", -CACHE_KIB)?;
     Ok(connection)
 }
