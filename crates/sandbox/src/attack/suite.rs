@@ -352,12 +352,13 @@ impl Suite {
             Ok(handle) => collect(handle).await,
             Err(error) => Err(error),
         };
+        // Where the kernel counts, it ends a part of the sandbox, and the rest may not even notice.
+        let limit = |task: &Task| task.guest.exceeded().map(|limit| limit.to_string());
         match ended {
-            Ok((last_line, ending)) => Seen { last_line, ending: Some(ending), limit: None },
+            Ok((last_line, ending)) => Seen { last_line, ending: Some(ending), limit: limit(task) },
             Err(error) => {
                 task.guest.closed().await;
-                let limit = task.guest.exceeded().map(|limit| format!("{limit:?}"));
-                Seen { last_line: error.to_string(), ending: None, limit }
+                Seen { last_line: error.to_string(), ending: None, limit: limit(task) }
             }
         }
     }
@@ -519,8 +520,9 @@ pub(super) fn judge(expect: Expect, seen: &Seen) -> Verdict {
 
 fn how(Seen { ending, limit, .. }: &Seen) -> String {
     match (ending, limit) {
-        (Some(ending), _) => format!("{ending:?}"),
-        (None, Some(limit)) => format!("ended for {limit}"),
+        (Some(ending), None) => format!("{ending:?}"),
+        (Some(ending), Some(limit)) => format!("{ending:?}, held to its {limit}"),
+        (None, Some(limit)) => format!("ended for its {limit}"),
         (None, None) => "the sandbox was lost".to_owned(),
     }
 }

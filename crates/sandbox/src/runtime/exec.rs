@@ -12,6 +12,7 @@ use tokio::task::AbortHandle;
 
 use super::connection::CallError;
 use super::handle::Guest;
+use super::limits::Limit;
 use crate::protocol::{Ask, Channel, EffectId, Exec, Exit, Fault, INPUT_WINDOW_BYTES, TIMEOUT_MS_MAX};
 use crate::record::{Record, RecordError};
 
@@ -71,6 +72,9 @@ pub enum ExecError {
     /// The guest was lost; whether and how it ended is unknown.
     #[error("the guest was lost while the command ran")]
     Lost,
+    /// The sandbox was ended because it took more than it may; how far the command came is unknown.
+    #[error("the sandbox was ended because it reached its limit: {0}")]
+    Exceeded(Limit),
     /// The effect is on record already, or it cannot be recorded. The command was not started.
     #[error(transparent)]
     Record(#[from] RecordError),
@@ -166,7 +170,10 @@ fn watch(timeout_ms: u64, on_hang: impl FnOnce() + Send + 'static) -> AbortHandl
 impl ExecHandle {
     /// What the command says next. After [`ExecEvent::Exit`] or an error nothing follows.
     pub async fn next(&mut self) -> Result<ExecEvent, ExecError> {
-        let event = self.events.recv().await.unwrap_or(Err(ExecError::Lost));
+        let event = match self.events.recv().await.unwrap_or(Err(ExecError::Lost)) {
+            Err(ExecError::Lost) => Err(self.guest.exceeded().map_or(ExecError::Lost, ExecError::Exceeded)),
+            event => event,
+        };
         self.ended = self.ended || !matches!(event, Ok(ExecEvent::Stdout(_) | ExecEvent::Stderr(_)));
         event
     }

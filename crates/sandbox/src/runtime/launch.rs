@@ -167,7 +167,12 @@ fn launch(mut entry: Box<Entry>, report: OwnedFd) -> Result<(Process, Refusals),
     match said {
         Some(Report::Started { pid }) => {
             let pid = Pid::from_raw(pid).ok_or_else(|| StartError::Refused("no process was started".to_owned()))?;
-            Ok((Process::adopt(pid).map_err(StartError::Spawn)?, refusals))
+            let process = Process::adopt(pid).map_err(|source| {
+                // Nobody could end it later.
+                rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
+                StartError::Spawn(source)
+            })?;
+            Ok((process, refusals))
         }
         Some(Report::Refused { what, errno }) => Err(StartError::Refused(refusals.say(what, errno))),
         None => Err(StartError::Refused("the first process ended without a word".to_owned())),
