@@ -195,6 +195,9 @@ pub(crate) struct Events {
     /// One JSON event on each line.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Into a file, one JSON event on each line, going on after its last line whatever happened in between.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["after", "json"])]
+    pub(crate) to: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) reach: Reach,
 }

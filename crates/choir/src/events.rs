@@ -4,7 +4,9 @@ use crate::cli::Events;
 use crate::client::{Client, Error};
 use crate::{instance, output};
 use anyhow::Context;
-use choir_proto::{Envelope, api};
+use choir_proto::{Envelope, Seq, api};
+use choir_store::relay::{JsonLines, Relay, Sink};
+use std::io;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -15,43 +17,53 @@ const RETURN: Duration = Duration::from_secs(10);
 /// Between two looks for it.
 const RETRY: Duration = Duration::from_millis(500);
 
+type Out = Relay<Box<dyn Sink + Send>>;
+
 pub(crate) async fn events(arguments: Events) -> anyhow::Result<ExitCode> {
+    let mut out = out(&arguments)?;
     let client = instance::connect(&arguments.reach).await?;
-    match arguments.follow {
-        true => follow(client, &arguments).await?,
-        false => read(&client, &arguments).await?,
+    read(&client, &mut out).await?;
+    if arguments.follow {
+        follow(client, &mut out, &arguments).await?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-async fn read(client: &Client, arguments: &Events) -> anyhow::Result<()> {
-    let mut after = arguments.after;
-    loop {
-        let page: api::Events = client.get(&format!("/api/events?after={after}&limit={PAGE}")).await?;
-        for event in &page.events {
-            print(event, arguments.json)?;
+/// A file goes on where its last line ends; the terminal begins where it is told to.
+fn out(arguments: &Events) -> anyhow::Result<Out> {
+    Ok(Relay::new(match &arguments.to {
+        Some(path) => {
+            let file = JsonLines::open(path).with_context(|| format!("{} cannot be continued", path.display()))?;
+            Box::new(file)
         }
+        None => Box::new(Screen { at: Seq(arguments.after), json: arguments.json }),
+    }))
+}
+
+async fn read(client: &Client, out: &mut Out) -> anyhow::Result<()> {
+    loop {
+        let after = out.position();
+        let page: api::Events = client.get(&format!("/api/events?after={after}&limit={PAGE}")).await?;
+        out.carry(&page.events)?;
         if page.events.is_empty() || page.next >= page.head {
             return Ok(());
         }
-        after = page.next.0;
     }
 }
 
 /// Follows the log. A stream that ends (a restart, a slow terminal) is resumed where it ended, without gap or duplicate.
-async fn follow(mut client: Client, arguments: &Events) -> anyhow::Result<()> {
-    let mut after = arguments.after;
+async fn follow(mut client: Client, out: &mut Out, arguments: &Events) -> anyhow::Result<()> {
     loop {
         // A stream that breaks is as good as one that is closed: what was seen is known.
-        if let Ok(mut stream) = client.stream(after).await {
+        if let Ok(mut stream) = client.stream(out.position().0).await {
             while let Ok(Some(line)) = stream.next().await {
                 // Live lines have no place in the log, and this is the log.
                 let Ok(event) = serde_json::from_str::<Envelope>(&line) else { continue };
-                print(&event, arguments.json)?;
-                after = event.header.seq.0;
+                out.carry([&event])?;
             }
         }
-        client = again(arguments).await.with_context(|| format!("the log was read up to event {after}"))?;
+        let told = || format!("the log was read up to event {}", out.position());
+        client = again(arguments).await.with_context(told)?;
     }
 }
 
@@ -76,17 +88,29 @@ async fn answering(arguments: &Events) -> anyhow::Result<Client> {
     Ok(client)
 }
 
-fn print(event: &Envelope, json: bool) -> anyhow::Result<()> {
-    if json {
-        return output::json(event);
+/// Lines for a person, or for a program that reads standard output.
+struct Screen {
+    at: Seq,
+    json: bool,
+}
+
+impl Sink for Screen {
+    fn position(&self) -> Seq {
+        self.at
     }
-    let header = &event.header;
-    let run = header.run.map(|run| format!("  run {run}")).unwrap_or_default();
-    Ok(output::line(format_args!(
-        "{:>8}  {}  {:<11} {}{run}",
-        header.seq,
-        header.at,
-        header.actor.to_string(),
-        header.kind
-    ))?)
+
+    fn take(&mut self, event: &Envelope) -> io::Result<()> {
+        self.at = event.header.seq;
+        if self.json {
+            return output::json(event).map_err(io::Error::other);
+        }
+        let header = &event.header;
+        let run = header.run.map(|run| format!("  run {run}")).unwrap_or_default();
+        let (seq, at, actor, kind) = (header.seq, header.at, header.actor.as_str(), &header.kind);
+        output::line(format_args!("{seq:>8}  {at}  {actor:<11} {kind}{run}"))
+    }
+
+    fn settle(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }

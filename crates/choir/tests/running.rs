@@ -85,6 +85,25 @@ fn following_goes_on_over_a_restart() {
 }
 
 #[test]
+fn a_file_of_events_is_continued_and_a_torn_line_is_written_again() {
+    let instance = Instance::start(SCENARIO);
+    let file = instance.directory.path().join("events.jsonl");
+    let to = file.to_str().unwrap();
+    instance.choir(&["events", "--to", to]);
+    let whole = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &whole[..whole.len() - 5]).unwrap();
+    stdout(&instance.choir(&["run", "What is six times seven?"]));
+    instance.choir(&["events", "--to", to]);
+    let text = std::fs::read_to_string(&file).unwrap();
+    let seqs: Vec<u64> = text
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["seq"].as_u64().unwrap())
+        .collect();
+    assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>());
+    assert!(text.as_bytes().len() > whole.len() && text.as_bytes().starts_with(&whole));
+}
+
+#[test]
 fn a_token_is_listed_and_revoked_while_the_instance_runs() {
     let instance = Instance::start(SCENARIO);
     let token = instance.token("read");

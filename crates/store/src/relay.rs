@@ -21,6 +21,20 @@ pub trait Sink {
     fn settle(&mut self) -> io::Result<()>;
 }
 
+impl<S: Sink + ?Sized> Sink for Box<S> {
+    fn position(&self) -> Seq {
+        (**self).position()
+    }
+
+    fn take(&mut self, event: &Envelope) -> io::Result<()> {
+        (**self).take(event)
+    }
+
+    fn settle(&mut self) -> io::Result<()> {
+        (**self).settle()
+    }
+}
+
 /// Why a relay ended.
 #[derive(Debug, thiserror::Error)]
 pub enum RelayError {
