@@ -16,7 +16,7 @@ use futures_util::future::join_all;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Seeds of the full and of the short form.
@@ -25,6 +25,9 @@ const SEEDS_SHORT: u64 = 40;
 
 /// Seeds at once.
 const SEEDS_AT_ONCE: usize = 4;
+
+/// Milliseconds that a lock may take to come free.
+const FREE_TRIES: u32 = 2_000;
 
 /// Steps under one seed.
 const STEPS: u32 = 60;
@@ -515,7 +518,7 @@ impl World {
     }
 
     fn open_again(&mut self, epoch: u32) -> anyhow::Result<()> {
-        let log = Log::open(self.ground.path())?;
+        let log = open_when_free(self.ground.path())?;
         let newest = self.model.last().map_or(0, |_| 1);
         // Epochs are counted by what was written: two openings without an event between them are one.
         ensure!(log.epoch() <= epoch + 1 && log.epoch() >= newest, "epoch {} after {epoch}", log.epoch());
@@ -556,6 +559,18 @@ impl World {
         ensure!(report.events == self.model.len() as u64, "{} events in the end", report.events);
         Ok(report.events)
     }
+}
+
+/// A disk that another world starts at this very moment is, until it becomes a program of its own, a copy of this process
+/// with everything that is open in it: locks too.
+fn open_when_free(directory: &Path) -> Result<Log, OpenError> {
+    for _ in 0..FREE_TRIES {
+        match Log::open(directory) {
+            Err(OpenError::InUse(_)) => crate::process::rest(Duration::from_millis(1)),
+            other => return other,
+        }
+    }
+    Log::open(directory)
 }
 
 fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
