@@ -81,7 +81,7 @@ fn hold(bytes: u64) -> Outcome {
             return Outcome::Refused(libc::ENOMEM);
         }
         piece.resize(PIECE, 1);
-        held.push(piece);
+        held.push(std::hint::black_box(piece));
     }
     Outcome::Done(format!("{} bytes", held.len() * PIECE))
 }
@@ -94,7 +94,7 @@ fn memory_in_many() -> Outcome {
         // SAFETY: this process has one thread, and the child only takes memory and waits.
         match unsafe { libc::fork() } {
             0 => {
-                let _held = hold_on(EACH);
+                let _held = std::hint::black_box(hold_on(EACH));
                 loop {
                     // SAFETY: waits for a signal.
                     unsafe { libc::pause() };
@@ -105,7 +105,7 @@ fn memory_in_many() -> Outcome {
         }
     }
     // Children take their time; the last to be done is waited for by taking as much here.
-    let _held = hold_on(EACH);
+    let _held = std::hint::black_box(hold_on(EACH));
     wait_for_children_or(processes);
     Outcome::Done(format!("{processes} processes with {EACH} bytes each"))
 }
