@@ -10,7 +10,7 @@ pub use reader::Query;
 pub use subscription::Subscription;
 
 use crate::blob::{Blobs, sync_directory};
-use crate::sqlite::{self, OpenError, StoreError};
+use crate::sqlite::{OpenError, StoreError};
 use choir_proto::event::{Header, NewEvent};
 use choir_proto::{Envelope, EventId, Hash, Seq};
 use reader::Readers;
@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// The newest format of the log's file that is understood.
-const FORMAT: i32 = 1;
+pub(crate) const FORMAT: i32 = 1;
 
 /// Payloads above this size are kept as blobs, so that the log stays quick to scan.
 pub const PAYLOAD_INLINE_BYTES_MAX: usize = 64 * 1024;
@@ -325,5 +325,3 @@ fn is_full(error: &rusqlite::Error) -> bool {
 fn is_repetition(error: &rusqlite::Error) -> bool {
     error.sqlite_extended_error_code() == Some(rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE)
 }
-
-use sqlite::set_number;

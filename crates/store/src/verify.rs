@@ -30,6 +30,12 @@ pub fn verify(directory: &Path, marks: &[(Seq, Hash)], mut progress: impl FnMut(
     let blobs = Blobs::open_existing(&log::blobs_path(directory));
     let readers = log::reader::Readers::new(log::log_path(directory));
     let mut report = Report::default();
+    let format = readers.format()?;
+    if format > log::FORMAT {
+        let known = log::FORMAT;
+        report.faults.push(format!("the log has format {format}, but this version of choir reads up to {known}"));
+        return Ok(report);
+    }
     let mut chain = Chain::default();
     loop {
         let query = Query { after: chain.seq, limit: log::reader::EVENTS_READ_MAX, ..Query::default() };

@@ -4,6 +4,7 @@
 pub mod load;
 
 mod examine;
+mod intensity;
 mod io;
 mod kill;
 mod power;

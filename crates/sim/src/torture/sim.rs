@@ -2,12 +2,13 @@
 //! model that fits on a page, compared after each step. The clock jumps as it likes, names and choices come from the seed, and
 //! one world in eight stands on a disk that fails, fills up, turns read-only or loses its power.
 
+use super::intensity::{FAILURES, supervise};
 use super::{Outcome, Plan, tree};
 use crate::disk::served::{Order, Served};
 use crate::event;
 use anyhow::{Context, bail, ensure};
 use choir_computer::view::projections;
-use choir_core::supervise::{INTENSITY, Intensity, Supervisor, Verdict};
+use choir_core::supervise::{INTENSITY, Intensity};
 use choir_proto::event::{NewEvent, PayloadErased, RunSteered};
 use choir_proto::{Hash, Seq, Timestamp};
 use choir_store::{AppendError, Expect, LiveViews, Log, OpenError, Query, Subscription, Views};
@@ -48,9 +49,6 @@ const FAULT_WITHIN: u64 = 12;
 /// before that.
 const FAULT_ATTEMPTS: u64 = 6;
 const TRIES: u32 = 30;
-
-/// Failures of children under one seed.
-const FAILURES: u32 = 200;
 
 pub(super) fn row(plan: Plan) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
@@ -583,35 +581,6 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
         } else if entry.file_name() != "lock" {
             std::fs::copy(entry.path(), target)?;
         }
-    }
-    Ok(())
-}
-
-/// Children fail at random times under a few names; verdicts are compared with counting by hand.
-fn supervise(seed: u64, patience: Intensity) -> anyhow::Result<()> {
-    let mut random = fastrand::Rng::with_seed(seed);
-    let mut supervisor = Supervisor::new(patience);
-    let mut failures: BTreeMap<String, Vec<u64>> = BTreeMap::new();
-    let mut now = 0;
-    for _ in 0..FAILURES {
-        now += random.u64(..INTENSITY.window_ms / 8);
-        let name = format!("run {}", random.u8(..3));
-        let past = failures.entry(name.clone()).or_default();
-        if random.u8(..12) == 0 {
-            supervisor.forget(&name);
-            past.clear();
-            continue;
-        }
-        past.push(now);
-        past.retain(|at| now - at <= INTENSITY.window_ms);
-        let (verdict, recent) = (supervisor.failed(&name, now), past.len() as u32);
-        let right = match verdict {
-            Verdict::Restart { restarts, after_ms } => {
-                recent <= INTENSITY.restarts_max && restarts == recent && after_ms == 10 << (recent - 1)
-            }
-            Verdict::Escalate => recent > INTENSITY.restarts_max,
-        };
-        ensure!(right, "{name} failed {recent} times in the window: {verdict:?}");
     }
     Ok(())
 }

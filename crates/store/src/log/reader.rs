@@ -87,6 +87,11 @@ impl Readers {
         self.with(|reader| reader.each(query, take))
     }
 
+    /// The format that the file says it has.
+    pub(crate) fn format(&self) -> Result<i32, StoreError> {
+        self.with(|reader| Ok(reader.connection.pragma_query_value(None, "user_version", |row| row.get(0))?))
+    }
+
     pub(crate) fn find(&self, id: EventId, blobs: &Blobs) -> Result<Option<Envelope>, StoreError> {
         let seq: Option<u64> = self.with(|reader| {
             let mut statement = reader.connection.prepare_cached("SELECT seq FROM events WHERE id = ?1")?;

@@ -1,43 +1,29 @@
 //! The one thread that writes: it gathers what callers ask for, commits it with one sync, and only then answers.
 
+mod gather;
+mod open;
+mod wal;
+
+pub(crate) use open::{finish_erasure, last, open};
+
+use self::gather::Gathering;
+use self::open::{anchor, is_shared};
+use self::wal::{Wal, checkpoint, spawn_checkpointer};
 use super::row::{self, Place};
-use super::{
-    AppendError, Appended, Expect, FORMAT, Head, PAYLOAD_INLINE_BYTES_MAX, SCHEMA, is_full, is_repetition, set_number,
-};
+use super::{AppendError, Appended, Expect, Head, PAYLOAD_INLINE_BYTES_MAX, is_full, is_repetition};
 use crate::blob::Blobs;
 use crate::log::recent::Recent;
-use crate::sqlite::{self, OpenError, StoreError};
-use crate::{log::reader::Query, log::reader::Readers, sha256};
-use choir_proto::event::{Header, NewEvent, PAYLOAD_ERASED, PayloadErased};
+use crate::sha256;
+use crate::sqlite::{OpenError, StoreError};
+use choir_proto::event::{Header, NewEvent};
 use choir_proto::{Envelope, EventId, Hash, Seq};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::value::RawValue;
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::sync::{mpsc, oneshot, watch};
-
-/// Events in one commit. More would make the first caller wait for the last one's bytes.
-const BATCH_EVENTS_MAX: usize = 256;
-
-/// The longest that a commit waits for callers who are expected back.
-const GATHER_MAX: Duration = Duration::from_micros(500);
-
-/// Pages that are added to the write-ahead log between two checkpoints. A start after a crash has to read all of it, and a
-/// commit of one small event adds half a dozen pages.
-const CHECKPOINT_EVERY_PAGES: usize = 1_000;
-
-/// Pages of the write-ahead log above which the writer waits a moment for a checkpoint. Under load without a pause something
-/// is always added meanwhile, and it would otherwise never begin anew.
-const WAL_PAGES_MAX: u64 = 2_000;
-
-/// Events whose chain is checked when a log is opened; the whole of it is `choir verify`'s business.
-const TAIL_CHECKED: usize = 64;
-
-/// `synchronous=FULL`: every commit is synced.
-const SYNCHRONOUS_FULL: i64 = 2;
 
 type Reply = oneshot::Sender<Result<Appended, AppendError>>;
 
@@ -76,106 +62,6 @@ impl Prepared {
 
     fn envelope(self, header: Header) -> Envelope {
         Envelope { header, payload: self.payload }
-    }
-}
-
-fn synchronous() -> i64 {
-    #[cfg(feature = "sabotage")]
-    if crate::sabotage::syncs_are_off() {
-        return 0;
-    }
-    SYNCHRONOUS_FULL
-}
-
-/// Opens the file and sets what durability rests on.
-pub(crate) fn open(path: &Path) -> Result<Connection, OpenError> {
-    let connection = sqlite::open_writer(path)?;
-    sqlite::ensure_schema(&connection, path, FORMAT, SCHEMA)?;
-    set_number(&connection, "synchronous", synchronous())?;
-    // Checkpoints run on another thread: inside a commit they would be everybody's worst case.
-    set_number(&connection, "wal_autocheckpoint", 0)?;
-    // Erased payloads are overwritten, not only unlinked.
-    set_number(&connection, "secure_delete", 1)?;
-    Ok(connection)
-}
-
-/// The end of the log as the file has it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Last {
-    pub(crate) seq: Seq,
-    pub(crate) hash: Hash,
-    pub(crate) epoch: u32,
-}
-
-/// Reads the end of the log and checks the chain just before it.
-pub(crate) fn last(path: &Path, connection: &Connection, blobs: &Blobs) -> Result<Last, StoreError> {
-    let newest: Option<u64> = connection.query_row("SELECT max(seq) FROM events", [], |row| row.get(0))?;
-    let Some(newest) = newest else { return Ok(Last { seq: Seq::ZERO, hash: Hash::ZERO, epoch: 0 }) };
-    let after = Seq(newest.saturating_sub(TAIL_CHECKED as u64));
-    let query = Query { after, upto: Some(Seq(newest)), limit: TAIL_CHECKED, ..Query::default() };
-    let tail = Readers::new(path.to_owned()).stored(&query)?;
-    let mut scratch = Vec::new();
-    for stored in &tail {
-        let seq = stored.header.seq.0;
-        if row::hash(&stored.header, &mut scratch) != stored.header.hash || !stored.payload_matches(blobs)? {
-            return Err(StoreError::Row { seq, what: "its hash does not match".into() });
-        }
-    }
-    let last = tail.last().ok_or_else(|| StoreError::Row { seq: newest, what: "it cannot be read".into() })?;
-    Ok(Last { seq: last.header.seq, hash: last.header.hash, epoch: last.header.epoch })
-}
-
-/// Does again what a crash may have cut off after the tombstone was written: the blobs go, and so does the page in the
-/// write-ahead log that still holds the payload.
-pub(crate) fn finish_erasure(connection: &Connection, blobs: &Blobs, newest: Seq) -> Result<(), StoreError> {
-    let find = "SELECT payload FROM events JOIN kinds ON kinds.id = kind WHERE seq = ?1 AND name = ?2";
-    let tombstone: Option<Vec<u8>> =
-        connection.query_row(find, params![newest.0, PAYLOAD_ERASED], |row| row.get(0)).optional()?;
-    let Some(tombstone) = tombstone else { return Ok(()) };
-    let PayloadErased { event_id, blobs: named, .. } = serde_json::from_slice(&tombstone)
-        .map_err(|_| StoreError::Row { seq: newest.0, what: "the tombstone cannot be read".into() })?;
-    let find = "SELECT payload_hash FROM events WHERE id = ?1";
-    let own: Option<[u8; 32]> = connection.query_row(find, [event_id.as_bytes()], |row| row.get(0)).optional()?;
-    let own = match own {
-        Some(hash) if !is_shared(connection, event_id, &hash)? => Some(Hash(hash)),
-        _ => None,
-    };
-    for hash in named.iter().chain(&own) {
-        blobs.erase(hash)?;
-    }
-    checkpoint(connection, "TRUNCATE");
-    Ok(())
-}
-
-/// Decides how many appends share a sync. Callers that were answered together tend to come back together: beginning with
-/// the first of them would give it a sync of its own and let the others wait for that.
-#[derive(Default)]
-struct Gathering {
-    /// How many came last time.
-    callers: usize,
-    commit_took: Duration,
-}
-
-impl Gathering {
-    fn next(&mut self, commands: &mut mpsc::Receiver<Command>) -> Option<Vec<Command>> {
-        let first = commands.blocking_recv()?;
-        let patience = (self.commit_took / 2).min(GATHER_MAX);
-        let started = Instant::now();
-        let mut size = first.size();
-        let mut batch = vec![first];
-        // An erasure ends its batch, so that after a crash an unfinished one is the newest event.
-        while size < BATCH_EVENTS_MAX && !matches!(batch.last(), Some(Command::Erase { .. })) {
-            match commands.try_recv() {
-                Ok(next) => {
-                    size += next.size();
-                    batch.push(next);
-                }
-                Err(_) if batch.len() < self.callers && started.elapsed() < patience => std::thread::yield_now(),
-                Err(_) => break,
-            }
-        }
-        self.callers = batch.len();
-        Some(batch)
     }
 }
 
@@ -521,42 +407,6 @@ impl Writer {
     }
 }
 
-/// How long the write-ahead log is, and when it is to be folded in next.
-#[derive(Default)]
-struct Wal {
-    /// Set by SQLite with every commit.
-    pages: Arc<AtomicUsize>,
-    /// The length at the last checkpoint that was asked for.
-    asked_at: usize,
-}
-
-impl Wal {
-    fn watched(&mut self, mut connection: Connection) -> Connection {
-        let pages = Arc::clone(&self.pages);
-        let watch = move |_: &mut rusqlite::hooks::Wal, length: i32| {
-            pages.store(usize::try_from(length).unwrap_or_default(), Ordering::Relaxed);
-            Ok(())
-        };
-        if let Err(error) = connection.wal_hook(Some(watch)) {
-            tracing::warn!(%error, "the write-ahead log is not watched; it grows until the log is closed");
-        }
-        connection
-    }
-
-    fn is_due(&mut self) -> bool {
-        let pages = self.pages.load(Ordering::Relaxed);
-        if pages < self.asked_at {
-            // Everything in it was folded in, and it has begun anew.
-            self.asked_at = 0;
-        }
-        let due = pages - self.asked_at >= CHECKPOINT_EVERY_PAGES;
-        if due {
-            self.asked_at = pages;
-        }
-        due
-    }
-}
-
 impl Command {
     fn size(&self) -> usize {
         match self {
@@ -580,61 +430,6 @@ enum Outcome {
     Lost,
 }
 
-/// Whether another event has the same payload in the same blob. Erasure is rare, so there is no index for it.
-fn is_shared(connection: &Connection, target: EventId, hash: &[u8; 32]) -> Result<bool, StoreError> {
-    let sql = "SELECT EXISTS (SELECT 1 FROM events WHERE place = ?1 AND payload_hash = ?2 AND id <> ?3)";
-    let values = params![Place::Blob as i64, hash, target.as_bytes()];
-    Ok(connection.query_row(sql, values, |row| row.get(0))?)
-}
-
 fn rolled_back(connection: &Connection) -> bool {
     connection.is_autocommit() || connection.execute_batch("ROLLBACK").is_ok()
-}
-
-fn anchor(path: &Path) -> Option<Connection> {
-    // It takes hold with its first read.
-    let read = |connection: Connection| {
-        connection.query_row("SELECT max(seq) FROM events", [], |_| Ok(())).map(|()| connection)
-    };
-    match sqlite::open_reader(path).and_then(read) {
-        Ok(connection) => Some(connection),
-        Err(error) => {
-            tracing::warn!(%error, "reading may stop if the disk turns read-only");
-            None
-        }
-    }
-}
-
-/// Checkpoints beside the writer, when told to, with a connection of its own.
-fn spawn_checkpointer(path: PathBuf) -> std::sync::mpsc::SyncSender<()> {
-    let (sender, receiver) = std::sync::mpsc::sync_channel::<()>(1);
-    let work = move || {
-        while receiver.recv().is_ok() {
-            match Connection::open(&path) {
-                Ok(connection) => {
-                    let pages = checkpoint(&connection, "PASSIVE");
-                    if pages > WAL_PAGES_MAX {
-                        checkpoint(&connection, "RESTART");
-                    }
-                }
-                Err(error) => tracing::warn!(%error, "the write-ahead log could not be folded in; it grows"),
-            }
-        }
-    };
-    if let Err(error) = std::thread::Builder::new().name("log-checkpoint".into()).spawn(work) {
-        tracing::warn!(%error, "no checkpoint thread; the write-ahead log grows until the log is closed");
-    }
-    sender
-}
-
-/// Folds the write-ahead log into the file. Says how many pages it had.
-fn checkpoint(connection: &Connection, mode: &str) -> u64 {
-    let sql = format!("PRAGMA wal_checkpoint({mode})");
-    match connection.query_row(&sql, [], |row| row.get::<_, i64>(1)) {
-        Ok(pages) => pages.max(0).unsigned_abs(),
-        Err(error) => {
-            tracing::warn!(%error, "the write-ahead log could not be folded in; it grows");
-            0
-        }
-    }
 }

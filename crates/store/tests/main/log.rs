@@ -174,6 +174,10 @@ async fn a_newer_format_is_refused_and_left_alone() {
     rusqlite::Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
     let before = std::fs::read(&path).unwrap();
     assert!(matches!(Log::open(directory.path()), Err(OpenError::Newer { found: 99, .. })));
+    assert!(
+        !verify(directory.path(), &[], |_| ()).unwrap().faults.is_empty(),
+        "what cannot be read is not called sound"
+    );
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 

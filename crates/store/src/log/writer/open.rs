@@ -1,0 +1,108 @@
+//! Opening a log: what durability rests on is set and read back, and what a crash left unfinished is finished.
+
+use super::wal::checkpoint;
+use crate::StoreError;
+use crate::blob::Blobs;
+use crate::log::reader::{Query, Readers};
+use crate::log::row::{self, Place};
+use crate::log::{FORMAT, SCHEMA};
+use crate::sqlite::{self, OpenError, set_number};
+use choir_proto::event::{PAYLOAD_ERASED, PayloadErased};
+use choir_proto::{EventId, Hash, Seq};
+use rusqlite::{Connection, OptionalExtension, params};
+use std::path::Path;
+
+/// Events whose chain is checked when a log is opened; the whole of it is `choir verify`'s business.
+const TAIL_CHECKED: usize = 64;
+
+/// `synchronous=FULL`: every commit is synced.
+const SYNCHRONOUS_FULL: i64 = 2;
+
+fn synchronous() -> i64 {
+    #[cfg(feature = "sabotage")]
+    if crate::sabotage::syncs_are_off() {
+        return 0;
+    }
+    SYNCHRONOUS_FULL
+}
+
+/// Opens the file and sets what durability rests on.
+pub(crate) fn open(path: &Path) -> Result<Connection, OpenError> {
+    let connection = sqlite::open_writer(path)?;
+    sqlite::ensure_schema(&connection, path, FORMAT, SCHEMA)?;
+    set_number(&connection, "synchronous", synchronous())?;
+    // Checkpoints run on another thread: inside a commit they would be everybody's worst case.
+    set_number(&connection, "wal_autocheckpoint", 0)?;
+    // Erased payloads are overwritten, not only unlinked.
+    set_number(&connection, "secure_delete", 1)?;
+    Ok(connection)
+}
+
+/// The end of the log as the file has it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Last {
+    pub(crate) seq: Seq,
+    pub(crate) hash: Hash,
+    pub(crate) epoch: u32,
+}
+
+/// Reads the end of the log and checks the chain just before it.
+pub(crate) fn last(path: &Path, connection: &Connection, blobs: &Blobs) -> Result<Last, StoreError> {
+    let newest: Option<u64> = connection.query_row("SELECT max(seq) FROM events", [], |row| row.get(0))?;
+    let Some(newest) = newest else { return Ok(Last { seq: Seq::ZERO, hash: Hash::ZERO, epoch: 0 }) };
+    let after = Seq(newest.saturating_sub(TAIL_CHECKED as u64));
+    let query = Query { after, upto: Some(Seq(newest)), limit: TAIL_CHECKED, ..Query::default() };
+    let tail = Readers::new(path.to_owned()).stored(&query)?;
+    let mut scratch = Vec::new();
+    for stored in &tail {
+        let seq = stored.header.seq.0;
+        if row::hash(&stored.header, &mut scratch) != stored.header.hash || !stored.payload_matches(blobs)? {
+            return Err(StoreError::Row { seq, what: "its hash does not match".into() });
+        }
+    }
+    let last = tail.last().ok_or_else(|| StoreError::Row { seq: newest, what: "it cannot be read".into() })?;
+    Ok(Last { seq: last.header.seq, hash: last.header.hash, epoch: last.header.epoch })
+}
+
+/// Does again what a crash may have cut off after the tombstone was written: the blobs go, and so does the page in the
+/// write-ahead log that still holds the payload.
+pub(crate) fn finish_erasure(connection: &Connection, blobs: &Blobs, newest: Seq) -> Result<(), StoreError> {
+    let find = "SELECT payload FROM events JOIN kinds ON kinds.id = kind WHERE seq = ?1 AND name = ?2";
+    let tombstone: Option<Vec<u8>> =
+        connection.query_row(find, params![newest.0, PAYLOAD_ERASED], |row| row.get(0)).optional()?;
+    let Some(tombstone) = tombstone else { return Ok(()) };
+    let PayloadErased { event_id, blobs: named, .. } = serde_json::from_slice(&tombstone)
+        .map_err(|_| StoreError::Row { seq: newest.0, what: "the tombstone cannot be read".into() })?;
+    let find = "SELECT payload_hash FROM events WHERE id = ?1";
+    let own: Option<[u8; 32]> = connection.query_row(find, [event_id.as_bytes()], |row| row.get(0)).optional()?;
+    let own = match own {
+        Some(hash) if !is_shared(connection, event_id, &hash)? => Some(Hash(hash)),
+        _ => None,
+    };
+    for hash in named.iter().chain(&own) {
+        blobs.erase(hash)?;
+    }
+    checkpoint(connection, "TRUNCATE");
+    Ok(())
+}
+
+/// Whether another event has the same payload in the same blob. Erasure is rare, so there is no index for it.
+pub(super) fn is_shared(connection: &Connection, target: EventId, hash: &[u8; 32]) -> Result<bool, StoreError> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM events WHERE place = ?1 AND payload_hash = ?2 AND id <> ?3)";
+    let values = params![Place::Blob as i64, hash, target.as_bytes()];
+    Ok(connection.query_row(sql, values, |row| row.get(0))?)
+}
+
+pub(super) fn anchor(path: &Path) -> Option<Connection> {
+    // It takes hold with its first read.
+    let read = |connection: Connection| {
+        connection.query_row("SELECT max(seq) FROM events", [], |_| Ok(())).map(|()| connection)
+    };
+    match sqlite::open_reader(path).and_then(read) {
+        Ok(connection) => Some(connection),
+        Err(error) => {
+            tracing::warn!(%error, "reading may stop if the disk turns read-only");
+            None
+        }
+    }
+}
