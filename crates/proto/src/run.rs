@@ -3,7 +3,9 @@
 use crate::model::Usage;
 use crate::task::{Budget, TaskStatus, Verify};
 use crate::{DocumentId, Role, RunId, Seq, TaskId, Timestamp};
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 /// How a run stands or ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -145,7 +147,7 @@ pub struct NewRun {
 }
 
 /// Something the agents should look at: data with its origin, never an instruction.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(untagged)]
 pub enum Context {
@@ -159,6 +161,27 @@ pub enum Context {
     Run(RunContext),
     /// A page.
     Url(UrlContext),
+}
+
+/// By the one field that says what it is, so that a wrong field is named instead of "no variant matched".
+impl<'de> Deserialize<'de> for Context {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        const NAMES: &[&str] = &["document_id", "path", "artifact_id", "run_id", "url"];
+        let fields = serde_json::Map::<String, Value>::deserialize(deserializer)?;
+        let name = NAMES.iter().find(|name| fields.contains_key(**name));
+        let odd = fields.keys().next().cloned();
+        let value = Value::Object(fields);
+        match (name, odd) {
+            (Some(&"document_id"), _) => DocumentContext::deserialize(value).map(Self::Document),
+            (Some(&"path"), _) => PathContext::deserialize(value).map(Self::Path),
+            (Some(&"artifact_id"), _) => ArtifactContext::deserialize(value).map(Self::Artifact),
+            (Some(&"run_id"), _) => RunContext::deserialize(value).map(Self::Run),
+            (Some(_), _) => UrlContext::deserialize(value).map(Self::Url),
+            (None, Some(odd)) => return Err(D::Error::unknown_field(&odd, NAMES)),
+            (None, None) => return Err(D::Error::custom("a context names a document, path, artifact, run or url")),
+        }
+        .map_err(D::Error::custom)
+    }
 }
 
 /// A document or a range of it.
@@ -210,4 +233,20 @@ pub struct RunContext {
 pub struct UrlContext {
     /// Where.
     pub url: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_field_of_a_context_is_named() {
+        let refused = |json: &str| serde_json::from_str::<Context>(json).map(drop).unwrap_err().to_string();
+        assert!(refused(r#"{"path": "a", "colour": 1}"#).contains("`colour`"));
+        assert!(refused(r#"{"colour": 1}"#).contains("`colour`"));
+        assert!(refused(r#"{"path": 7}"#).contains("string"));
+        assert!(refused("{}").contains("document"));
+        let page = Context::Url(UrlContext { url: "x".into() });
+        assert_eq!(serde_json::from_str::<Context>(&serde_json::to_string(&page).unwrap()).unwrap(), page);
+    }
 }
