@@ -100,7 +100,7 @@ fn a_file_of_events_is_continued_and_a_torn_line_is_written_again() {
         .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["seq"].as_u64().unwrap())
         .collect();
     assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>());
-    assert!(text.as_bytes().len() > whole.len() && text.as_bytes().starts_with(&whole));
+    assert!(text.len() > whole.len() && text.as_bytes().starts_with(&whole));
 }
 
 #[test]
