@@ -15,7 +15,7 @@ fn header() -> Header {
         run: None,
         task: None,
         cause: None,
-        kind: String::new(),
+        kind: "".into(),
         version: 1,
         payload_hash: Hash::ZERO,
         prev: Hash::ZERO,
