@@ -10,6 +10,8 @@ const WINDOW_MIN: Size = Size { width: 320, height: 200 };
 const WRITER_WIDTH_MIN: u32 = 860;
 /// A run opens Writer at this share of the width, with room at its right.
 const WRITER_SHARE_PERCENT: u32 = 60;
+/// Other windows take at most this share of the height.
+const HEIGHT_SHARE_PERCENT: u32 = 75;
 /// One press of an arrow key, in pixels.
 pub const STEP: i32 = 32;
 
@@ -37,8 +39,24 @@ pub fn place(app: App, canvas: Size, taken: &[Rect]) -> Rect {
     let size = wanted(app, canvas);
     let favourite = if app == App::Writer { corner(size, 0, 0) } else { centre(size, canvas) };
     // `min_by_key` keeps the first of equals, so an empty canvas gives the app's favourite place.
-    let places = std::iter::once(favourite).chain(grid(size, canvas));
-    places.min_by_key(|rect| taken.iter().map(|other| cost(*rect, *other)).sum::<u64>()).unwrap_or(favourite)
+    let places = std::iter::once(favourite).chain(smaller(size).flat_map(|size| grid(size, canvas)));
+    let lost = |rect: &Rect| SHRINK_WEIGHT * (area(size.width, size.height) - area(rect.width, rect.height));
+    places
+        .min_by_key(|rect| lost(rect) + taken.iter().map(|other| cost(*rect, *other)).sum::<u64>())
+        .unwrap_or(favourite)
+}
+
+/// As large as wanted, and somewhat smaller where that keeps others in reach.
+fn smaller(size: Size) -> impl Iterator<Item = Size> {
+    let scaled = move |percent: u32| Size {
+        width: (size.width * percent / 100).max(WINDOW_MIN.width.min(size.width)),
+        height: (size.height * percent / 100).max(WINDOW_MIN.height.min(size.height)),
+    };
+    [100, 85, 70].into_iter().map(scaled)
+}
+
+const fn area(width: u32, height: u32) -> u64 {
+    width as u64 * height as u64
 }
 
 /// The same window, whole and in reach on this canvas.
@@ -89,15 +107,23 @@ fn wanted(app: App, canvas: Size) -> Size {
         App::Inbox | App::Search => (520, 560),
         App::Settings => (680, 620),
     };
-    Size { width: width.min(room.width), height: height.min(room.height) }
+    // On a low canvas windows stay low enough to leave bars above or below them.
+    let high = if app == App::Writer { room.height } else { room.height * HEIGHT_SHARE_PERCENT / 100 };
+    Size { width: width.min(room.width), height: height.min(high.max(WINDOW_MIN.height.min(room.height))) }
 }
 
 /// At most this many places are looked at in each direction.
-const STEPS: u32 = 8;
+const STEPS: u32 = 16;
 /// A covered bar is this many times worse than covered content: it is what a window is taken by.
 const BAR_WEIGHT: u64 = 60;
+/// A window that is smaller than it wants to be is this many times worse than one that covers others.
+const SHRINK_WEIGHT: u64 = 8;
+/// Covered buttons are worse still: a window that cannot be closed is in the way for good.
+const BUTTONS_WEIGHT: u64 = 10_000;
 /// The height of a window bar.
 const BAR: u32 = 36;
+/// The width of its buttons, at its right end.
+const BUTTONS: u32 = 110;
 
 fn corner(size: Size, right: u32, down: u32) -> Rect {
     Rect { x: (MARGIN + right) as i32, y: (MARGIN + down) as i32, width: size.width, height: size.height }
@@ -122,7 +148,13 @@ fn grid(size: Size, canvas: Size) -> impl Iterator<Item = Rect> {
 }
 
 fn cost(rect: Rect, other: Rect) -> u64 {
-    overlap(rect, other) + BAR_WEIGHT * overlap(rect, Rect { height: BAR, ..other })
+    let bar = Rect { height: BAR, ..other };
+    overlap(rect, other) + BAR_WEIGHT * overlap(rect, bar) + BUTTONS_WEIGHT * overlap(rect, buttons(other))
+}
+
+fn buttons(rect: Rect) -> Rect {
+    let width = BUTTONS.min(rect.width);
+    Rect { x: rect.x.saturating_add_unsigned(rect.width - width), width, height: BAR, ..rect }
 }
 
 fn overlap(a: Rect, b: Rect) -> u64 {
@@ -156,15 +188,16 @@ mod tests {
     }
 
     #[test]
-    fn five_windows_leave_every_bar_in_reach() {
-        let mut taken = Vec::new();
-        for app in [App::Writer, App::Terminal, App::Files, App::Inbox, App::Settings] {
-            taken.push(place(app, CANVAS, &taken));
-        }
-        for (below, rect) in taken.iter().enumerate() {
-            let buttons = Rect { x: rect.x + rect.width as i32 - 100, width: 100, height: BAR, ..*rect };
-            for above in &taken[below + 1..] {
-                assert_eq!(overlap(buttons, *above), 0, "{above:?} covers the buttons of {rect:?}");
+    fn six_windows_leave_the_buttons_of_each_in_reach() {
+        for canvas in [CANVAS, Size { width: 1280, height: 720 }] {
+            let mut taken = Vec::new();
+            for app in [App::Writer, App::Terminal, App::Files, App::Search, App::Inbox, App::Settings] {
+                taken.push(place(app, canvas, &taken));
+            }
+            for (below, rect) in taken.iter().enumerate() {
+                for above in &taken[below + 1..] {
+                    assert_eq!(overlap(buttons(*rect), *above), 0, "{above:?} covers the buttons of {rect:?}");
+                }
             }
         }
     }
