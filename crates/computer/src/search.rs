@@ -1,7 +1,7 @@
 //! Search over one computer: the words of `core` in the index of the store.
 
 use choir_core::search;
-use choir_proto::api::SearchResult;
+use choir_proto::api::{Found, SearchResult};
 use choir_proto::event::Header;
 use choir_proto::{Event, Hash, Seq};
 use choir_store::search::{Indexed, Words};
@@ -32,6 +32,8 @@ impl Finder {
             let shown = found.event().ok().and_then(|event| search::result(&found.header, &event, question, &blob));
             results.extend(shown);
         }
+        // Things before what was said about them; among equals the better match stays first.
+        results.sort_by_key(|result: &SearchResult| matches!(result.found, Found::Event { .. }));
         Ok(results)
     }
 }

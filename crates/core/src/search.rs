@@ -4,9 +4,10 @@ use choir_proto::api::{Found, SearchResult};
 use choir_proto::event::Header;
 use choir_proto::task::ChangeKind;
 use choir_proto::{Event, Hash};
+use serde_json::Value;
 
 /// Raised when the same events give other words.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Bytes of one event that can be found; what a tool said beyond that is read where it lies.
 const TEXT_BYTES_MAX: usize = 64 * 1024;
@@ -45,7 +46,7 @@ pub fn words(event: &Event, blob: &dyn Fn(&Hash) -> Option<Vec<u8>>) -> Option<W
         Event::FileChanged(file) if file.change == ChangeKind::Deleted => return gone(format!("file/{}", file.path)),
         Event::FileChanged(file) => (Some(format!("file/{}", file.path)), file.path.clone()),
         Event::ModelCalled(called) => (None, called.message.text.clone()),
-        Event::ToolStarted(tool) => (None, format!("{} {}", tool.name, tool.arguments)),
+        Event::ToolStarted(tool) => (None, said(&tool.name, &tool.arguments)),
         Event::ToolFinished(tool) => (None, tool.content.clone()),
         Event::TaskFinished(task) => (None, task.result.summary.clone()),
         _ => return None,
@@ -74,6 +75,25 @@ pub fn result(
     };
     let snippet = snippet(&text, question);
     Some(SearchResult { found, title, snippet, event_kind: header.kind.to_string(), seq: header.seq, at: header.at })
+}
+
+/// A call as a person would say it: the tool and the words it was given, without the braces around them.
+fn said(tool: &str, arguments: &Value) -> String {
+    let mut text = format!("{tool}:");
+    gather(arguments, &mut text);
+    text
+}
+
+fn gather(value: &Value, text: &mut String) {
+    match value {
+        Value::String(words) => {
+            text.push(' ');
+            text.push_str(words);
+        }
+        Value::Array(values) => values.iter().for_each(|value| gather(value, text)),
+        Value::Object(fields) => fields.values().for_each(|value| gather(value, text)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 fn gone(subject: String) -> Option<Words> {
@@ -113,6 +133,12 @@ mod tests {
         let shown = snippet(&text, "missing NEEDLE");
         assert!(shown.contains("needle") && shown.chars().count() <= 2 * SNIPPET_CHARACTERS);
         assert_eq!(snippet("", "x"), "");
+    }
+
+    #[test]
+    fn a_call_is_told_without_its_braces() {
+        let arguments = serde_json::json!({"command": "ls -l", "more": ["a", {"b": "c"}], "timeout_s": 3});
+        assert_eq!(said("bash", &arguments), "bash: ls -l a c");
     }
 
     #[test]
