@@ -354,6 +354,12 @@ impl Writer {
             // A full queue means that a checkpoint is already due.
             self.checkpoints.try_send(()).ok();
         }
+        if self.wal.is_long()
+            && let Some(connection) = &self.connection
+        {
+            // Never one that waits: a reader of an old page must not hold up the log.
+            checkpoint(connection, "PASSIVE");
+        }
     }
 
     fn finish_erasure(&self, blobs: &[Hash], forget: bool) {

@@ -10,6 +10,9 @@ const BATCH_EVENTS_MAX: usize = 256;
 /// The longest that a commit waits for callers who are expected back.
 const GATHER_MAX: Duration = Duration::from_micros(500);
 
+/// How long the writer looks around after a commit before it goes to sleep.
+const SOON: Duration = Duration::from_micros(50);
+
 /// Decides how many appends share a sync. Callers that were answered together tend to come back together: beginning with
 /// the first of them would give it a sync of its own and let the others wait for that.
 #[derive(Default)]
@@ -21,7 +24,7 @@ pub(super) struct Gathering {
 
 impl Gathering {
     pub(super) fn next(&mut self, commands: &mut mpsc::Receiver<Command>) -> Option<Vec<Command>> {
-        let first = commands.blocking_recv()?;
+        let first = soon(commands).or_else(|| commands.blocking_recv())?;
         let patience = (self.commit_took / 2).min(GATHER_MAX);
         let started = Instant::now();
         let mut size = first.size();
@@ -40,4 +43,17 @@ impl Gathering {
         self.callers = batch.len();
         Some(batch)
     }
+}
+
+/// The next command, if it comes at once. A caller that was just answered often asks again, and waking a thread that has
+/// gone to sleep costs more than looking around for a moment.
+fn soon(commands: &mut mpsc::Receiver<Command>) -> Option<Command> {
+    let started = Instant::now();
+    while started.elapsed() < SOON {
+        match commands.try_recv() {
+            Ok(command) => return Some(command),
+            Err(_) => std::thread::yield_now(),
+        }
+    }
+    None
 }

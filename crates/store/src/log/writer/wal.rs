@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// commit of one small event adds half a dozen pages.
 const CHECKPOINT_EVERY_PAGES: usize = 1_000;
 
-/// Pages of the write-ahead log above which the writer waits a moment for a checkpoint. Under load without a pause something
-/// is always added meanwhile, and it would otherwise never begin anew.
-const WAL_PAGES_MAX: u64 = 2_000;
+/// Pages of the write-ahead log above which the writer itself folds in what is left. Under load without a pause the other
+/// thread never comes to an end, and a long one costs every append: it no longer fits into the processor's caches, and
+/// each sync also has to make the file's new length durable.
+const WAL_PAGES_MAX: usize = 2_000;
 
 /// How long the write-ahead log is, and when it is to be folded in next.
 #[derive(Default)]
@@ -20,6 +21,8 @@ pub(super) struct Wal {
     pages: Arc<AtomicUsize>,
     /// The length at the last checkpoint that was asked for.
     asked_at: usize,
+    /// The length when the writer last helped.
+    helped_at: usize,
 }
 
 impl Wal {
@@ -35,18 +38,29 @@ impl Wal {
         connection
     }
 
+    /// Whether it is time to fold it in beside the writer.
     pub(super) fn is_due(&mut self) -> bool {
-        let pages = self.pages.load(Ordering::Relaxed);
-        if pages < self.asked_at {
-            // Everything in it was folded in, and it has begun anew.
-            self.asked_at = 0;
-        }
-        let due = pages - self.asked_at >= CHECKPOINT_EVERY_PAGES;
-        if due {
-            self.asked_at = pages;
-        }
-        due
+        grown(&mut self.asked_at, self.pages.load(Ordering::Relaxed))
     }
+
+    /// Whether the writer has to help. A reader may keep all help from being whole, so it does not help at every commit.
+    pub(super) fn is_long(&mut self) -> bool {
+        let pages = self.pages.load(Ordering::Relaxed);
+        pages > WAL_PAGES_MAX && grown(&mut self.helped_at, pages)
+    }
+}
+
+/// Whether enough pages were added since the last time that this was so.
+fn grown(since: &mut usize, pages: usize) -> bool {
+    if pages < *since {
+        // Everything in it was folded in, and it has begun anew.
+        *since = 0;
+    }
+    let grown = pages - *since >= CHECKPOINT_EVERY_PAGES;
+    if grown {
+        *since = pages;
+    }
+    grown
 }
 
 /// Checkpoints beside the writer, when told to, with a connection of its own.
@@ -55,12 +69,7 @@ pub(super) fn spawn_checkpointer(path: PathBuf) -> std::sync::mpsc::SyncSender<(
     let work = move || {
         while receiver.recv().is_ok() {
             match Connection::open(&path) {
-                Ok(connection) => {
-                    let pages = checkpoint(&connection, "PASSIVE");
-                    if pages > WAL_PAGES_MAX {
-                        checkpoint(&connection, "RESTART");
-                    }
-                }
+                Ok(connection) => checkpoint(&connection, "PASSIVE"),
                 Err(error) => tracing::warn!(%error, "the write-ahead log could not be folded in; it grows"),
             }
         }
@@ -71,14 +80,10 @@ pub(super) fn spawn_checkpointer(path: PathBuf) -> std::sync::mpsc::SyncSender<(
     sender
 }
 
-/// Folds the write-ahead log into the file. Says how many pages it had.
-pub(super) fn checkpoint(connection: &Connection, mode: &str) -> u64 {
+/// Folds the write-ahead log into the file.
+pub(super) fn checkpoint(connection: &Connection, mode: &str) {
     let sql = format!("PRAGMA wal_checkpoint({mode})");
-    match connection.query_row(&sql, [], |row| row.get::<_, i64>(1)) {
-        Ok(pages) => pages.max(0).unsigned_abs(),
-        Err(error) => {
-            tracing::warn!(%error, "the write-ahead log could not be folded in; it grows");
-            0
-        }
+    if let Err(error) = connection.query_row(&sql, [], |_| Ok(())) {
+        tracing::warn!(%error, "the write-ahead log could not be folded in; it grows");
     }
 }
