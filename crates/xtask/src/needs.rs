@@ -103,7 +103,12 @@ const NEEDS: &[Need] = &[
         probe: Probe::Program(&["cc"]),
         mend: Mend::Debian("build-essential"),
     },
-    Need { what: "bubblewrap", scope: Scope::Run, probe: Probe::Program(&["bwrap"]), mend: Mend::Debian("bubblewrap") },
+    Need {
+        what: "bubblewrap",
+        scope: Scope::Torture,
+        probe: Probe::Program(&["bwrap"]),
+        mend: Mend::Debian("bubblewrap"),
+    },
     Need {
         what: "the wasm target",
         scope: Scope::Run,
