@@ -30,6 +30,9 @@ const BATCH: usize = 512;
 /// Events that come within this time share a transaction: nobody searches faster than that.
 const COALESCE: Duration = Duration::from_millis(50);
 
+/// How long a question waits for the newest events to be indexed. A full disk must not make people wait for ever.
+const CATCH_UP: Duration = Duration::from_secs(1);
+
 /// Words of one question; more are ignored.
 const TERMS_MAX: usize = 16;
 
@@ -77,12 +80,15 @@ impl Search {
         Ok(Self { log, index, at })
     }
 
-    /// Places of events that hold every word, best first; the last word may be only begun. Sees at least what was
-    /// acknowledged before the call.
+    /// Places of events that hold every word, best first; the last word may be only begun. Sees what was acknowledged before
+    /// the call, unless the index is far behind or cannot be written: then it answers with what it knows.
     pub async fn find(&self, question: &str, limit: usize) -> Result<Vec<Seq>, StoreError> {
         let Some(expression) = expression(question) else { return Ok(Vec::new()) };
         let head = self.log.head().seq;
-        self.at.clone().wait_for(|at| *at >= head).await.map_err(|_| StoreError::Closed)?;
+        let mut at = self.at.clone();
+        if let Ok(caught_up) = tokio::time::timeout(CATCH_UP, at.wait_for(|at| *at >= head)).await {
+            caught_up.map_err(|_| StoreError::Closed)?;
+        }
         let index = Arc::clone(&self.index);
         let work = move || lock(&index).find(&expression, limit);
         tokio::task::spawn_blocking(work).await.map_err(|_| StoreError::Closed)?

@@ -87,3 +87,17 @@ async fn erased_words_are_gone_from_the_index_and_from_its_files() {
         assert!(!bytes.windows(10).any(|window| window == b"xyzzyplugh"), "{} keeps it", path.display());
     }
 }
+
+#[tokio::test]
+async fn an_index_that_cannot_be_written_answers_with_what_it_knows() {
+    let directory = directory();
+    let log = Log::open(directory.path()).unwrap();
+    let index = search(&log, directory.path());
+    say(&log, 1, "pot:a kettle").await;
+    assert_eq!(found(&index, "kettle").await, [1]);
+    let file = rusqlite::Connection::open(directory.path().join("search.sqlite")).unwrap();
+    file.execute_batch("DROP TABLE subjects").unwrap();
+    say(&log, 2, "pot:a cauldron").await;
+    assert_eq!(found(&index, "kettle").await, [1]);
+    assert_eq!(found(&index, "cauldron").await, [0_u64; 0]);
+}
