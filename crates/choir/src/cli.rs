@@ -20,7 +20,8 @@ const RUN_EXAMPLES: &str = "Examples:
   choir run \"make the tests pass\" --budget-usd 2 --timeout 600 --json";
 const EVENTS_EXAMPLES: &str = "Examples:
   choir events --after 120
-  choir events --follow --json | jq -r .kind";
+  choir events --follow --json | jq -r .kind
+  choir events --follow --to events.jsonl";
 const TOKEN_EXAMPLES: &str = "Examples:
   choir token create --name ci --scope run
   choir token list
