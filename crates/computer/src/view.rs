@@ -12,9 +12,6 @@ use choir_store::{LiveViews, Projection, StoreError};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-/// Rows of one view kept in memory between writes.
-const ROWS_CACHED_MAX: usize = 4096;
-
 /// Every view of a computer.
 pub fn projections() -> Vec<Box<dyn Projection>> {
     vec![
@@ -87,7 +84,7 @@ impl<F: Fold> Projection for Typed<F> {
     }
 
     fn clean(&mut self) {
-        if self.rows.len() > ROWS_CACHED_MAX {
+        if self.rows.len() > F::CACHED_MAX {
             self.rows.clear();
         }
         for key in self.dirty.drain(..) {

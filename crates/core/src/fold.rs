@@ -17,6 +17,8 @@ pub trait Fold {
     const NAME: &'static str;
     /// Raised when the same events give other rows.
     const VERSION: u32;
+    /// Rows kept in memory between writes; fewer where a row is large.
+    const CACHED_MAX: usize = 4096;
 
     /// The row that an event concerns.
     fn key(header: &Header, event: &Event) -> Option<String>;

@@ -70,11 +70,9 @@ struct Kept {
     greatest: Option<String>,
 }
 
-impl Kept {
-    /// Whether the disk may have a row with this key.
-    fn may_hold(&self, key: &str) -> bool {
-        self.greatest.as_deref().is_some_and(|greatest| key <= greatest)
-    }
+/// Whether the disk may have a row with this key, given the greatest key it has.
+fn may_hold(greatest: &Option<String>, key: &str) -> bool {
+    greatest.as_deref().is_some_and(|greatest| key <= greatest)
 }
 
 impl std::fmt::Debug for Views {
@@ -144,9 +142,10 @@ impl Views {
         let connection = &self.connection;
         for Kept { projection, greatest } in &mut self.projections {
             let name = projection.name();
-            let absent = |key: &str| greatest.as_deref().is_none_or(|greatest| key > greatest);
-            projection
-                .apply(header, event, &mut |key| if absent(key) { Ok(None) } else { load(connection, name, key) })?;
+            projection.apply(header, event, &mut |key| match may_hold(greatest, key) {
+                true => load(connection, name, key),
+                false => Ok(None),
+            })?;
         }
         Ok(())
     }
@@ -173,7 +172,7 @@ impl Views {
                     Some(bytes) => {
                         transaction.prepare_cached(PUT_ROW)?.execute(params![name, key, checksum(&bytes), bytes])?;
                     }
-                    None if kept.may_hold(&key) => {
+                    None if may_hold(&kept.greatest, &key) => {
                         transaction
                             .prepare_cached("DELETE FROM rows WHERE name = ?1 AND key = ?2")?
                             .execute(params![name, key])?;

@@ -97,6 +97,7 @@ impl Fold for Texts {
     type Row = String;
     const NAME: &'static str = "texts";
     const VERSION: u32 = 1;
+    const CACHED_MAX: usize = 64;
 
     fn key(header: &Header, event: &Event) -> Option<String> {
         match event {
