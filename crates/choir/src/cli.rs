@@ -22,6 +22,9 @@ const EVENTS_EXAMPLES: &str = "Examples:
   choir events --after 120
   choir events --follow --json | jq -r .kind
   choir events --follow --to events.jsonl";
+const TRACE_EXAMPLES: &str = "Examples:
+  choir trace 01a1e211-f0ad-7b38-a58d-ccb88928412a
+  choir trace 01a1e211-f0ad-7b38-a58d-ccb88928412a --json | jq '.spans[] | select(.status == \"failed\")'";
 const TOKEN_EXAMPLES: &str = "Examples:
   choir token create --name ci --scope run
   choir token list
@@ -62,6 +65,9 @@ pub(crate) enum Command {
     /// when the instance does not come back.
     #[command(after_help = EVENTS_EXAMPLES)]
     Events(Events),
+    /// Show what a run did: agents, models and tools, with times and cost.
+    #[command(after_help = TRACE_EXAMPLES)]
+    Trace(Trace),
     /// Make, list and end tokens for programs, and make addresses that sign people in.
     #[command(after_help = TOKEN_EXAMPLES)]
     Token(Token),
@@ -102,6 +108,7 @@ impl Command {
         match self {
             Self::Run(arguments) => arguments.json,
             Self::Events(arguments) => arguments.json,
+            Self::Trace(arguments) => arguments.json,
             Self::Doctor(arguments) => arguments.json,
             Self::Verify(arguments) | Self::Rebuild(arguments) => arguments.json,
             Self::Token(arguments) => match &arguments.command {
@@ -199,6 +206,17 @@ pub(crate) struct Events {
     /// Into a file, one JSON event on each line, going on after its last line whatever happened in between.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["after", "json"])]
     pub(crate) to: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) reach: Reach,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Trace {
+    /// The run, as `choir run --json` shows it.
+    pub(crate) run: choir_proto::RunId,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) reach: Reach,
 }

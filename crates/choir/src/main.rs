@@ -13,6 +13,7 @@ mod output;
 mod report;
 mod run;
 mod token;
+mod trace;
 mod up;
 
 use clap::Parser;
@@ -40,6 +41,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Up(arguments) => runtime.block_on(up::up(arguments)),
         Command::Run(arguments) => runtime.block_on(run::run(arguments)),
         Command::Events(arguments) => runtime.block_on(events::events(arguments)),
+        Command::Trace(arguments) => runtime.block_on(trace::trace(arguments)),
         Command::Token(arguments) => runtime.block_on(token::token(arguments)),
         Command::Verify(arguments) => chore::verify(&arguments),
         Command::Rebuild(arguments) => runtime.block_on(chore::rebuild(&arguments)),

@@ -21,3 +21,8 @@ pub(crate) fn bytes(bytes: &[u8]) -> io::Result<()> {
         result => result,
     }
 }
+
+/// What agents and tools wrote must not steer the terminal.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
+}

@@ -106,7 +106,7 @@ fn show(event: &Envelope, json: bool) -> anyhow::Result<Shown> {
         _ => None,
     };
     if let Some(said) = said.filter(|_| !json) {
-        eprintln!("{}", printable(&said));
+        eprintln!("{}", output::printable(&said));
     }
     Ok(Shown::More)
 }
@@ -127,9 +127,4 @@ async fn print(client: &Client, run: &Run, json: bool) -> anyhow::Result<()> {
 
 fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or_default()
-}
-
-/// What agents and tools wrote must not steer the terminal.
-fn printable(text: &str) -> String {
-    text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
 }

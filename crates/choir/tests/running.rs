@@ -31,6 +31,15 @@ fn a_prompt_is_worked_on_in_a_sandbox_and_answered() {
     assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>());
     assert!(stdout(&events).contains("hello.txt"));
 
+    let id = stdout(&events).lines().find_map(|line| {
+        let event: serde_json::Value = serde_json::from_str(line).unwrap();
+        (event["kind"] == "run.accepted").then(|| event["run"].as_str().unwrap().to_owned())
+    });
+    let trace = instance.choir(&["trace", &id.unwrap()]);
+    let tree = stdout(&trace);
+    let last = tree.lines().find(|line| line.contains("bash")).unwrap_or_else(|| panic!("{tree}{}", stderr(&trace)));
+    assert!(tree.starts_with("make a file that says hello") && last.contains("└─ ") && last.ends_with("ok"), "{tree}");
+
     let (status, rest, directory) = instance.stop();
     assert_eq!((status.code(), rest.as_str()), (Some(0), ""), "ready is said once, and a stop is not an error");
     let again = Instance::start_on(directory);

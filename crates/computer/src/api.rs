@@ -10,6 +10,7 @@ mod runs;
 mod search;
 mod shell;
 mod tasks;
+mod trace;
 
 pub use reject::{Rejection, TypedJson};
 
@@ -48,6 +49,7 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(runs::pause))
         .routes(routes!(runs::resume))
         .routes(routes!(runs::steer))
+        .routes(routes!(trace::get))
         .routes(routes!(tasks::create))
         .routes(routes!(tasks::get))
         .routes(routes!(tasks::cancel))

@@ -10,3 +10,4 @@ pub mod fold;
 pub mod search;
 pub mod supervise;
 pub mod tool;
+pub mod trace;

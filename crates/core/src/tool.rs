@@ -9,6 +9,9 @@ use choir_proto::model::ToolCall;
 use choir_proto::task::{Delegation, TaskStatus};
 use serde::Deserialize;
 
+/// The tool that begins another agent.
+pub const DELEGATE: &str = "delegate";
+
 /// A tool call whose arguments are understood.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Tool {
@@ -195,7 +198,7 @@ impl Tool {
     fn parse_arguments(name: &str, arguments: serde_json::Value) -> Result<Self, serde_json::Error> {
         use serde_json::from_value;
         Ok(match name {
-            "delegate" => Self::Delegate(Box::new(from_value(arguments)?)),
+            DELEGATE => Self::Delegate(Box::new(from_value(arguments)?)),
             "answer" => Self::Answer(from_value(arguments)?),
             "finish" => Self::Finish(from_value(arguments)?),
             "read_document" => from_value::<Nothing>(arguments).map(|_| Self::ReadDocument)?,

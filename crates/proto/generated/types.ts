@@ -206,6 +206,12 @@ export type Seq = number;
 /** How a window is shown. */
 export type Shape = "normal" | "minimised" | "maximised" | "left_half" | "right_half";
 
+/** Something that took time. */
+export type Span = { detail: string; ended_at?: Timestamp | null; kind: SpanKind; name: string; parent?: string | null; role?: Role | null; seq: Seq; span_id: string; started_at: Timestamp; status: string; usage: Usage };
+
+/** What a span is. */
+export type SpanKind = "run" | "task" | "model" | "tool";
+
 /** The body of `POST /api/runs/{id}/steer`. */
 export type Steer = { text: string };
 
@@ -280,6 +286,9 @@ export type ToolOutcome = "ok" | "error" | "refused" | "unknown" | "cancelled";
 
 /** A tool is about to act. */
 export type ToolStarted = { arguments: unknown; call_id: string; effect_id: string; index: number; name: string; turn: number };
+
+/** The answer of `GET /api/runs/{id}/trace`. */
+export type Trace = { run_id: RunId; spans: Span[]; truncated: boolean; upto: Seq };
 
 /** A page. */
 export type UrlContext = { url: string };

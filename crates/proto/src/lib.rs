@@ -17,6 +17,7 @@ pub mod run;
 pub mod schema;
 pub mod task;
 pub mod time;
+pub mod trace;
 pub mod wire;
 
 pub use error::ApiError;

@@ -68,6 +68,7 @@ pub fn api() -> Map<String, Value> {
     parts.add::<crate::ApiError>();
     parts.add::<crate::run::NewRun>();
     parts.add::<crate::run::Run>();
+    parts.add::<crate::trace::Trace>();
     parts.add::<crate::task::TaskRequest>();
     parts.add::<crate::task::TaskResult>();
     parts.add::<crate::document::Document>();

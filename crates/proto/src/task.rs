@@ -188,6 +188,23 @@ pub enum TaskStatus {
     Unknown,
 }
 
+impl TaskStatus {
+    /// The word in events, API and on screens.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Ok => "ok",
+            Self::NeedsInput => "needs_input",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::OutOfTime => "out_of_time",
+            Self::OutOfSteps => "out_of_steps",
+            Self::OutOfBudget => "out_of_budget",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// What came of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]

@@ -128,7 +128,7 @@ pub(super) async fn get(State(app): State<App>, Path(run): Path<String>) -> Resu
     find(&app, &run).await.map(Json)
 }
 
-async fn find(app: &App, run: &str) -> Result<Run, Rejection> {
+pub(super) async fn find(app: &App, run: &str) -> Result<Run, Rejection> {
     let run: RunId = id(run, "run")?;
     app.harness.views.get::<Runs>(run).await?.ok_or_else(|| Rejection::missing("run"))
 }

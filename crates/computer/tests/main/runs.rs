@@ -51,6 +51,32 @@ async fn a_sentence_becomes_a_document() {
 }
 
 #[tokio::test]
+async fn a_trace_leads_from_the_prompt_to_every_tool_call() {
+    let (_directory, _, desk) = desk(DOCUMENT).await;
+    let run = desk.accept("count the fruit").await;
+    let done = desk.ended(run).await;
+    let (status, trace) = desk.send("GET", &format!("/api/runs/{run}/trace"), serde_json::Value::Null).await;
+    assert_eq!(status, 200);
+    let spans = trace["spans"].as_array().unwrap();
+    let find = |id: &serde_json::Value| spans.iter().find(|span| span["span_id"] == *id).expect("its parent is there");
+    let way = |span: &serde_json::Value| {
+        let mut way = vec![span["kind"].as_str().unwrap().to_owned()];
+        let mut at = span;
+        while !at["parent"].is_null() {
+            at = find(&at["parent"]);
+            way.push(at["kind"].as_str().unwrap().to_owned());
+        }
+        way.reverse();
+        way.join(" ")
+    };
+    let commands = spans.iter().filter(|span| span["name"] == "bash").map(way);
+    assert_eq!(commands.collect::<Vec<_>>(), ["run task model tool task model tool"; 4]);
+    assert!(spans.iter().all(|span| !span["ended_at"].is_null()), "{trace}");
+    assert_eq!(spans[0]["usage"], serde_json::to_value(done.usage).unwrap(), "the parts add up");
+    assert_eq!(desk.send("GET", "/api/runs/nonsense/trace", serde_json::Value::Null).await.0, 404);
+}
+
+#[tokio::test]
 async fn a_short_question_gets_an_answer_and_no_document() {
     let scenario = r#"{"roles": {"conductor": [
         {"tool_calls": [{"name": "answer", "arguments": {"text": "42"}}, {"name": "finish", "arguments": {"summary": "answered"}}]}]}}"#;

@@ -37,7 +37,7 @@ fn delegate() -> ToolSpec {
         "time_s": {"type": "number"}, "steps": {"type": "integer"}, "tokens": {"type": "integer"}, "usd": {"type": "number"},
     }, "additionalProperties": false});
     tool(
-        "delegate",
+        super::DELEGATE,
         "Give a piece of work to another agent. Several calls in one answer run at the same time. The result comes back \
          when the agent has ended.",
         json!({

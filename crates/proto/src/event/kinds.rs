@@ -416,3 +416,16 @@ pub enum ToolOutcome {
     /// A person stopped it.
     Cancelled,
 }
+
+impl ToolOutcome {
+    /// The word in events, API and on screens.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Error => "error",
+            Self::Refused => "refused",
+            Self::Unknown => "unknown",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
