@@ -25,6 +25,9 @@ const EVENTS_EXAMPLES: &str = "Examples:
 const TRACE_EXAMPLES: &str = "Examples:
   choir trace 01a1e211-f0ad-7b38-a58d-ccb88928412a
   choir trace 01a1e211-f0ad-7b38-a58d-ccb88928412a --json | jq '.spans[] | select(.status == \"failed\")'";
+const UNDO_EXAMPLES: &str = "Examples:
+  choir undo 01a1e211-f0ad-7b38-a58d-ccb88928412a
+  choir undo 01a1e211-f0ad-7b38-a58d-ccb88928412a --json | jq -r '.conflicts[]'";
 const TOKEN_EXAMPLES: &str = "Examples:
   choir token create --name ci --scope run
   choir token list
@@ -68,6 +71,12 @@ pub(crate) enum Command {
     /// Show what a run did: agents, models and tools, with times and cost.
     #[command(after_help = TRACE_EXAMPLES)]
     Trace(Trace),
+    /// Take back what a run or a task changed in the workspace, as one new change. Done again, it takes that back.
+    ///
+    /// What changed since is left as it is and named. Exit status: 0 when everything was taken back, 3 when something was
+    /// left, 1 when nothing could be.
+    #[command(after_help = UNDO_EXAMPLES)]
+    Undo(Undo),
     /// Make, list and end tokens for programs, and make addresses that sign people in.
     #[command(after_help = TOKEN_EXAMPLES)]
     Token(Token),
@@ -109,6 +118,7 @@ impl Command {
             Self::Run(arguments) => arguments.json,
             Self::Events(arguments) => arguments.json,
             Self::Trace(arguments) => arguments.json,
+            Self::Undo(arguments) => arguments.json,
             Self::Doctor(arguments) => arguments.json,
             Self::Verify(arguments) | Self::Rebuild(arguments) => arguments.json,
             Self::Token(arguments) => match &arguments.command {
@@ -213,6 +223,18 @@ pub(crate) struct Events {
 #[derive(Debug, Args)]
 pub(crate) struct Trace {
     /// The run, as `choir run --json` shows it.
+    pub(crate) run: choir_proto::RunId,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reach: Reach,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Undo {
+    /// The run, or a task that was given without a run.
+    #[arg(value_name = "RUN")]
     pub(crate) run: choir_proto::RunId,
     /// Print JSON.
     #[arg(long)]

@@ -14,6 +14,7 @@ mod report;
 mod run;
 mod token;
 mod trace;
+mod undo;
 mod up;
 
 use clap::Parser;
@@ -42,6 +43,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Run(arguments) => runtime.block_on(run::run(arguments)),
         Command::Events(arguments) => runtime.block_on(events::events(arguments)),
         Command::Trace(arguments) => runtime.block_on(trace::trace(arguments)),
+        Command::Undo(arguments) => runtime.block_on(undo::undo(arguments)),
         Command::Token(arguments) => runtime.block_on(token::token(arguments)),
         Command::Verify(arguments) => chore::verify(&arguments),
         Command::Rebuild(arguments) => runtime.block_on(chore::rebuild(&arguments)),

@@ -10,3 +10,4 @@ mod running;
 mod secrets;
 mod support;
 mod threats;
+mod undoing;

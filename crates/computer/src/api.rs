@@ -11,12 +11,14 @@ mod search;
 mod shell;
 mod tasks;
 mod trace;
+mod undo;
 
 pub use reject::{Rejection, TypedJson};
 
 use crate::actor::{SessionMessage, Tree};
 use crate::harness::Harness;
 use crate::search::Finder;
+use crate::undo::Undoer;
 use axum::Router;
 use ractor::ActorRef;
 use tokio::sync::watch;
@@ -29,6 +31,8 @@ use utoipa_axum::routes;
 pub struct App {
     /// The log, the views, documents, control.
     pub harness: Harness,
+    /// Takes changes back.
+    pub undoer: Undoer,
     /// Things by their words.
     pub finder: Finder,
     /// What is known of every actor.
@@ -50,9 +54,13 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(runs::resume))
         .routes(routes!(runs::steer))
         .routes(routes!(trace::get))
+        .routes(routes!(undo::run))
+        .routes(routes!(undo::run_changes))
         .routes(routes!(tasks::create))
         .routes(routes!(tasks::get))
         .routes(routes!(tasks::cancel))
+        .routes(routes!(undo::task))
+        .routes(routes!(undo::task_changes))
         .routes(routes!(tasks::schema))
         .routes(routes!(events::list))
         .routes(routes!(events::erase))

@@ -7,8 +7,8 @@ pub use client::ControlClient;
 use choir_proto::TaskId;
 use choir_proto::model::{Answer, Delta, ModelError};
 use choir_proto::wire::{
-    AssociateFinished, AssociateStarted, EffectRecord, Exec, Exit, FinishAssociate, ModelCall, Models, OutputStream,
-    StartAssociate,
+    AssociateFinished, AssociateStarted, ChangesUndone, EffectRecord, Exec, Exit, FinishAssociate, ModelCall, Models,
+    OutputStream, StartAssociate, UndoChanges,
 };
 use futures_util::future::BoxFuture;
 
@@ -57,6 +57,10 @@ pub trait Control: Send + Sync {
         task: TaskId,
         finish: FinishAssociate,
     ) -> BoxFuture<'_, Result<AssociateFinished, ControlError>>;
+    /// Lets an associate go whose result is in the log.
+    fn forget_associate(&self, task: TaskId) -> BoxFuture<'_, Result<(), ControlError>>;
+    /// Takes merged changes back as one new change.
+    fn undo(&self, changes: UndoChanges) -> BoxFuture<'_, Result<ChangesUndone, ControlError>>;
     /// Ends an associate at once, with everything in it.
     fn kill_associate(&self, task: TaskId) -> BoxFuture<'_, Result<(), ControlError>>;
 }

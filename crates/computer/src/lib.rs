@@ -12,6 +12,7 @@ pub mod maintain;
 pub mod merge;
 pub mod search;
 pub mod serve;
+pub mod undo;
 pub mod view;
 pub mod world;
 

@@ -6,6 +6,7 @@ use crate::control::{Control, ControlClient, ControlError};
 use crate::harness::{Documents, Harness};
 use crate::journal::{Journal, Scope};
 use crate::search::Finder;
+use crate::undo::Undoer;
 use crate::view::{ViewReader, projections};
 use crate::world::{RealWorld, World};
 use choir_proto::event::{Actor, ComputerCreated, ComputerStarted, ComputerStopped};
@@ -101,7 +102,10 @@ impl Computer {
         let started = Application::start(harness.clone(), live_views, tree.clone()).await?;
         let (stopping, _) = watch::channel(false);
         let finder = Finder::open(log, directory)?;
-        let app = App { harness, finder, tree, session: started.session, models, stopping: stopping.clone() };
+        let undoer = Undoer::new(harness.clone());
+        undoer.pick_up();
+        let session = started.session;
+        let app = App { harness, undoer, finder, tree, session, models, stopping: stopping.clone() };
         Ok(Self { app, stopping, application: started.actor, ended: Some(started.ended) })
     }
 

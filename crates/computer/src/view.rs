@@ -4,7 +4,8 @@ use choir_core::fold::Fold;
 use choir_core::fold::desktop::Desktops;
 use choir_core::fold::document::{Documents, Texts, Versions};
 use choir_core::fold::run::{ActiveRuns, Runs};
-use choir_core::fold::task::{ActiveTasks, Tasks};
+use choir_core::fold::task::{ActiveTasks, TaskRuns, Tasks};
+use choir_core::undo::ActiveUndos;
 use choir_proto::Event;
 use choir_proto::event::Header;
 use choir_store::view::Load;
@@ -19,6 +20,8 @@ pub fn projections() -> Vec<Box<dyn Projection>> {
         Box::new(Typed::<ActiveRuns>::default()),
         Box::new(Typed::<Tasks>::default()),
         Box::new(Typed::<ActiveTasks>::default()),
+        Box::new(Typed::<TaskRuns>::default()),
+        Box::new(Typed::<ActiveUndos>::default()),
         Box::new(Typed::<Documents>::default()),
         Box::new(Typed::<Versions>::default()),
         Box::new(Typed::<Texts>::default()),

@@ -11,3 +11,4 @@ pub mod search;
 pub mod supervise;
 pub mod tool;
 pub mod trace;
+pub mod undo;

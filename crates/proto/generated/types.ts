@@ -38,8 +38,17 @@ export type BlockedOn = "model" | "inbox" | "sandbox";
 /** Walls around an effort. A missing one means the default, never "unlimited". */
 export type Budget = { steps?: number | null; time_s?: number | null; tokens?: number | null; usd?: Usd | null };
 
+/** One change of the workspace: what a task made, or an undo. */
+export type Change = { base_tree?: Hash | null; conflicts: string[]; diff?: Diff | null; files_changed: FileChange[]; result_tree?: Hash | null; seq: Seq; state: ChangeState; task_id?: TaskId | null; undo_id?: UndoId | null };
+
 /** What became of a path. */
 export type ChangeKind = "added" | "modified" | "deleted";
+
+/** Where a change stands. */
+export type ChangeState = "merged" | "undone" | "kept_out";
+
+/** The answer of `GET /api/runs/{id}/changes` and `GET /api/tasks/{id}/changes`. */
+export type Changes = { changes: Change[] };
 
 /** Evidence under a claim: a range of a stored source. */
 export type Citation = { from: number; hash: Hash; source: Hash; to: number };
@@ -146,6 +155,9 @@ export type NewDocument = { content?: string; title: string };
 /** What a person wants done: the body of `POST /api/runs`. */
 export type NewRun = { budget?: Budget | null; context?: Context[]; document_id?: DocumentId | null; model?: string | null; plan_first?: boolean | null; prompt: string; verify?: Verify | null };
 
+/** The body of `POST /api/runs/{id}/undo` and `POST /api/tasks/{id}/undo`; it may be left out. */
+export type NewUndo = { undo_id?: UndoId | null };
+
 /** A file of the workspace. */
 export type PathContext = { path: string };
 
@@ -243,7 +255,7 @@ export type TaskRequest = { acceptance_criteria?: string[]; allowed_tools?: stri
 export type TaskRequested = { parent?: TaskId | null; request: TaskRequest; role?: Role | null };
 
 /** What came of a task. */
-export type TaskResult = { base_tree?: Hash | null; commands?: CommandResult[]; conflicts?: string[]; diff?: Diff | null; files_changed?: FileChange[]; questions?: string[]; result_tree?: Hash | null; status: TaskStatus; suggested_next?: string | null; summary: string; task_id: TaskId; usage?: TaskUsage; verify?: VerifyResult | null };
+export type TaskResult = { base_tree?: Hash | null; commands?: CommandResult[]; conflicts?: string[]; diff?: Diff | null; files_changed?: FileChange[]; merged_tree?: Hash | null; questions?: string[]; result_tree?: Hash | null; status: TaskStatus; suggested_next?: string | null; summary: string; task_id: TaskId; usage?: TaskUsage; verify?: VerifyResult | null };
 
 /** A worker began. */
 export type TaskStarted = { base_tree?: Hash | null };
@@ -289,6 +301,24 @@ export type ToolStarted = { arguments: unknown; call_id: string; effect_id: stri
 
 /** The answer of `GET /api/runs/{id}/trace`. */
 export type Trace = { run_id: RunId; spans: Span[]; truncated: boolean; upto: Seq };
+
+/** Changes that were taken back as one new change. */
+export type Undo = { base_tree?: Hash | null; conflicts: string[]; diff?: Diff | null; files_changed: FileChange[]; result_tree?: Hash | null; seq: Seq; summary: string; undo_id: UndoId };
+
+/** Changes were taken back, or not. */
+export type UndoFinished = { base_tree?: Hash | null; conflicts: string[]; diff?: Diff | null; files_changed: FileChange[]; outcome: UndoOutcome; result_tree?: Hash | null; summary: string; undo_id: UndoId };
+
+/** Merged changes taken back as one. */
+export type UndoId = string;
+
+/** How an undo went. */
+export type UndoOutcome = "ok" | "failed";
+
+/** Merged changes are about to be taken back as one. */
+export type UndoStarted = { undo_id: UndoId; undoes: Undone[] };
+
+/** One change that an undo takes back. */
+export type Undone = { base_tree: Hash; result_tree: Hash; seq: Seq };
 
 /** A page. */
 export type UrlContext = { url: string };

@@ -1,6 +1,7 @@
 //! Bodies and answers of the HTTP API that are not a view of their own.
 
-use crate::{ArtifactId, DocumentId, Envelope, EventId, RunId, Seq, TaskId, Timestamp};
+use crate::task::{Diff, FileChange};
+use crate::{ArtifactId, DocumentId, Envelope, EventId, Hash, RunId, Seq, TaskId, Timestamp, UndoId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -30,6 +31,91 @@ pub struct TaskAccepted {
 pub struct Acknowledged {
     /// The log's position that covers the change.
     pub seq: Seq,
+}
+
+/// The body of `POST /api/runs/{id}/undo` and `POST /api/tasks/{id}/undo`; it may be left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct NewUndo {
+    /// A name of the caller's choice: asking again under the same name changes nothing and answers the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undo_id: Option<UndoId>,
+}
+
+/// Changes that were taken back as one new change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Undo {
+    /// Its name.
+    pub undo_id: UndoId,
+    /// Where it is in the log.
+    pub seq: Seq,
+    /// In a sentence.
+    pub summary: String,
+    /// Before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_tree: Option<Hash>,
+    /// After it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_tree: Option<Hash>,
+    /// Paths, as the keeper saw them.
+    pub files_changed: Vec<FileChange>,
+    /// Paths that had changed since and were left as they are.
+    pub conflicts: Vec<String>,
+    /// The change as text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diff: Option<Diff>,
+}
+
+/// The answer of `GET /api/runs/{id}/changes` and `GET /api/tasks/{id}/changes`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Changes {
+    /// In the order in which they were made.
+    pub changes: Vec<Change>,
+}
+
+/// One change of the workspace: what a task made, or an undo.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Change {
+    /// Where it is in the log.
+    pub seq: Seq,
+    /// The task that made it, or whose change was taken back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<TaskId>,
+    /// The undo that made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undo_id: Option<UndoId>,
+    /// Where it stands.
+    pub state: ChangeState,
+    /// Before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_tree: Option<Hash>,
+    /// After it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_tree: Option<Hash>,
+    /// Paths, as the keeper saw them.
+    pub files_changed: Vec<FileChange>,
+    /// Paths that did not arrive, because both sides had changed them.
+    pub conflicts: Vec<String>,
+    /// The change as text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diff: Option<Diff>,
+}
+
+/// Where a change stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeState {
+    /// It is in the workspace.
+    Merged,
+    /// It was, and was taken back.
+    Undone,
+    /// It never was: the task did not end well.
+    KeptOut,
 }
 
 /// The answer of `GET /api/events`.

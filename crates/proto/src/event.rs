@@ -134,6 +134,10 @@ events! {
     TaskStarted = "task.started", 1;
     /// A worker ended.
     TaskFinished = "task.finished", 1;
+    /// Merged changes are about to be taken back as one: the intent.
+    UndoStarted = "undo.started", 1;
+    /// They were taken back, or not.
+    UndoFinished = "undo.finished", 1;
     /// A model answered.
     ModelCalled = "model.called", 1;
     /// A model did not answer.
@@ -193,6 +197,7 @@ impl Event {
                 let diff = task.result.diff.as_ref().and_then(|diff| diff.blob);
                 task.result.commands.iter().filter_map(|command| command.log).chain(diff).collect()
             }
+            Self::UndoFinished(undo) => undo.diff.as_ref().and_then(|diff| diff.blob).into_iter().collect(),
             _ => Vec::new(),
         }
     }

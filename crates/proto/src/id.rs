@@ -64,6 +64,7 @@ id!(/** One user's whole state. */ ComputerId, "computer");
 id!(/** One immutable fact; a UUIDv7 chosen by whoever appends, so that a retry is recognised. */ EventId, "event");
 id!(/** One objective given by a person. */ RunId, "run");
 id!(/** One typed envelope to a worker. */ TaskId, "task");
+id!(/** Merged changes taken back as one. */ UndoId, "undo");
 id!(/** One living document. */ DocumentId, "document");
 id!(/** Something imported or produced. */ ArtifactId, "artifact");
 id!(/** One terminal of the session associate. */ TerminalId, "terminal");

@@ -23,7 +23,7 @@ pub mod wire;
 pub use error::ApiError;
 pub use event::{Envelope, Event};
 pub use hash::Hash;
-pub use id::{ArtifactId, ComputerId, DocumentId, EventId, RunId, Seq, TaskId, TerminalId, WindowId};
+pub use id::{ArtifactId, ComputerId, DocumentId, EventId, RunId, Seq, TaskId, TerminalId, UndoId, WindowId};
 pub use model::Role;
 pub use money::Usd;
 pub use run::{Run, RunStatus};

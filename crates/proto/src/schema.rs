@@ -84,6 +84,9 @@ pub fn api() -> Map<String, Value> {
     parts.add::<crate::api::TaskAccepted>();
     parts.add::<crate::api::Acknowledged>();
     parts.add::<crate::api::Steer>();
+    parts.add::<crate::api::NewUndo>();
+    parts.add::<crate::api::Undo>();
+    parts.add::<crate::api::Changes>();
     parts.definitions()
 }
 

@@ -221,6 +221,9 @@ pub struct TaskResult {
     /// The tree it left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_tree: Option<Hash>,
+    /// The base with what arrived in the workspace: the result without its conflicts. Nothing when nothing was merged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merged_tree: Option<Hash>,
     /// The change as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<Diff>,

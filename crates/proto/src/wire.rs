@@ -1,6 +1,6 @@
 //! What control and a computer say to each other over their private sockets. Identity is the socket, never a field.
 
-use crate::event::Actor;
+use crate::event::{Actor, Undone};
 use crate::model::{Answer, Delta, ModelError, ModelRequest};
 use crate::task::{Egress, FileChange};
 use crate::{Hash, RunId, Seq, TaskId};
@@ -129,11 +129,36 @@ pub struct FinishAssociate {
 pub struct AssociateFinished {
     /// The tree it left.
     pub result_tree: Option<Hash>,
+    /// The base with what arrived in the workspace; nothing when nothing was merged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merged_tree: Option<Hash>,
     /// Paths that differ from the base.
     pub files_changed: Vec<FileChange>,
     /// The change as text.
     pub diff: String,
     /// Paths that changed on both sides.
+    pub conflicts: Vec<String>,
+}
+
+/// Take changes back as one: `POST /changes/undo`. Asked again, it answers the same and changes nothing more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UndoChanges {
+    /// The oldest first.
+    pub undoes: Vec<Undone>,
+}
+
+/// What the keeper took back.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangesUndone {
+    /// What was changed.
+    pub base_tree: Option<Hash>,
+    /// The base with what arrived in the workspace.
+    pub result_tree: Option<Hash>,
+    /// Paths that differ between the two.
+    pub files_changed: Vec<FileChange>,
+    /// The change as text.
+    pub diff: String,
+    /// Paths that had changed since and were left as they are.
     pub conflicts: Vec<String>,
 }
 

@@ -165,6 +165,14 @@ impl Tree {
         self.nodes.insert(path, node);
     }
 
+    /// Makes one path what it is said to be; what is beneath it stays.
+    pub fn set(&mut self, path: &RelativePath, node: Option<Node>) {
+        match node {
+            Some(node) => drop(self.nodes.insert(path.clone(), node)),
+            None => drop(self.nodes.remove(path)),
+        }
+    }
+
     /// Removes a path and everything beneath it.
     pub fn remove(&mut self, path: &RelativePath) {
         self.nodes.remove(path);

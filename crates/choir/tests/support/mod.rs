@@ -2,9 +2,10 @@
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal};
+use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use tempfile::TempDir;
 
@@ -93,6 +94,49 @@ impl Instance {
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).unwrap();
         String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    /// One request of a program; status and answer.
+    pub(crate) fn api(&self, line: &str, body: &Value) -> (u16, Value) {
+        let token = stdout(&self.choir(&["token", "create", "--scope", "admin"])).trim().to_owned();
+        let headers = format!("authorization: Bearer {token}\r\ncontent-type: application/json\r\n");
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let answer = self.http(line, &headers, &body);
+        let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        (status, serde_json::from_str(body).unwrap_or(Value::Null))
+    }
+
+    /// Gives a task and waits for its result.
+    pub(crate) fn task(&self, request: &Value) -> Value {
+        let id = self.begin_task(request);
+        self.follow(|event| event["kind"] == "task.finished" && event["task"] == id.as_str());
+        self.api(&format!("GET /api/tasks/{id}"), &Value::Null).1
+    }
+
+    /// Gives a task; its id.
+    pub(crate) fn begin_task(&self, request: &Value) -> String {
+        let (status, accepted) = self.api("POST /api/tasks", request);
+        assert_eq!(status, 202, "{accepted}");
+        accepted["task_id"].as_str().unwrap().to_owned()
+    }
+
+    /// Reads the log from its beginning until an event is the wanted one.
+    pub(crate) fn follow(&self, wanted: impl Fn(&Value) -> bool) -> Value {
+        let mut follower = choir(self.directory.path());
+        let mut follower = follower.args(["events", "--follow", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(follower.stdout.take().unwrap()).lines();
+        let found = lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).find(|event| wanted(event));
+        follower.kill().unwrap();
+        follower.wait().unwrap();
+        found.expect("the log goes on until it is followed no longer")
+    }
+
+    /// The live workspace.
+    pub(crate) fn workspace(&self) -> PathBuf {
+        let computers = std::fs::read_dir(self.directory.path().join("computers")).unwrap();
+        let ids: Vec<_> = computers.map(|entry| entry.unwrap().path()).collect();
+        ids[0].join("workspace")
     }
 
     /// Waits for its end, which somebody else has caused.

@@ -36,12 +36,17 @@ impl Rejection {
         Self { status: StatusCode::CONFLICT, error: ApiError::new("conflict", message, hint) }
     }
 
+    /// It cannot be done in the present state, for a reason with a name.
+    pub fn conflict_as(code: &str, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { status: StatusCode::CONFLICT, error: ApiError::new(code, message, hint) }
+    }
+
     /// It will exist one day.
     pub fn not_available(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { status: StatusCode::NOT_IMPLEMENTED, error: ApiError::new("not_available", message, hint) }
     }
 
-    fn unavailable(code: &str, message: impl Into<String>, hint: &str) -> Self {
+    pub(super) fn unavailable(code: &str, message: impl Into<String>, hint: &str) -> Self {
         Self { status: StatusCode::SERVICE_UNAVAILABLE, error: ApiError::new(code, message, hint) }
     }
 }
@@ -125,15 +130,34 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for TypedJson<T> {
     type Rejection = Rejection;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Rejection> {
-        let bytes = Bytes::from_request(request, state).await.map_err(|error| Rejection {
-            status: error.status(),
-            error: ApiError::new("bad_body", "The body could not be read.", "Send a smaller body."),
-        })?;
-        serde_json::from_slice(&bytes).map(Self).map_err(|error| {
-            let code = if error.is_data() { "bad_field" } else { "bad_json" };
-            Rejection::bad(code, format!("The body is not what is expected: {error}."), "See /api/openapi.json.")
-        })
+        parse(&body(request, state).await?).map(Self)
     }
+}
+
+/// A JSON body that may be left out.
+pub(super) struct OptionalJson<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for OptionalJson<T> {
+    type Rejection = Rejection;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Rejection> {
+        let bytes = body(request, state).await?;
+        if bytes.is_empty() { Ok(Self(T::default())) } else { parse(&bytes).map(Self) }
+    }
+}
+
+async fn body<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Rejection> {
+    Bytes::from_request(request, state).await.map_err(|error| Rejection {
+        status: error.status(),
+        error: ApiError::new("bad_body", "The body could not be read.", "Send a smaller body."),
+    })
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Rejection> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        let code = if error.is_data() { "bad_field" } else { "bad_json" };
+        Rejection::bad(code, format!("The body is not what is expected: {error}."), "See /api/openapi.json.")
+    })
 }
 
 pub(super) async fn no_route() -> Rejection {

@@ -6,8 +6,8 @@ use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use choir_proto::model::{Answer, ErrorClass, ModelError};
 use choir_proto::wire::{
-    AssociateFinished, AssociateStarted, EffectRecord, Exec, ExecFrame, Exit, FinishAssociate, ModelCall, ModelFrame,
-    Models, StartAssociate,
+    AssociateFinished, AssociateStarted, ChangesUndone, EffectRecord, Exec, ExecFrame, Exit, FinishAssociate,
+    ModelCall, ModelFrame, Models, StartAssociate, UndoChanges,
 };
 use choir_proto::{ApiError, TaskId};
 use futures_util::FutureExt;
@@ -186,6 +186,15 @@ impl Control for ControlClient {
         finish: FinishAssociate,
     ) -> BoxFuture<'_, Result<AssociateFinished, ControlError>> {
         async move { self.ask(Method::POST, &format!("/associates/{task}/finish"), &finish).await }.boxed()
+    }
+
+    fn forget_associate(&self, task: TaskId) -> BoxFuture<'_, Result<(), ControlError>> {
+        let path = format!("/associates/{task}/finished");
+        async move { self.send(Method::DELETE, &path, Bytes::new()).await.map(|_| ()) }.boxed()
+    }
+
+    fn undo(&self, changes: UndoChanges) -> BoxFuture<'_, Result<ChangesUndone, ControlError>> {
+        async move { self.ask(Method::POST, "/changes/undo", &changes).await }.boxed()
     }
 
     fn kill_associate(&self, task: TaskId) -> BoxFuture<'_, Result<(), ControlError>> {

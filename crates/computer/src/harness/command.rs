@@ -1,6 +1,6 @@
 //! Tasks that run commands without a model.
 
-use super::finish::bring_home;
+use super::finish::{bring_home, let_go};
 use super::{HarnessError, RunContext, stopped};
 use crate::journal::Scope;
 use choir_core::command::{Commands, Next, Step, TOOL};
@@ -188,6 +188,7 @@ impl Worker {
         };
         bring_home(&self.context, self.task, &mut result).await;
         self.append(vec![TaskFinished { result: result.clone() }.into()]).await?;
+        let_go(&self.context, self.task).await;
         Ok(result)
     }
 

@@ -1,6 +1,6 @@
 //! How an agent ends: its changes come home or stay out, and everybody who asked is told.
 
-use super::{Driver, HarnessError, RunContext};
+use super::{Driver, Harness, HarnessError, RunContext};
 use choir_core::agent::Ending;
 use choir_core::fold::task::running;
 use choir_proto::event::TaskFinished;
@@ -26,6 +26,9 @@ impl Driver {
             bring_home(&self.context, self.identity.task, &mut result).await;
         }
         self.append(vec![TaskFinished { result: result.clone() }.into()]).await?;
+        if self.identity.role == Role::Terminal {
+            let_go(&self.context, self.identity.task).await;
+        }
         Ok(result)
     }
 }
@@ -36,8 +39,9 @@ pub(super) async fn bring_home(context: &RunContext, task: TaskId, result: &mut 
     match context.harness.control.finish_associate(task, FinishAssociate { merge }).await {
         Ok(finished) => {
             result.result_tree = finished.result_tree;
+            result.merged_tree = finished.merged_tree;
             result.files_changed = finished.files_changed;
-            result.diff = keep_diff(context, finished.diff).await;
+            result.diff = context.harness.keep_diff(finished.diff).await;
             if !finished.conflicts.is_empty() {
                 result.status = TaskStatus::NeedsInput;
                 result.conflicts = finished.conflicts;
@@ -53,18 +57,28 @@ pub(super) async fn bring_home(context: &RunContext, task: TaskId, result: &mut 
     }
 }
 
-/// A long difference is content, not an event: everybody who follows the log would have to carry it.
-async fn keep_diff(context: &RunContext, content: String) -> Option<Diff> {
-    let format = "git".to_owned();
-    if content.len() <= DIFF_BYTES_INLINE_MAX {
-        return Some(Diff { format, content, blob: None });
+/// The result is in the log: control need not keep it any longer.
+pub(super) async fn let_go(context: &RunContext, task: TaskId) {
+    if let Err(error) = context.harness.control.forget_associate(task).await {
+        // A few bytes stay behind, and nothing depends on them.
+        tracing::debug!(%error, "an associate could not be let go");
     }
-    match context.harness.documents.keep(content.into_bytes()).await {
-        Ok(blob) => Some(Diff { format, content: String::new(), blob: Some(blob) }),
-        Err(error) => {
-            // The trees are named in the result, so the difference can be made again.
-            tracing::warn!(%error, "a difference could not be kept");
-            None
+}
+
+impl Harness {
+    /// A long difference is content, not an event: everybody who follows the log would have to carry it.
+    pub(crate) async fn keep_diff(&self, content: String) -> Option<Diff> {
+        let format = "git".to_owned();
+        if content.len() <= DIFF_BYTES_INLINE_MAX {
+            return Some(Diff { format, content, blob: None });
+        }
+        match self.documents.keep(content.into_bytes()).await {
+            Ok(blob) => Some(Diff { format, content: String::new(), blob: Some(blob) }),
+            Err(error) => {
+                // The trees are named beside it, so the difference can be made again.
+                tracing::warn!(%error, "a difference could not be kept");
+                None
+            }
         }
     }
 }

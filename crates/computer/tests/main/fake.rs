@@ -9,8 +9,8 @@ use choir_llm::scripted::Scenario;
 use choir_proto::model::{Answer, ErrorClass, ModelError};
 use choir_proto::run::Run;
 use choir_proto::wire::{
-    AssociateFinished, AssociateStarted, EffectRecord, Exec, Exit, FinishAssociate, ModelCall, Models, OutputStream,
-    StartAssociate,
+    AssociateFinished, AssociateStarted, ChangesUndone, EffectRecord, Exec, Exit, FinishAssociate, ModelCall, Models,
+    OutputStream, StartAssociate, UndoChanges,
 };
 use choir_proto::{ComputerId, RunId, TaskId};
 use futures_util::FutureExt;
@@ -30,6 +30,8 @@ pub(crate) struct Fake {
     /// How often each effect was begun.
     pub(crate) effects: Mutex<BTreeMap<String, u64>>,
     pub(crate) files: Mutex<BTreeMap<String, Vec<u8>>>,
+    /// What was taken back.
+    pub(crate) undos: Mutex<Vec<UndoChanges>>,
     /// A command `wait` runs until it is killed.
     killed: Notify,
 }
@@ -42,6 +44,7 @@ impl Fake {
             model_calls: AtomicU64::new(0),
             effects: Mutex::default(),
             files: Mutex::default(),
+            undos: Mutex::default(),
             killed: Notify::new(),
         })
     }
@@ -121,6 +124,19 @@ impl Control for Fake {
         _: FinishAssociate,
     ) -> BoxFuture<'_, Result<AssociateFinished, ControlError>> {
         async { Ok(AssociateFinished::default()) }.boxed()
+    }
+
+    fn forget_associate(&self, _: TaskId) -> BoxFuture<'_, Result<(), ControlError>> {
+        async { Ok(()) }.boxed()
+    }
+
+    fn undo(&self, changes: UndoChanges) -> BoxFuture<'_, Result<ChangesUndone, ControlError>> {
+        async move {
+            self.undos.lock().unwrap().push(changes.clone());
+            let (base_tree, result_tree) = (Some(changes.undoes[0].result_tree), Some(changes.undoes[0].base_tree));
+            Ok(ChangesUndone { base_tree, result_tree, ..ChangesUndone::default() })
+        }
+        .boxed()
     }
 
     fn kill_associate(&self, _: TaskId) -> BoxFuture<'_, Result<(), ControlError>> {

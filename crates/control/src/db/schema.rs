@@ -3,7 +3,7 @@
 use super::Error;
 use rusqlite::Connection;
 
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 /// Older ones can corrupt a write-ahead log that two processes use.
 const SQLITE_MIN: i32 = 3_051_003;
 
@@ -34,6 +34,11 @@ CREATE TABLE approvals (id BLOB PRIMARY KEY, task BLOB, entry TEXT NOT NULL, has
   approved INTEGER, reach TEXT, decided INTEGER) STRICT;
 ";
 
+/// From version 2: what came of a task, kept until its computer has it in the log.
+const FINISHED: &str = "
+CREATE TABLE finished (task BLOB PRIMARY KEY, answer TEXT NOT NULL) STRICT;
+";
+
 /// Sets up a connection and makes or checks the tables. A newer file is left exactly as it is.
 pub(super) fn prepare(connection: &mut Connection) -> Result<(), Error> {
     let found: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
@@ -50,8 +55,11 @@ pub(super) fn prepare(connection: &mut Connection) -> Result<(), Error> {
     }
     if found < 2 {
         step.execute_batch(APPROVALS)?;
-        step.pragma_update(None, "user_version", VERSION)?;
     }
+    if found < 3 {
+        step.execute_batch(FINISHED)?;
+    }
+    step.pragma_update(None, "user_version", VERSION)?;
     step.commit()?;
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use super::{Db, Error};
 use choir_proto::{Hash, TaskId};
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 impl Db {
     /// Keeps a task's base.
@@ -19,6 +19,23 @@ impl Db {
 
     /// Forgets a task.
     pub async fn remove_task(&self, task: TaskId) -> Result<(), Error> {
-        self.call(move |c| c.execute("DELETE FROM tasks WHERE task = ?1", [task.as_bytes()]).map(drop)).await
+        let forget = move |c: &Connection, sql| c.execute(sql, [task.as_bytes()]).map(drop);
+        self.call(move |c| {
+            forget(c, "DELETE FROM tasks WHERE task = ?1")?;
+            forget(c, "DELETE FROM finished WHERE task = ?1")
+        })
+        .await
+    }
+
+    /// Keeps what came of a task, so that it is told again when it is asked for again.
+    pub async fn finish_task(&self, task: TaskId, answer: String) -> Result<(), Error> {
+        const SQL: &str = "INSERT OR REPLACE INTO finished (task, answer) VALUES (?1, ?2)";
+        self.call(move |c| c.execute(SQL, params![task.as_bytes(), answer]).map(drop)).await
+    }
+
+    /// What came of a task that its computer has not let go yet.
+    pub async fn finished_task(&self, task: TaskId) -> Result<Option<String>, Error> {
+        const SQL: &str = "SELECT answer FROM finished WHERE task = ?1";
+        self.call(move |c| c.query_row(SQL, [task.as_bytes()], |row| row.get(0)).optional()).await
     }
 }

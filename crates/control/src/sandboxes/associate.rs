@@ -4,14 +4,16 @@ use super::{Error, Sandboxes, is_alive, lead_out};
 use crate::egress::Proxy;
 use choir_proto::task::{ChangeKind, FileChange};
 use choir_proto::wire::{
-    AssociateFinished, AssociateStarted, EffectRecord, Exec, Exit, FinishAssociate, StartAssociate,
+    AssociateFinished, AssociateStarted, ChangesUndone, EffectRecord, Exec, Exit, FinishAssociate, StartAssociate,
+    UndoChanges,
 };
 use choir_proto::{Hash, TaskId};
 use choir_sandbox::path::RelativePath;
-use choir_sandbox::protocol::{self, Command, EffectId, Ending, Input};
-use choir_sandbox::record::Outcome;
+use choir_sandbox::protocol::{self, Command, EffectId, Ending, Input, TreeChange};
+use choir_sandbox::record;
 use choir_sandbox::runtime::{ExecHandle, Guest, Overlay, Workspace};
 use choir_sandbox::tree::{Change, TreeId};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -28,12 +30,24 @@ pub(super) struct Associate {
     _egress: Option<Proxy>,
 }
 
+/// What came of a task, as control keeps it until the computer has it in the log.
+#[derive(Debug, Serialize, Deserialize)]
+struct Outcome {
+    base: Hash,
+    result: Hash,
+    merged: Option<Hash>,
+    conflicts: Vec<String>,
+}
+
 impl Sandboxes {
     /// Starts a task's associate; a task that has one keeps it, and one that was interrupted goes on over its layer.
     pub(super) async fn start_associate(&self, task: TaskId, wish: StartAssociate) -> Result<AssociateStarted, Error> {
         let mut associates = self.0.associates.lock().await;
         if let Some(associate) = associates.get(&task).filter(|associate| is_alive(&associate.guest)) {
             return Ok(AssociateStarted { base_tree: Some(hash(associate.base)) });
+        }
+        if let Some(outcome) = self.finished(task).await? {
+            return Ok(AssociateStarted { base_tree: Some(outcome.base) });
         }
         let base = self.prepare(task).await?;
         let mut spec = self.associate_spec(&self.0.places.workspace);
@@ -74,48 +88,91 @@ impl Sandboxes {
     /// What is known of an effect.
     pub(super) fn effect(&self, id: &str) -> Result<EffectRecord, Error> {
         Ok(match self.0.record.lookup(&EffectId::parse(id)?) {
-            None | Some(Outcome::Refused) => EffectRecord::Absent,
-            Some(Outcome::Started) => EffectRecord::Started,
-            Some(Outcome::Exited(exit)) => EffectRecord::Exited(read_exit(&exit)),
+            None | Some(record::Outcome::Refused) => EffectRecord::Absent,
+            Some(record::Outcome::Started) => EffectRecord::Started,
+            Some(record::Outcome::Exited(exit)) => EffectRecord::Exited(read_exit(&exit)),
         })
     }
 
-    /// Ends a task's associate: the keeper says what changed, and on `merge` brings it to the live workspace.
+    /// Ends a task's associate: the keeper says what changed, and on `merge` brings it to the live workspace. Asked again
+    /// after a crash of either side, it does what is left to do and says the same.
     pub(super) async fn finish_associate(
         &self,
         task: TaskId,
         finish: FinishAssociate,
     ) -> Result<AssociateFinished, Error> {
         self.end_guest(task).await;
-        let Some(base) = self.0.db.task_base(task).await?.map(tree) else { return Err(Error::NoAssociate) };
-        let keeper = self.keeper().await?;
-        let name = name(task)?;
-        let result = keeper.capture_task(&name, base).await?.tree;
-        let changes = keeper.read_tree(base).await?.changes(&keeper.read_tree(result).await?);
-        let diff = keeper.diff(base, result).await?;
-        let conflicts = match finish.merge {
-            true => {
-                let _turn = self.0.merging.lock().await;
-                keeper.merge(base, result).await?.conflicts.iter().map(text).collect()
-            }
-            false => Vec::new(),
+        let outcome = match self.finished(task).await? {
+            Some(outcome) => outcome,
+            None => self.conclude(task, finish).await?,
         };
-        keeper.drop_task(&name).await?;
-        self.0.db.remove_task(task).await?;
-        Ok(AssociateFinished {
-            result_tree: Some(hash(result)),
-            files_changed: changes.iter().map(|(path, change)| read_change(path, *change)).collect(),
-            diff: String::from_utf8_lossy(&diff).into_owned(),
-            conflicts,
-        })
+        self.keeper().await?.drop_task(&name(task)?).await?;
+        self.describe(outcome).await
     }
 
-    /// Ends a task's associate at once and drops its layer.
-    pub(super) async fn kill_associate(&self, task: TaskId) -> Result<(), Error> {
+    /// Takes the result and merges it; then that is so for good.
+    async fn conclude(&self, task: TaskId, finish: FinishAssociate) -> Result<Outcome, Error> {
+        let Some(base) = self.0.db.task_base(task).await? else { return Err(Error::NoAssociate) };
+        let keeper = self.keeper().await?;
+        let result = keeper.capture_task(&name(task)?, tree(base)).await?.tree;
+        let mut outcome = Outcome { base, result: hash(result), merged: None, conflicts: Vec::new() };
+        if finish.merge {
+            let _turn = self.0.merging.lock().await;
+            let report = keeper.merge(tree(base), result).await?;
+            outcome.merged = Some(hash(report.merged));
+            outcome.conflicts = report.conflicts.iter().map(text).collect();
+        }
+        let kept = serde_json::to_string(&outcome).unwrap_or_default();
+        self.0.db.finish_task(task, kept).await?;
+        Ok(outcome)
+    }
+
+    async fn finished(&self, task: TaskId) -> Result<Option<Outcome>, Error> {
+        let kept = self.0.db.finished_task(task).await?;
+        // What cannot be read was never written by this version; the task is then concluded anew.
+        Ok(kept.and_then(|kept| serde_json::from_str(&kept).ok()))
+    }
+
+    async fn describe(&self, outcome: Outcome) -> Result<AssociateFinished, Error> {
+        let Outcome { base, result, merged, conflicts } = outcome;
+        let (files_changed, diff) = self.difference(base, result).await?;
+        Ok(AssociateFinished { result_tree: Some(result), merged_tree: merged, files_changed, diff, conflicts })
+    }
+
+    /// What differs between two trees: the paths, and the text.
+    async fn difference(&self, from: Hash, to: Hash) -> Result<(Vec<FileChange>, String), Error> {
+        let (keeper, from, to) = (self.keeper().await?, tree(from), tree(to));
+        let changes = keeper.read_tree(from).await?.changes(&keeper.read_tree(to).await?);
+        let diff = keeper.diff(from, to).await?;
+        let paths = changes.iter().map(|(path, change)| read_change(path, *change)).collect();
+        Ok((paths, String::from_utf8_lossy(&diff).into_owned()))
+    }
+
+    /// Takes merged changes back as one. Asked again, it says the same and changes nothing more.
+    pub(super) async fn undo(&self, changes: UndoChanges) -> Result<ChangesUndone, Error> {
+        let pairs = changes.undoes.iter();
+        let pairs = pairs.map(|undone| TreeChange { base: tree(undone.base_tree), result: tree(undone.result_tree) });
+        let report = {
+            let _turn = self.0.merging.lock().await;
+            self.keeper().await?.undo(pairs.collect()).await?
+        };
+        let (base, result) = (hash(report.base), hash(report.merged));
+        let (files_changed, diff) = self.difference(base, result).await?;
+        let conflicts = report.conflicts.iter().map(text).collect();
+        Ok(ChangesUndone { base_tree: Some(base), result_tree: Some(result), files_changed, diff, conflicts })
+    }
+
+    /// Ends a task's associate at once. What it changed stays until the task is finished.
+    pub(super) async fn kill_associate(&self, task: TaskId) {
         let ended = self.0.associates.lock().await.remove(&task);
         if let Some(associate) = ended {
             associate.guest.terminate().await;
         }
+    }
+
+    /// Lets a task go whose result is in the log.
+    pub(super) async fn forget_associate(&self, task: TaskId) -> Result<(), Error> {
+        self.kill_associate(task).await;
         if self.0.db.task_base(task).await?.is_some() {
             self.keeper().await?.drop_task(&name(task)?).await?;
             self.0.db.remove_task(task).await?;

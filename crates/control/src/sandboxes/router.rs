@@ -8,7 +8,7 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Path, Query, State};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post, put};
+use axum::routing::{delete, get, post, put};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use choir_proto::TaskId;
@@ -30,6 +30,8 @@ pub fn service(sandboxes: Sandboxes) -> Router {
         .route("/associates/{task}/finish", post(finish))
         .route("/associates/{task}/files", get(read).put(write))
         .route("/associates/{task}/files/list", get(list))
+        .route("/associates/{task}/finished", delete(forget))
+        .route("/changes/undo", post(undo))
         .route("/effects/{id}", get(effect))
         .layer(DefaultBodyLimit::max(super::files::AGENT_FILE_BYTES_MAX as usize))
         .with_state(sandboxes)
@@ -46,9 +48,18 @@ async fn start(State(all): State<Sandboxes>, Path(task): Path<TaskId>, body: Byt
     Ok(axum::Json(all.start_associate(task, wish).await?).into_response())
 }
 
-async fn kill(State(all): State<Sandboxes>, Path(task): Path<TaskId>) -> Result<StatusCode, Refused> {
-    all.kill_associate(task).await?;
+async fn kill(State(all): State<Sandboxes>, Path(task): Path<TaskId>) -> StatusCode {
+    all.kill_associate(task).await;
+    StatusCode::NO_CONTENT
+}
+
+async fn forget(State(all): State<Sandboxes>, Path(task): Path<TaskId>) -> Result<StatusCode, Refused> {
+    all.forget_associate(task).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+async fn undo(State(all): State<Sandboxes>, body: Bytes) -> Result<Response, Refused> {
+    Ok(axum::Json(all.undo(parse(&body)?).await?).into_response())
 }
 
 async fn finish(State(all): State<Sandboxes>, Path(task): Path<TaskId>, body: Bytes) -> Result<Response, Refused> {

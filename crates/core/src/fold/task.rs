@@ -51,6 +51,23 @@ impl Fold for ActiveTasks {
     }
 }
 
+/// The run of every task, by the task's id.
+pub struct TaskRuns;
+
+impl Fold for TaskRuns {
+    type Row = RunId;
+    const NAME: &'static str = "task_runs";
+    const VERSION: u32 = 1;
+
+    fn key(header: &Header, event: &Event) -> Option<String> {
+        header.task.filter(|_| matches!(event, Event::TaskRequested(_))).map(|task| task.to_string())
+    }
+
+    fn apply(row: &mut Option<RunId>, header: &Header, _: &Event) {
+        *row = header.run;
+    }
+}
+
 /// The run under which the events of a task of its own are kept: it bears the same name.
 pub fn run_of(task: TaskId) -> RunId {
     RunId::from(*task.as_bytes())
@@ -64,6 +81,7 @@ pub fn running(task_id: TaskId) -> TaskResult {
         summary: String::new(),
         base_tree: None,
         result_tree: None,
+        merged_tree: None,
         diff: None,
         files_changed: Vec::new(),
         commands: Vec::new(),

@@ -3,8 +3,8 @@
 use crate::desktop::{App, Rect, Shape, Subject, Theme};
 use crate::model::{AssistantMessage, ErrorClass, StopReason, Usage};
 use crate::run::{NewRun, RunStatus};
-use crate::task::{ChangeKind, TaskRequest, TaskResult};
-use crate::{ArtifactId, ComputerId, DocumentId, EventId, Hash, Role, Seq, TaskId, TerminalId, WindowId};
+use crate::task::{ChangeKind, Diff, FileChange, TaskRequest, TaskResult};
+use crate::{ArtifactId, ComputerId, DocumentId, EventId, Hash, Role, Seq, TaskId, TerminalId, UndoId, WindowId};
 use serde::{Deserialize, Serialize};
 
 macro_rules! payload {
@@ -121,6 +121,39 @@ payload! {
     TaskFinished {
         /// What came of it.
         result: TaskResult,
+    }
+}
+payload! {
+    /// Merged changes are about to be taken back as one.
+    UndoStarted {
+        /// Its name; asking again under it changes nothing.
+        undo_id: UndoId,
+        /// What is taken back, the oldest first.
+        undoes: Vec<Undone>,
+    }
+}
+payload! {
+    /// Changes were taken back, or not.
+    UndoFinished {
+        /// Which intent this answers.
+        undo_id: UndoId,
+        /// How it went.
+        outcome: UndoOutcome,
+        /// In a sentence.
+        summary: String,
+        /// What was changed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        base_tree: Option<Hash>,
+        /// The base with what arrived in the workspace.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        result_tree: Option<Hash>,
+        /// Paths, as the keeper saw them.
+        files_changed: Vec<FileChange>,
+        /// Paths that had changed since and were left as they are.
+        conflicts: Vec<String>,
+        /// The change as text.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        diff: Option<Diff>,
     }
 }
 payload! {
@@ -385,6 +418,29 @@ payload! {
         /// Blobs that went with it.
         blobs: Vec<Hash>,
     }
+}
+
+/// One change that an undo takes back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Undone {
+    /// The event that says that it was made.
+    pub seq: Seq,
+    /// Before it.
+    pub base_tree: Hash,
+    /// After it.
+    pub result_tree: Hash,
+}
+
+/// How an undo went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum UndoOutcome {
+    /// What could be taken back was.
+    Ok,
+    /// It could not be tried, or broke off; it can be asked for again.
+    Failed,
 }
 
 /// What a run waits for.

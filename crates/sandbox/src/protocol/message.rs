@@ -229,6 +229,11 @@ pub enum Ask {
         /// What became of it.
         result: TreeId,
     },
+    /// Take several changes back as one, where the live directory still is as they left it.
+    Undo {
+        /// From the oldest to the newest, at most [`super::UNDONE_MAX`].
+        changes: Vec<TreeChange>,
+    },
     /// Say how the guest is.
     Health,
     /// End everything and exit.
@@ -252,7 +257,8 @@ impl Ask {
             | Self::CaptureTask { .. }
             | Self::DropTask { .. }
             | Self::Diff { .. }
-            | Self::Merge { .. } => role == GuestRole::Keeper,
+            | Self::Merge { .. }
+            | Self::Undo { .. } => role == GuestRole::Keeper,
             Self::Kill { .. }
             | Self::Read { .. }
             | Self::Write { .. }
@@ -266,6 +272,16 @@ impl Ask {
             | Self::Shutdown => true,
         }
     }
+}
+
+/// A change from one tree to another that was brought into the live directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TreeChange {
+    /// Before it.
+    pub base: TreeId,
+    /// After it.
+    pub result: TreeId,
 }
 
 /// A command to run.

@@ -15,7 +15,7 @@ mod stream;
 pub use frame::{Channel, DATA_BYTES_MAX, FRAME_BYTES_MAX, Frame, FrameError, decode};
 pub use message::{
     Ask, Command, EffectId, EffectIdError, Exec, FromGuest, FromHost, GuestLimits, GuestRole, Input, OpenTerminal,
-    Removal, Request, TerminalSize,
+    Removal, Request, TerminalSize, TreeChange,
 };
 pub use reply::{
     Answer, Ending, Entry, Exit, Fault, FaultCode, FileKind, Health, MergeReport, Metadata, Progress, Reply,
@@ -41,6 +41,8 @@ pub const TERMINAL_SIZE_MAX: u16 = 500;
 pub const SCREEN_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Largest difference between two trees in bytes.
 pub const DIFF_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Most changes that are taken back as one; their names fit in a frame.
+pub const UNDONE_MAX: usize = 256;
 /// Most paths that one message names, if they are short.
 pub const NAMED_PATHS_MAX: usize = 500;
 /// Most bytes of paths that one message names. Written in the longest way they still fit a frame.

@@ -95,6 +95,10 @@ pub struct SnapshotReport {
 /// What a merge did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MergeReport {
+    /// What was changed.
+    pub base: TreeId,
+    /// The base with what arrived: the changes without the conflicts. The same after a crash and a second try.
+    pub merged: TreeId,
     /// Paths changed.
     pub applied: u64,
     /// Paths that were already as wanted.

@@ -25,7 +25,7 @@ use super::watch::{self, Watch};
 use crate::path::RelativePath;
 use crate::protocol::{
     Answer, Ask, Channel, DIFF_BYTES_MAX, EffectId, Entry, Exec, Health, LIST_ENTRIES_MAX, MergeReport, Metadata,
-    OpenTerminal, READ_BYTES_MAX, Removal, SnapshotReport,
+    OpenTerminal, READ_BYTES_MAX, Removal, SnapshotReport, TreeChange,
 };
 use crate::record::Record;
 use crate::tree::{MANIFEST_BYTES_MAX, Tree, TreeId};
@@ -342,6 +342,14 @@ impl Guest {
     /// way round it undoes them.
     pub async fn merge(&self, base: TreeId, result: TreeId) -> Result<MergeReport, CallError> {
         match self.inner.connection.call(Ask::Merge { base, result }).await? {
+            (Answer::Merged(report), _) => Ok(report),
+            _ => Err(CallError::Unexpected),
+        }
+    }
+
+    /// Takes changes back as one, the oldest named first. What changed since is left as it is and named.
+    pub async fn undo(&self, changes: Vec<TreeChange>) -> Result<MergeReport, CallError> {
+        match self.inner.connection.call(Ask::Undo { changes }).await? {
             (Answer::Merged(report), _) => Ok(report),
             _ => Err(CallError::Unexpected),
         }

@@ -13,7 +13,8 @@ use choir_proto::model::{Answer, AssistantMessage, ErrorClass, ModelError, StopR
 use choir_proto::run::{NewRun, RunStatus};
 use choir_proto::task::Budget;
 use choir_proto::wire::{
-    AssociateFinished, AssociateStarted, EffectRecord, Exec, Exit, FinishAssociate, ModelCall, Models, StartAssociate,
+    AssociateFinished, AssociateStarted, ChangesUndone, EffectRecord, Exec, Exit, FinishAssociate, ModelCall, Models,
+    StartAssociate, UndoChanges,
 };
 use choir_proto::{ComputerId, Event, RunId, Seq, TaskId, Timestamp};
 use choir_store::Log;
@@ -214,6 +215,14 @@ impl Control for Network {
         _: TaskId,
         _: FinishAssociate,
     ) -> BoxFuture<'_, Result<AssociateFinished, ControlError>> {
+        refused()
+    }
+
+    fn forget_associate(&self, _: TaskId) -> BoxFuture<'_, Result<(), ControlError>> {
+        refused()
+    }
+
+    fn undo(&self, _: UndoChanges) -> BoxFuture<'_, Result<ChangesUndone, ControlError>> {
         refused()
     }
 

@@ -9,7 +9,7 @@ use super::super::files::Files;
 use super::index::Index;
 use super::store::Store;
 use crate::path::RelativePath;
-use crate::protocol::{Fault, FaultCode, MergeReport, NAMED_PATHS_BYTES_MAX, NAMED_PATHS_MAX};
+use crate::protocol::{Fault, FaultCode};
 use crate::tree::{Node, Tree};
 
 /// Bytes copied at once.
@@ -24,49 +24,56 @@ pub(super) struct Sides<'a> {
     pub(super) index: &'a Index,
 }
 
-/// Merges, path by path.
-pub(super) fn merge(sides: &Sides<'_>, files: &Files, store: &Store) -> Result<MergeReport, Fault> {
-    let mut named_bytes = 0;
-    let mut report = MergeReport { applied: 0, already: 0, conflicts: Vec::new(), conflicts_more: 0 };
+/// What a merge did.
+pub(super) struct Merged {
+    /// The base with what is now in the live directory.
+    pub(super) tree: Tree,
+    pub(super) applied: u64,
+    pub(super) already: u64,
+}
+
+/// Merges, path by path; also names the conflicts.
+pub(super) fn merge(sides: &Sides<'_>, files: &Files, store: &Store) -> Result<(Merged, Vec<RelativePath>), Fault> {
+    let mut merged = Merged { tree: sides.base.clone(), applied: 0, already: 0 };
+    let mut conflicts = Vec::new();
     let changes = sides.base.changes(sides.result);
     // What is removed goes first, the deepest before what holds it; then what is new, what holds it first.
     let (removed, put): (Vec<_>, Vec<_>) =
         changes.iter().map(|(path, _)| path).partition(|path| is_absent(sides.result, path));
     for path in removed.into_iter().rev().chain(put) {
         match merge_path(sides, path, files, store)? {
-            Merged::Applied => report.applied += 1,
-            Merged::Already => report.already += 1,
-            Merged::Conflict => {
-                named_bytes += path.as_bytes().len();
-                if report.conflicts.len() < NAMED_PATHS_MAX && named_bytes <= NAMED_PATHS_BYTES_MAX {
-                    report.conflicts.push(path.clone());
-                } else {
-                    report.conflicts_more += 1;
-                }
+            Came::Applied => merged.applied += 1,
+            Came::Already => merged.already += 1,
+            Came::Conflict => {
+                conflicts.push(path.clone());
+                continue;
             }
         }
+        merged.tree.set(path, sides.result.get(path).cloned());
     }
-    Ok(report)
+    Ok((merged, conflicts))
 }
 
-enum Merged {
+/// What came of one path.
+enum Came {
     Applied,
     Already,
     Conflict,
 }
 
-fn merge_path(sides: &Sides<'_>, path: &RelativePath, files: &Files, store: &Store) -> Result<Merged, Fault> {
+fn merge_path(sides: &Sides<'_>, path: &RelativePath, files: &Files, store: &Store) -> Result<Came, Fault> {
     let (base, live, result) = (present(sides.base, path), present(sides.live, path), present(sides.result, path));
     if live == result {
-        return Ok(Merged::Already);
+        return Ok(Came::Already);
     }
     if live != base || !is_untouched(sides, path, files) {
-        return Ok(Merged::Conflict);
+        return Ok(Came::Conflict);
     }
     match change(path, live, result, files, store) {
-        Ok(()) => Ok(Merged::Applied),
-        // A directory that holds what the base did not know, or a name that changed its nature in this moment.
-        Err(fault) if is_conflict(fault.code) => Ok(Merged::Conflict),
+        Ok(()) => Ok(Came::Applied),
+        // A directory that holds what the base did not know, somebody else's file, or a name that changed its nature in
+        // this moment.
+        Err(fault) if is_conflict(fault.code) => Ok(Came::Conflict),
         Err(fault) => Err(fault),
     }
 }
@@ -123,7 +130,7 @@ fn is_untouched(sides: &Sides<'_>, path: &RelativePath, files: &Files) -> bool {
 }
 
 /// Derived directories are neither applied nor in the way.
-fn present<'a>(tree: &'a Tree, path: &RelativePath) -> Option<&'a Node> {
+pub(super) fn present<'a>(tree: &'a Tree, path: &RelativePath) -> Option<&'a Node> {
     tree.get(path).filter(|node| **node != Node::Derived)
 }
 
@@ -136,6 +143,6 @@ fn is_directory(node: &Node) -> bool {
 }
 
 fn is_conflict(code: FaultCode) -> bool {
-    use FaultCode::{Escapes, Exists, NotADirectory, NotAFile, NotEmpty, NotFound};
-    matches!(code, Escapes | Exists | NotADirectory | NotAFile | NotEmpty | NotFound)
+    use FaultCode::{Denied, Escapes, Exists, NotADirectory, NotAFile, NotEmpty, NotFound};
+    matches!(code, Denied | Escapes | Exists | NotADirectory | NotAFile | NotEmpty | NotFound)
 }

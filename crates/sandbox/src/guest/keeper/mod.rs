@@ -11,14 +11,20 @@ mod merge;
 mod reader;
 mod scan;
 mod store;
+mod undo;
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::index::Index;
+use self::merge::Merged;
 use self::store::Store;
 use super::files::Files;
-use crate::protocol::{EffectId, Fault, FaultCode, MergeReport, READ_BYTES_MAX, SnapshotReport};
+use crate::path::RelativePath;
+use crate::protocol::{
+    EffectId, Fault, FaultCode, MergeReport, NAMED_PATHS_BYTES_MAX, NAMED_PATHS_MAX, READ_BYTES_MAX, SnapshotReport,
+    TreeChange, UNDONE_MAX,
+};
 use crate::tree::{Tree, TreeId};
 
 /// The keeper's work on one workspace and one store.
@@ -94,11 +100,46 @@ impl Keeper {
     /// Applies the changes from `base` to `result` to the live directory, where it still is as in `base`.
     pub(super) fn merge(&self, base: TreeId, result: TreeId) -> Result<MergeReport, Fault> {
         let mut state = self.lock();
-        let (base, result) = (self.store.get_tree(base)?, self.store.get_tree(result)?);
-        self.scan(&mut state)?;
+        let trees = (self.store.get_tree(base)?, self.store.get_tree(result)?);
+        let (merged, conflicts) = self.apply(&mut state, (&trees.0, &trees.1))?;
+        self.report(base, merged, conflicts)
+    }
+
+    /// Takes changes back as one, where the live directory still is as they left it.
+    pub(super) fn undo(&self, changes: &[TreeChange]) -> Result<MergeReport, Fault> {
+        if changes.is_empty() || changes.len() > UNDONE_MAX {
+            return Err(Fault::new(FaultCode::BadRequest, "nothing, or too much, is to be undone at once"));
+        }
+        let mut state = self.lock();
+        let mut inverse = undo::Inverse::default();
+        for change in changes {
+            inverse.add(&self.store.get_tree(change.base)?, self.store.get_tree(change.result)?);
+        }
+        let undo::Sides { from, to, kept } = inverse.finish();
+        let base = self.store.put_tree(&from)?;
+        let (merged, mut conflicts) = self.apply(&mut state, (&from, &to))?;
+        conflicts.extend(kept);
+        self.report(base, merged, conflicts)
+    }
+
+    fn apply(&self, state: &mut State, (base, result): (&Tree, &Tree)) -> Result<(Merged, Vec<RelativePath>), Fault> {
+        self.scan(state)?;
         let State { index, last, .. } = &*state;
         let (_, live) = last.as_ref().ok_or_else(broken)?;
-        merge::merge(&merge::Sides { base: &base, result: &result, live, index }, &self.files, &self.store)
+        merge::merge(&merge::Sides { base, result, live, index }, &self.files, &self.store)
+    }
+
+    fn report(&self, base: TreeId, merged: Merged, conflicts: Vec<RelativePath>) -> Result<MergeReport, Fault> {
+        let Merged { tree, applied, already } = merged;
+        let merged = self.store.put_tree(&tree)?;
+        let mut named_bytes = 0;
+        let fits = |path: &&RelativePath| {
+            named_bytes += path.as_bytes().len();
+            named_bytes <= NAMED_PATHS_BYTES_MAX
+        };
+        let named: Vec<_> = conflicts.iter().take(NAMED_PATHS_MAX).take_while(fits).cloned().collect();
+        let conflicts_more = (conflicts.len() - named.len()) as u64;
+        Ok(MergeReport { base, merged, applied, already, conflicts: named, conflicts_more })
     }
 
     fn scan(&self, state: &mut State) -> Result<SnapshotReport, Fault> {

@@ -1,0 +1,253 @@
+//! Taking back what runs and tasks changed in the workspace: intent, act, result. A crash in between is finished by the
+//! next start, and by name: the keeper answers a repeated undo as it answered the first.
+
+use crate::control::ControlError;
+use crate::harness::{Harness, HarnessError, Past};
+use crate::journal::Scope as Place;
+use choir_core::undo::{ActiveUndos, Changes, Made, Scope, Undoing};
+use choir_proto::api::{self, Change};
+use choir_proto::event::{Actor, UndoFinished, UndoOutcome, UndoStarted};
+use choir_proto::task::Diff;
+use choir_proto::wire::{ChangesUndone, UndoChanges};
+use choir_proto::{Event, Seq, UndoId};
+use choir_store::StoreError;
+use std::sync::Arc;
+use tokio::sync::Mutex;
+
+/// Changes that are taken back at once, as many as the keeper takes.
+const UNDONE_MAX: usize = 256;
+
+/// Unfinished undos that a start finishes. They are made one at a time, so that more is a mistake.
+const PICKED_UP_MAX: usize = 100;
+
+/// Why nothing was taken back.
+#[derive(Debug, thiserror::Error)]
+pub enum UndoError {
+    /// Nothing of it is in the workspace.
+    #[error("nothing of it is in the workspace")]
+    Nothing,
+    /// More than can be taken back at once.
+    #[error("it made more changes than can be taken back at once")]
+    TooMuch,
+    /// The name was used for something else.
+    #[error("an undo of this name was asked for elsewhere")]
+    Elsewhere,
+    /// The keeper could not be reached or refused.
+    #[error("{0}")]
+    Refused(String),
+    /// The log failed.
+    #[error(transparent)]
+    Harness(#[from] HarnessError),
+}
+
+impl From<StoreError> for UndoError {
+    fn from(error: StoreError) -> Self {
+        Self::Harness(error.into())
+    }
+}
+
+/// Takes changes back, one undo at a time; a cheap handle.
+#[derive(Clone)]
+pub struct Undoer {
+    harness: Harness,
+    turn: Arc<Mutex<()>>,
+}
+
+impl Undoer {
+    /// Over what a computer shares.
+    pub fn new(harness: Harness) -> Self {
+        Self { harness, turn: Arc::default() }
+    }
+
+    /// Finishes in the background what a crash cut off.
+    pub fn pick_up(&self) {
+        let this = self.clone();
+        tokio::spawn(async move {
+            if let Err(error) = this.finish_all().await {
+                tracing::warn!(%error, "an undo could not be finished");
+            }
+        });
+    }
+
+    async fn finish_all(&self) -> Result<(), UndoError> {
+        let _turn = self.turn.lock().await;
+        for (key, undoing) in self.harness.views.newest::<ActiveUndos>(None, PICKED_UP_MAX).await? {
+            if let Ok(id) = key.parse() {
+                self.act(id, undoing).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes back what is in effect of a scope. Goes on when the caller goes away.
+    pub async fn undo(&self, scope: Scope, id: Option<UndoId>) -> Result<api::Undo, UndoError> {
+        let this = self.clone();
+        let undone = tokio::spawn(async move { this.undo_in_turn(scope, id).await });
+        undone.await.unwrap_or(Err(UndoError::Harness(HarnessError::LetGo)))
+    }
+
+    async fn undo_in_turn(&self, scope: Scope, id: Option<UndoId>) -> Result<api::Undo, UndoError> {
+        let _turn = self.turn.lock().await;
+        let journal = &self.harness.journal;
+        let id = id.unwrap_or_else(|| UndoId::new(journal.world().uuid()));
+        let past = Past::read(journal.log(), scope.run()).await?;
+        if let Some((seq, finished)) = find(&past, scope, id)? {
+            return self.answer(seq, finished).await;
+        }
+        // One of this name that was begun is gone on with.
+        let undoing = match self.harness.views.get::<ActiveUndos>(id).await? {
+            Some(begun) if begun.scope == scope => begun,
+            Some(_) => return Err(UndoError::Elsewhere),
+            None => self.begin(scope, id, &past).await?,
+        };
+        let (seq, finished) = self.act(id, undoing).await?;
+        self.answer(seq, finished).await
+    }
+
+    /// Appends the intent.
+    async fn begin(&self, scope: Scope, id: UndoId, past: &Past) -> Result<Undoing, UndoError> {
+        let undoes = fold(past).next(scope);
+        match undoes.len() {
+            0 => return Err(UndoError::Nothing),
+            count if count > UNDONE_MAX => return Err(UndoError::TooMuch),
+            _ => {}
+        }
+        let started = UndoStarted { undo_id: id, undoes: undoes.clone() };
+        self.append(scope, Actor::Person, started.into()).await?;
+        Ok(Undoing { scope, undoes })
+    }
+
+    /// Has the keeper do it, and appends what came of it.
+    async fn act(&self, id: UndoId, undoing: Undoing) -> Result<(Seq, UndoFinished), UndoError> {
+        let Undoing { scope, undoes } = undoing;
+        let finished = match self.harness.control.undo(UndoChanges { undoes }).await {
+            Ok(undone) => self.undone(id, undone).await,
+            Err(ControlError::Refused(why)) => failed(id, why),
+            // Control is gone and this process with it: the next start goes on.
+            Err(gone @ ControlError::Gone(_)) => return Err(UndoError::Refused(gone.to_string())),
+        };
+        let seq = self.append(scope, Actor::Computer, finished.clone().into()).await?;
+        Ok((seq, finished))
+    }
+
+    async fn undone(&self, id: UndoId, undone: ChangesUndone) -> UndoFinished {
+        let ChangesUndone { base_tree, result_tree, files_changed, diff, conflicts } = undone;
+        UndoFinished {
+            undo_id: id,
+            outcome: UndoOutcome::Ok,
+            summary: summary(files_changed.len(), conflicts.len()),
+            base_tree,
+            result_tree,
+            files_changed,
+            conflicts,
+            diff: self.harness.keep_diff(diff).await,
+        }
+    }
+
+    async fn append(&self, scope: Scope, actor: Actor, event: Event) -> Result<Seq, UndoError> {
+        let place = Place { actor, run: Some(scope.run()), task: scope.task() };
+        Ok(self.harness.journal.append(&place, vec![event]).await.map_err(HarnessError::Append)?)
+    }
+
+    async fn answer(&self, seq: Seq, finished: UndoFinished) -> Result<api::Undo, UndoError> {
+        if finished.outcome == UndoOutcome::Failed {
+            return Err(UndoError::Refused(finished.summary));
+        }
+        Ok(api::Undo {
+            undo_id: finished.undo_id,
+            seq,
+            summary: finished.summary,
+            base_tree: finished.base_tree,
+            result_tree: finished.result_tree,
+            files_changed: finished.files_changed,
+            conflicts: finished.conflicts,
+            diff: self.whole(finished.diff).await?,
+        })
+    }
+
+    /// What a scope changed, with the differences.
+    pub async fn changes(&self, scope: Scope) -> Result<api::Changes, UndoError> {
+        let folded = fold(&Past::read(self.harness.journal.log(), scope.run()).await?);
+        let mut changes = Vec::new();
+        for (change, state) in folded.of(scope) {
+            let shown = match &change.made {
+                Made::Task(result) => Change {
+                    seq: change.seq,
+                    task_id: change.task,
+                    undo_id: None,
+                    state,
+                    base_tree: result.base_tree,
+                    result_tree: result.result_tree,
+                    files_changed: result.files_changed.clone(),
+                    conflicts: result.conflicts.clone(),
+                    diff: self.whole(result.diff.clone()).await?,
+                },
+                Made::Undo(undo) => Change {
+                    seq: change.seq,
+                    task_id: change.task,
+                    undo_id: Some(undo.undo_id),
+                    state,
+                    base_tree: undo.base_tree,
+                    result_tree: undo.result_tree,
+                    files_changed: undo.files_changed.clone(),
+                    conflicts: undo.conflicts.clone(),
+                    diff: self.whole(undo.diff.clone()).await?,
+                },
+            };
+            changes.push(shown);
+        }
+        Ok(api::Changes { changes })
+    }
+
+    /// A difference with its text, wherever that is kept.
+    async fn whole(&self, diff: Option<Diff>) -> Result<Option<Diff>, UndoError> {
+        let Some(mut diff) = diff else { return Ok(None) };
+        if let Some(blob) = diff.blob {
+            diff.content = self.harness.documents.blob_text(blob).await?;
+        }
+        Ok(Some(diff))
+    }
+}
+
+fn fold(past: &Past) -> Changes {
+    let mut changes = Changes::default();
+    for (header, event) in past.events() {
+        changes.apply(header, event);
+    }
+    changes
+}
+
+/// What came of an undo of this name, if it had ended.
+fn find(past: &Past, scope: Scope, id: UndoId) -> Result<Option<(Seq, UndoFinished)>, UndoError> {
+    for (header, event) in past.events() {
+        match event {
+            Event::UndoFinished(finished) if finished.undo_id == id => {
+                let same = header.task == scope.task();
+                return if same { Ok(Some((header.seq, finished.clone()))) } else { Err(UndoError::Elsewhere) };
+            }
+            _ => {}
+        }
+    }
+    Ok(None)
+}
+
+fn failed(undo_id: UndoId, why: String) -> UndoFinished {
+    UndoFinished {
+        undo_id,
+        outcome: UndoOutcome::Failed,
+        summary: why,
+        base_tree: None,
+        result_tree: None,
+        files_changed: Vec::new(),
+        conflicts: Vec::new(),
+        diff: None,
+    }
+}
+
+fn summary(changed: usize, kept: usize) -> String {
+    let paths = |count: usize| if count == 1 { "1 path".to_owned() } else { format!("{count} paths") };
+    match kept {
+        0 => format!("{} taken back.", paths(changed)),
+        kept => format!("{} taken back, {} left alone because they changed since.", paths(changed), paths(kept)),
+    }
+}

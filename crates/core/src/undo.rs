@@ -1,0 +1,303 @@
+//! Which changes of the workspace a run or a task has made, which of them are in effect, and what an undo takes back.
+
+use crate::fold::Fold;
+use choir_proto::api::ChangeState;
+use choir_proto::event::{Header, UndoFinished, UndoOutcome, Undone};
+use choir_proto::task::{TaskResult, TaskStatus};
+use choir_proto::{Event, Hash, RunId, Seq, TaskId, UndoId};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+
+/// Whose changes are taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// Those of a whole run.
+    Run(RunId),
+    /// Those of one task of a run, or of a task of its own.
+    Task(RunId, TaskId),
+}
+
+impl Scope {
+    /// The run under which its events are kept.
+    pub fn run(self) -> RunId {
+        match self {
+            Self::Run(run) | Self::Task(run, _) => run,
+        }
+    }
+
+    /// The task that its events name.
+    pub fn task(self) -> Option<TaskId> {
+        match self {
+            Self::Run(_) => None,
+            Self::Task(_, task) => Some(task),
+        }
+    }
+
+    fn of(header: &Header) -> Option<Self> {
+        let run = header.run?;
+        Some(header.task.map_or(Self::Run(run), |task| Self::Task(run, task)))
+    }
+
+    fn holds(self, task: Option<TaskId>) -> bool {
+        self.task().is_none_or(|own| Some(own) == task)
+    }
+}
+
+/// The changes of one run, folded from its events.
+#[derive(Debug, Default)]
+pub struct Changes {
+    changes: Vec<Change>,
+    undos: HashMap<UndoId, Intent>,
+}
+
+/// What an undo set out to do.
+#[derive(Debug)]
+struct Intent {
+    scope: Scope,
+    undoes: Vec<Seq>,
+}
+
+/// One change.
+#[derive(Debug)]
+pub struct Change {
+    /// Where it is in the log.
+    pub seq: Seq,
+    /// The task of the event that says so.
+    pub task: Option<TaskId>,
+    /// Who made it.
+    pub made: Made,
+    trees: Option<(Hash, Hash)>,
+}
+
+/// Who made a change.
+#[derive(Debug)]
+pub enum Made {
+    /// A task.
+    Task(Box<TaskResult>),
+    /// An undo.
+    Undo(Box<UndoFinished>),
+}
+
+impl Changes {
+    /// Folds an event of the run.
+    pub fn apply(&mut self, header: &Header, event: &Event) {
+        match event {
+            Event::TaskFinished(finished) => {
+                let result = finished.result.clone();
+                self.push(header, merged(&result), Made::Task(Box::new(result)));
+            }
+            Event::UndoStarted(started) => {
+                let undoes = started.undoes.iter().map(|undone| undone.seq).collect();
+                let intent = Scope::of(header).map(|scope| (started.undo_id, Intent { scope, undoes }));
+                self.undos.extend(intent);
+            }
+            Event::UndoFinished(finished) if finished.outcome == UndoOutcome::Ok => {
+                let trees = finished.base_tree.zip(finished.result_tree).filter(|(base, result)| base != result);
+                self.push(header, trees, Made::Undo(Box::new(finished.clone())));
+            }
+            _ => {}
+        }
+    }
+
+    fn push(&mut self, header: &Header, trees: Option<(Hash, Hash)>, made: Made) {
+        self.changes.push(Change { seq: header.seq, task: header.task, made, trees });
+    }
+
+    /// The changes in a scope that have something to show, in order, and where each stands.
+    pub fn of(&self, scope: Scope) -> impl Iterator<Item = (&Change, ChangeState)> {
+        let shown = move |change: &&Change| scope.holds(change.task) && change.shows_something();
+        self.changes.iter().filter(shown).map(|change| (change, self.state(change)))
+    }
+
+    /// What an undo takes back now: the last undo of the same scope when nothing came after it, else every change of a
+    /// task that is in effect. Nothing when there is nothing to take back.
+    pub fn next(&self, scope: Scope) -> Vec<Undone> {
+        let in_effect = |change: &&Change| scope.holds(change.task) && self.state(change) == ChangeState::Merged;
+        let last = self.changes.iter().rev().find(in_effect);
+        if let Some(last) = last.filter(|last| self.scope_of(last) == Some(scope)) {
+            return last.undone().into_iter().collect();
+        }
+        let of_tasks = self.changes.iter().filter(in_effect).filter(|change| matches!(change.made, Made::Task(_)));
+        of_tasks.filter_map(Change::undone).collect()
+    }
+
+    fn state(&self, change: &Change) -> ChangeState {
+        if change.trees.is_none() {
+            return ChangeState::KeptOut;
+        }
+        // What takes it back comes later, so this ends.
+        let taken_back = self.changes.iter().any(|later| {
+            later.seq > change.seq && self.takes_back(later, change.seq) && self.state(later) == ChangeState::Merged
+        });
+        if taken_back { ChangeState::Undone } else { ChangeState::Merged }
+    }
+
+    fn takes_back(&self, change: &Change, seq: Seq) -> bool {
+        self.intent(change).is_some_and(|intent| intent.undoes.contains(&seq))
+    }
+
+    fn scope_of(&self, change: &Change) -> Option<Scope> {
+        self.intent(change).map(|intent| intent.scope)
+    }
+
+    fn intent(&self, change: &Change) -> Option<&Intent> {
+        match &change.made {
+            Made::Undo(finished) => self.undos.get(&finished.undo_id),
+            Made::Task(_) => None,
+        }
+    }
+}
+
+impl Change {
+    fn undone(&self) -> Option<Undone> {
+        self.trees.map(|(base_tree, result_tree)| Undone { seq: self.seq, base_tree, result_tree })
+    }
+
+    fn shows_something(&self) -> bool {
+        match &self.made {
+            Made::Task(result) => !result.files_changed.is_empty(),
+            Made::Undo(_) => true,
+        }
+    }
+}
+
+/// What arrived in the workspace. Results from before this was said apart arrived whole when they were `ok`.
+fn merged(result: &TaskResult) -> Option<(Hash, Hash)> {
+    let whole = result.result_tree.filter(|_| result.status == TaskStatus::Ok);
+    result.base_tree.zip(result.merged_tree.or(whole)).filter(|(base, merged)| base != merged)
+}
+
+/// Undos that were begun and have no result, by id: what a start has to finish.
+pub struct ActiveUndos;
+
+/// An undo that was begun.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Undoing {
+    /// Whose changes.
+    pub scope: Scope,
+    /// Which.
+    pub undoes: Vec<Undone>,
+}
+
+impl Fold for ActiveUndos {
+    type Row = Undoing;
+    const NAME: &'static str = "active_undos";
+    const VERSION: u32 = 1;
+
+    fn key(_: &Header, event: &Event) -> Option<String> {
+        match event {
+            Event::UndoStarted(started) => Some(started.undo_id.to_string()),
+            Event::UndoFinished(finished) => Some(finished.undo_id.to_string()),
+            _ => None,
+        }
+    }
+
+    fn apply(row: &mut Option<Undoing>, header: &Header, event: &Event) {
+        *row = match event {
+            Event::UndoStarted(started) => {
+                Scope::of(header).map(|scope| Undoing { scope, undoes: started.undoes.clone() })
+            }
+            _ => None,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fold::task::running;
+    use choir_proto::event::{Actor, TaskFinished, UndoStarted};
+    use choir_proto::task::{ChangeKind, FileChange};
+    use choir_proto::{EventId, Timestamp};
+    use uuid::Uuid;
+
+    const RUN: RunId = RunId::new(Uuid::from_u128(1));
+
+    fn task(number: u128) -> TaskId {
+        TaskId::new(Uuid::from_u128(number))
+    }
+
+    fn header(seq: u64, task: Option<TaskId>) -> Header {
+        Header {
+            seq: Seq(seq),
+            id: EventId::new(Uuid::from_u128(seq.into())),
+            epoch: 1,
+            at: Timestamp(0),
+            actor: Actor::Computer,
+            run: Some(RUN),
+            task,
+            cause: None,
+            kind: "".into(),
+            version: 1,
+            payload_hash: Hash::ZERO,
+            prev: Hash::ZERO,
+            hash: Hash::ZERO,
+        }
+    }
+
+    fn finish(changes: &mut Changes, seq: u64, number: u128, status: TaskStatus) {
+        let files_changed = vec![FileChange { path: "a".into(), change: ChangeKind::Added }];
+        let (base_tree, result_tree) = (Some(Hash([0; 32])), Some(Hash([number as u8; 32])));
+        let result = TaskResult { status, base_tree, result_tree, files_changed, ..running(task(number)) };
+        changes.apply(&header(seq, Some(task(number))), &TaskFinished { result }.into());
+    }
+
+    /// Undoes what is next and gives the positions of what that was.
+    fn undo(changes: &mut Changes, seq: u64, scope: Scope) -> Vec<u64> {
+        let undoes = changes.next(scope);
+        let undo_id = UndoId::new(Uuid::from_u128(seq.into()));
+        let started = UndoStarted { undo_id, undoes: undoes.clone() };
+        changes.apply(&header(seq, scope.task()), &started.into());
+        let finished = UndoFinished {
+            undo_id,
+            outcome: UndoOutcome::Ok,
+            summary: String::new(),
+            base_tree: Some(Hash([1; 32])),
+            result_tree: Some(Hash([2; 32])),
+            files_changed: Vec::new(),
+            conflicts: Vec::new(),
+            diff: None,
+        };
+        changes.apply(&header(seq + 1, scope.task()), &finished.into());
+        undoes.iter().map(|undone| undone.seq.0).collect()
+    }
+
+    fn states(changes: &Changes) -> Vec<ChangeState> {
+        changes.of(Scope::Run(RUN)).map(|(_, state)| state).collect()
+    }
+
+    #[test]
+    fn an_undo_is_undone_by_the_next_one() {
+        use ChangeState::{KeptOut, Merged, Undone};
+        let mut changes = Changes::default();
+        finish(&mut changes, 1, 1, TaskStatus::Ok);
+        finish(&mut changes, 2, 2, TaskStatus::Failed);
+        finish(&mut changes, 3, 3, TaskStatus::Ok);
+        let run = Scope::Run(RUN);
+        assert_eq!(undo(&mut changes, 10, run), [1, 3], "only what was merged");
+        assert_eq!(states(&changes), [Undone, KeptOut, Undone, Merged]);
+        assert_eq!(undo(&mut changes, 20, run), [11]);
+        assert_eq!(states(&changes), [Merged, KeptOut, Merged, Undone, Merged]);
+        assert_eq!(undo(&mut changes, 30, run), [21]);
+        assert_eq!(states(&changes), [Undone, KeptOut, Undone, Merged, Undone, Merged]);
+    }
+
+    #[test]
+    fn a_task_is_undone_alone_and_the_run_takes_back_the_rest() {
+        let mut changes = Changes::default();
+        finish(&mut changes, 1, 1, TaskStatus::Ok);
+        finish(&mut changes, 2, 2, TaskStatus::Ok);
+        assert_eq!(undo(&mut changes, 10, Scope::Task(RUN, task(1))), [1]);
+        assert_eq!(undo(&mut changes, 20, Scope::Run(RUN)), [2]);
+        assert_eq!(undo(&mut changes, 30, Scope::Run(RUN)), [21]);
+        assert_eq!(undo(&mut changes, 40, Scope::Task(RUN, task(1))), [11]);
+    }
+
+    #[test]
+    fn where_nothing_was_merged_there_is_nothing_to_undo() {
+        let mut changes = Changes::default();
+        finish(&mut changes, 1, 1, TaskStatus::Cancelled);
+        assert!(changes.next(Scope::Run(RUN)).is_empty());
+    }
+}
