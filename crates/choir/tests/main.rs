@@ -11,3 +11,4 @@ mod secrets;
 mod support;
 mod threats;
 mod undoing;
+mod verifying;

@@ -7,8 +7,8 @@ pub use client::ControlClient;
 use choir_proto::TaskId;
 use choir_proto::model::{Answer, Delta, ModelError};
 use choir_proto::wire::{
-    AssociateFinished, AssociateStarted, ChangesUndone, EffectRecord, Exec, Exit, FinishAssociate, ModelCall, Models,
-    OutputStream, StartAssociate, UndoChanges,
+    AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, EffectRecord, Exec, Exit, FinishAssociate,
+    ModelCall, Models, OutputStream, StartAssociate, UndoChanges,
 };
 use futures_util::future::BoxFuture;
 
@@ -51,6 +51,8 @@ pub trait Control: Send + Sync {
     fn write_file(&self, task: TaskId, path: String, content: Vec<u8>) -> BoxFuture<'_, Result<(), ControlError>>;
     /// Lists a folder in a task's associate: one name a line, folders with a slash.
     fn list_files(&self, task: TaskId, path: String) -> BoxFuture<'_, Result<String, ControlError>>;
+    /// Ends an associate and says what it has made so far.
+    fn capture_associate(&self, task: TaskId) -> BoxFuture<'_, Result<AssociateCaptured, ControlError>>;
     /// Ends an associate, merging its changes or not.
     fn finish_associate(
         &self,

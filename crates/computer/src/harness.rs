@@ -3,9 +3,11 @@
 mod begin;
 mod command;
 mod document;
+mod exec;
 mod finish;
 mod past;
 mod perform;
+mod verify;
 
 pub use command::run_commands;
 pub use document::{Base, Documents};
@@ -18,7 +20,7 @@ use begin::Begun;
 use choir_core::agent::{Agent, Ending, Identity, Next, Reaction, Spent, react};
 use choir_proto::event::{Actor, Header, ModelCalled, ModelFailed, RunBlocked, RunStarted, TaskRequested, TaskStarted};
 use choir_proto::model::{ErrorClass, ModelError, ModelRequest};
-use choir_proto::task::{TaskRequest, TaskResult, TaskStatus};
+use choir_proto::task::{TaskRequest, TaskResult, TaskStatus, Verify};
 use choir_proto::wire::{Live, ModelCall, StartAssociate};
 use choir_proto::{DocumentId, Event, Hash, Role, RunId, Seq, TaskId};
 use choir_store::{AppendError, StoreError};
@@ -85,6 +87,8 @@ pub struct RunContext {
     pub document: Option<DocumentId>,
     /// `PROVIDER/MODEL` for this run.
     pub model: Option<String>,
+    /// How the person wants what the run's workers make to be checked.
+    pub verify: Option<Verify>,
     /// What the person wants.
     pub signal: watch::Receiver<Signal>,
     /// What had happened when this process took the run.
@@ -164,7 +168,7 @@ impl Driver {
         if self.identity.role != Role::Terminal {
             return Ok(None);
         }
-        let start = StartAssociate { egress: self.request.egress.clone() };
+        let start = StartAssociate { egress: self.request.egress.clone(), check: None };
         match self.context.harness.control.start_associate(self.identity.task, start).await {
             Ok(started) => {
                 self.base_tree = started.base_tree;

@@ -12,3 +12,4 @@ pub mod supervise;
 pub mod tool;
 pub mod trace;
 pub mod undo;
+pub mod verify;

@@ -332,6 +332,9 @@ export type Usd = number;
 /** How a result is checked. */
 export type Verify = { commands?: string[]; mode: VerifyMode };
 
+/** A result was checked. */
+export type VerifyFinished = { attempt: number; result: VerifyResult; result_tree: Hash };
+
 /** Ways of checking. */
 export type VerifyMode = "none" | "smoke" | "commands";
 
@@ -340,6 +343,9 @@ export type VerifyResult = { checks_changed?: string[]; commands?: CommandResult
 
 /** Who chose the checks. */
 export type VerifySource = "person" | "base" | "agent";
+
+/** A result is about to be checked by somebody else than its worker. */
+export type VerifyStarted = { attempt: number; commands: string[]; result_tree: Hash; source: VerifySource };
 
 /** What came of a check. */
 export type VerifyStatus = "pass" | "fail" | "unknown";

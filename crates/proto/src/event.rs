@@ -134,6 +134,10 @@ events! {
     TaskStarted = "task.started", 1;
     /// A worker ended.
     TaskFinished = "task.finished", 1;
+    /// A result is about to be checked by somebody else than its worker.
+    VerifyStarted = "verify.started", 1;
+    /// A result was checked.
+    VerifyFinished = "verify.finished", 1;
     /// Merged changes are about to be taken back as one: the intent.
     UndoStarted = "undo.started", 1;
     /// They were taken back, or not.
@@ -195,8 +199,10 @@ impl Event {
             Self::ToolFinished(tool) => tool.output.into_iter().collect(),
             Self::TaskFinished(task) => {
                 let diff = task.result.diff.as_ref().and_then(|diff| diff.blob);
-                task.result.commands.iter().filter_map(|command| command.log).chain(diff).collect()
+                let checks = task.result.verify.iter().flat_map(|verify| &verify.commands);
+                task.result.commands.iter().chain(checks).filter_map(|command| command.log).chain(diff).collect()
             }
+            Self::VerifyFinished(verify) => verify.result.commands.iter().filter_map(|command| command.log).collect(),
             Self::UndoFinished(undo) => undo.diff.as_ref().and_then(|diff| diff.blob).into_iter().collect(),
             _ => Vec::new(),
         }

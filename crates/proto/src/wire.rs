@@ -44,6 +44,27 @@ pub struct Models {
 pub struct StartAssociate {
     /// A wish; control clamps it to what the person allowed.
     pub egress: Option<Egress>,
+    /// Over a task's result instead of the live workspace, to check it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<Check>,
+}
+
+/// A result to be checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// What the task started from.
+    pub base_tree: Hash,
+    /// What it made.
+    pub result_tree: Hash,
+}
+
+/// What a task has made so far, its associate being ended: `POST /associates/{task}/capture`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AssociateCaptured {
+    /// What it started from.
+    pub base_tree: Hash,
+    /// What it made.
+    pub result_tree: Hash,
 }
 
 /// An associate runs.
@@ -122,6 +143,9 @@ pub enum EffectRecord {
 pub struct FinishAssociate {
     /// Only an `ok` merges.
     pub merge: bool,
+    /// The result that was checked: no other one is merged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checked: Option<Hash>,
 }
 
 /// What the keeper saw of a task.

@@ -6,6 +6,7 @@ use crate::journal::Scope;
 use choir_core::agent::Identity;
 use choir_core::effect;
 use choir_core::fold::run::Runs;
+use choir_core::verify;
 use choir_proto::event::{
     Actor as By, DocumentTrashed, RunAccepted, RunAnswered, RunEnded, RunPaused, RunResumed, RunStarted, RunSteered,
 };
@@ -87,6 +88,7 @@ impl Actor for Run {
             run,
             document: accepted.document_id,
             model: accepted.request.model.clone(),
+            verify: accepted.request.verify.clone(),
             signal: receiver,
             past: Arc::new(past),
             waiting: Arc::new(waits.unwrap_or_default().into()),
@@ -205,9 +207,23 @@ impl RunState {
             // A short answer was enough: the page that was kept ready for more is put away.
             events.push(DocumentTrashed { document_id, reason: "a short answer was enough".into() }.into());
         }
-        events.push(RunEnded { status: status_of(&result), summary: result.summary }.into());
+        let status = self.settle(status_of(&result)).await?;
+        events.push(RunEnded { status, summary: result.summary }.into());
         self.harness.journal.append(&Scope::of(By::Computer).run(self.run), events).await?;
         Ok(())
+    }
+
+    /// Checks that the person chose have the last word about a run that says it is done.
+    async fn settle(&self, ended: RunStatus) -> Result<RunStatus, HarnessError> {
+        if self.accepted.request.verify.is_none() {
+            return Ok(ended);
+        }
+        let past = Past::read(self.harness.journal.log(), self.run).await?;
+        let results = past.events().filter_map(|(_, event)| match event {
+            Event::TaskFinished(finished) => Some(&finished.result),
+            _ => None,
+        });
+        Ok(verify::settle(ended, results))
     }
 
     /// Whether the run's own document still says nothing but the prompt.

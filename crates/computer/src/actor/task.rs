@@ -56,6 +56,7 @@ impl Actor for Task {
             run: run_of(task),
             document: None,
             model: None,
+            verify: None,
             signal: receiver,
             waiting: Arc::new(past.waits().unwrap_or_default().into()),
             past: Arc::new(past),

@@ -52,7 +52,9 @@ fn check(request: &TaskRequest) -> Result<(), Rejection> {
     }
     check_budget(request.budget.as_ref())?;
     let long = |text: &String| text.len() > TEXT_BYTES_MAX;
-    if request.commands.len() > COMMANDS_MAX || request.commands.iter().any(long) || long(&request.instruction) {
+    let checks = request.verify.iter().flat_map(|verify| &verify.commands);
+    let commands = || request.commands.iter().chain(checks.clone());
+    if commands().count() > COMMANDS_MAX || commands().any(long) || long(&request.instruction) {
         return Err(Rejection::bad(
             "too_much",
             "The task is too large.",

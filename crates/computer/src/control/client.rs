@@ -6,8 +6,8 @@ use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use choir_proto::model::{Answer, ErrorClass, ModelError};
 use choir_proto::wire::{
-    AssociateFinished, AssociateStarted, ChangesUndone, EffectRecord, Exec, ExecFrame, Exit, FinishAssociate,
-    ModelCall, ModelFrame, Models, StartAssociate, UndoChanges,
+    AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, EffectRecord, Exec, ExecFrame, Exit,
+    FinishAssociate, ModelCall, ModelFrame, Models, StartAssociate, UndoChanges,
 };
 use choir_proto::{ApiError, TaskId};
 use futures_util::FutureExt;
@@ -178,6 +178,10 @@ impl Control for ControlClient {
             Ok(String::from_utf8_lossy(&bytes).into_owned())
         }
         .boxed()
+    }
+
+    fn capture_associate(&self, task: TaskId) -> BoxFuture<'_, Result<AssociateCaptured, ControlError>> {
+        async move { self.ask(Method::POST, &format!("/associates/{task}/capture"), &()).await }.boxed()
     }
 
     fn finish_associate(

@@ -3,10 +3,11 @@
 use super::{Driver, Harness, HarnessError, RunContext};
 use choir_core::agent::Ending;
 use choir_core::fold::task::running;
+use choir_core::verify::Checks;
 use choir_proto::event::TaskFinished;
-use choir_proto::task::{Diff, TaskResult, TaskStatus, TaskUsage};
+use choir_proto::task::{Diff, Egress, TaskResult, TaskStatus, TaskUsage, VerifySource};
 use choir_proto::wire::FinishAssociate;
-use choir_proto::{Role, TaskId};
+use choir_proto::{Hash, Role, TaskId};
 
 /// Bytes of a difference that an event carries itself.
 const DIFF_BYTES_INLINE_MAX: usize = 32 * 1024;
@@ -23,7 +24,9 @@ impl Driver {
             ..running(self.identity.task)
         };
         if self.identity.role == Role::Terminal {
-            bring_home(&self.context, self.identity.task, &mut result).await;
+            let egress = self.request.egress.as_ref();
+            let home = Home { context: &self.context, task: self.identity.task, egress, checks: self.checks() };
+            home.bring(&mut result).await?;
         }
         self.append(vec![TaskFinished { result: result.clone() }.into()]).await?;
         if self.identity.role == Role::Terminal {
@@ -33,25 +36,57 @@ impl Driver {
     }
 }
 
-/// Only an `ok` merges; any other ending keeps its tree and merges nothing.
-pub(super) async fn bring_home(context: &RunContext, task: TaskId, result: &mut TaskResult) {
-    let merge = result.status == TaskStatus::Ok;
-    match context.harness.control.finish_associate(task, FinishAssociate { merge }).await {
-        Ok(finished) => {
-            result.result_tree = finished.result_tree;
-            result.merged_tree = finished.merged_tree;
-            result.files_changed = finished.files_changed;
-            result.diff = context.harness.keep_diff(finished.diff).await;
-            if !finished.conflicts.is_empty() {
-                result.status = TaskStatus::NeedsInput;
-                result.conflicts = finished.conflicts;
-            }
+impl Driver {
+    /// What a person chose for the run goes before what a model chose for the task.
+    fn checks(&self) -> Option<Checks> {
+        let by_person = self.context.verify.clone().map(|verify| Checks { verify, source: VerifySource::Person });
+        let source = if self.parent.is_none() { VerifySource::Person } else { VerifySource::Agent };
+        by_person.or_else(|| self.request.verify.clone().map(|verify| Checks { verify, source }))
+    }
+}
+
+/// A task whose worker is done.
+pub(super) struct Home<'a> {
+    pub(super) context: &'a RunContext,
+    pub(super) task: TaskId,
+    /// What the task was allowed to reach.
+    pub(super) egress: Option<&'a Egress>,
+    pub(super) checks: Option<Checks>,
+}
+
+impl Home<'_> {
+    /// Checks what the worker says is well, and merges it. Any other ending keeps its tree and merges nothing.
+    pub(super) async fn bring(&self, result: &mut TaskResult) -> Result<(), HarnessError> {
+        result.verify = self.checks.as_ref().map(Checks::unchecked);
+        let mut checked = None;
+        if let Some(checks) = self.checks.as_ref().filter(|checks| checks.is_runnable())
+            && result.status == TaskStatus::Ok
+        {
+            checked = self.check(checks, result).await?;
         }
-        Err(error) => {
-            tracing::warn!(%error, "an associate could not be ended in order");
-            if merge {
-                result.status = TaskStatus::Unknown;
-                result.summary = format!("{} (Whether its changes arrived is not known: {error})", result.summary);
+        self.finish(result, checked).await;
+        Ok(())
+    }
+
+    async fn finish(&self, result: &mut TaskResult, checked: Option<Hash>) {
+        let merge = result.status == TaskStatus::Ok;
+        match self.context.harness.control.finish_associate(self.task, FinishAssociate { merge, checked }).await {
+            Ok(finished) => {
+                result.result_tree = finished.result_tree;
+                result.merged_tree = finished.merged_tree;
+                result.files_changed = finished.files_changed;
+                result.diff = self.context.harness.keep_diff(finished.diff).await;
+                if !finished.conflicts.is_empty() {
+                    result.status = TaskStatus::NeedsInput;
+                    result.conflicts = finished.conflicts;
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "an associate could not be ended in order");
+                if merge {
+                    result.status = TaskStatus::Unknown;
+                    result.summary = format!("{} (Whether its changes arrived is not known: {error})", result.summary);
+                }
             }
         }
     }

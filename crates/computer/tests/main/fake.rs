@@ -9,8 +9,8 @@ use choir_llm::scripted::Scenario;
 use choir_proto::model::{Answer, ErrorClass, ModelError};
 use choir_proto::run::Run;
 use choir_proto::wire::{
-    AssociateFinished, AssociateStarted, ChangesUndone, EffectRecord, Exec, Exit, FinishAssociate, ModelCall, Models,
-    OutputStream, StartAssociate, UndoChanges,
+    AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, EffectRecord, Exec, Exit, FinishAssociate,
+    ModelCall, Models, OutputStream, StartAssociate, UndoChanges,
 };
 use choir_proto::{ComputerId, RunId, TaskId};
 use futures_util::FutureExt;
@@ -116,6 +116,14 @@ impl Control for Fake {
 
     fn list_files(&self, _: TaskId, _: String) -> BoxFuture<'_, Result<String, ControlError>> {
         async { Ok(self.files.lock().unwrap().keys().cloned().collect::<Vec<_>>().join("\n")) }.boxed()
+    }
+
+    fn capture_associate(&self, _: TaskId) -> BoxFuture<'_, Result<AssociateCaptured, ControlError>> {
+        async {
+            let (base_tree, result_tree) = (choir_proto::Hash([1; 32]), choir_proto::Hash([2; 32]));
+            Ok(AssociateCaptured { base_tree, result_tree })
+        }
+        .boxed()
     }
 
     fn finish_associate(

@@ -4,8 +4,8 @@ use super::{Error, Sandboxes, is_alive, lead_out};
 use crate::egress::Proxy;
 use choir_proto::task::{ChangeKind, FileChange};
 use choir_proto::wire::{
-    AssociateFinished, AssociateStarted, ChangesUndone, EffectRecord, Exec, Exit, FinishAssociate, StartAssociate,
-    UndoChanges,
+    AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, Check, EffectRecord, Exec, Exit,
+    FinishAssociate, StartAssociate, UndoChanges,
 };
 use choir_proto::{Hash, TaskId};
 use choir_sandbox::path::RelativePath;
@@ -49,7 +49,7 @@ impl Sandboxes {
         if let Some(outcome) = self.finished(task).await? {
             return Ok(AssociateStarted { base_tree: Some(outcome.base) });
         }
-        let base = self.prepare(task).await?;
+        let base = self.prepare(task, wish.check).await?;
         let mut spec = self.associate_spec(&self.0.places.workspace);
         spec.workspace = Workspace::Overlay(Overlay::of_task(&self.0.places.store, &name(task)?, base));
         let egress = self.open_egress(Some(task), wish.egress.as_ref()).await?;
@@ -59,13 +59,17 @@ impl Sandboxes {
         Ok(AssociateStarted { base_tree: Some(hash(base)) })
     }
 
-    /// The tree under a task's overlay: the one it began with, or a fresh snapshot.
-    async fn prepare(&self, task: TaskId) -> Result<TreeId, Error> {
+    /// The tree under a task's overlay: the one it began with, the one to check, or a fresh snapshot.
+    async fn prepare(&self, task: TaskId, check: Option<Check>) -> Result<TreeId, Error> {
         let keeper = self.keeper().await?;
         if let Some(base) = self.0.db.task_base(task).await? {
             return Ok(tree(base));
         }
-        let base = keeper.take_snapshot().await?.tree;
+        let taken = match check {
+            Some(check) => keeper.check_tree(tree(check.base_tree), tree(check.result_tree)).await?,
+            None => keeper.take_snapshot().await?,
+        };
+        let base = taken.tree;
         keeper.prepare_task(&name(task)?, base).await?;
         self.0.db.add_task(task, hash(base)).await?;
         Ok(base)
@@ -110,12 +114,26 @@ impl Sandboxes {
         self.describe(outcome).await
     }
 
+    /// Ends a task's associate and says what it has made so far. Nothing in it can change that any more.
+    pub(super) async fn capture_associate(&self, task: TaskId) -> Result<AssociateCaptured, Error> {
+        self.end_guest(task).await;
+        if let Some(Outcome { base, result, .. }) = self.finished(task).await? {
+            return Ok(AssociateCaptured { base_tree: base, result_tree: result });
+        }
+        let Some(base_tree) = self.0.db.task_base(task).await? else { return Err(Error::NoAssociate) };
+        let captured = self.keeper().await?.capture_task(&name(task)?, tree(base_tree)).await?;
+        Ok(AssociateCaptured { base_tree, result_tree: hash(captured.tree) })
+    }
+
     /// Takes the result and merges it; then that is so for good.
     async fn conclude(&self, task: TaskId, finish: FinishAssociate) -> Result<Outcome, Error> {
         let Some(base) = self.0.db.task_base(task).await? else { return Err(Error::NoAssociate) };
         let keeper = self.keeper().await?;
         let result = keeper.capture_task(&name(task)?, tree(base)).await?.tree;
         let mut outcome = Outcome { base, result: hash(result), merged: None, conflicts: Vec::new() };
+        if finish.checked.is_some_and(|checked| checked != outcome.result) {
+            return Err(Error::OtherThanChecked);
+        }
         if finish.merge {
             let _turn = self.0.merging.lock().await;
             let report = keeper.merge(tree(base), result).await?;

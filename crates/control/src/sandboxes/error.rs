@@ -35,6 +35,9 @@ pub enum Error {
     /// No associate was started for this task.
     #[error("no associate runs for this task")]
     NoAssociate,
+    /// What would be merged is not what was checked.
+    #[error("the result is not the one that was checked")]
+    OtherThanChecked,
     /// No such terminal.
     #[error("there is no such terminal")]
     NoTerminal,
@@ -75,6 +78,9 @@ impl From<Error> for Refused {
             Error::Effect(_) => Self::bad_request(message, "Use letters, digits and `._:-`."),
             Error::NoAssociate | Error::NoTerminal => {
                 Self::new(StatusCode::NOT_FOUND, "not_found", message, "It may have ended; start another one.")
+            }
+            Error::OtherThanChecked => {
+                Self::new(StatusCode::CONFLICT, "other_than_checked", message, "Check it again.")
             }
             Error::TooManyTerminals => {
                 Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_terminals", message, "Close one first.")

@@ -30,6 +30,7 @@ pub fn service(sandboxes: Sandboxes) -> Router {
         .route("/associates/{task}/finish", post(finish))
         .route("/associates/{task}/files", get(read).put(write))
         .route("/associates/{task}/files/list", get(list))
+        .route("/associates/{task}/capture", post(capture))
         .route("/associates/{task}/finished", delete(forget))
         .route("/changes/undo", post(undo))
         .route("/effects/{id}", get(effect))
@@ -51,6 +52,10 @@ async fn start(State(all): State<Sandboxes>, Path(task): Path<TaskId>, body: Byt
 async fn kill(State(all): State<Sandboxes>, Path(task): Path<TaskId>) -> StatusCode {
     all.kill_associate(task).await;
     StatusCode::NO_CONTENT
+}
+
+async fn capture(State(all): State<Sandboxes>, Path(task): Path<TaskId>) -> Result<Response, Refused> {
+    Ok(axum::Json(all.capture_associate(task).await?).into_response())
 }
 
 async fn forget(State(all): State<Sandboxes>, Path(task): Path<TaskId>) -> Result<StatusCode, Refused> {

@@ -3,7 +3,7 @@
 use crate::desktop::{App, Rect, Shape, Subject, Theme};
 use crate::model::{AssistantMessage, ErrorClass, StopReason, Usage};
 use crate::run::{NewRun, RunStatus};
-use crate::task::{ChangeKind, Diff, FileChange, TaskRequest, TaskResult};
+use crate::task::{ChangeKind, Diff, FileChange, TaskRequest, TaskResult, VerifyResult, VerifySource};
 use crate::{ArtifactId, ComputerId, DocumentId, EventId, Hash, Role, Seq, TaskId, TerminalId, UndoId, WindowId};
 use serde::{Deserialize, Serialize};
 
@@ -121,6 +121,30 @@ payload! {
     TaskFinished {
         /// What came of it.
         result: TaskResult,
+    }
+}
+payload! {
+    /// A result is about to be checked by somebody else than its worker.
+    VerifyStarted {
+        /// Counts from 1 within the task; a crash makes it begin anew.
+        attempt: u32,
+        /// The tree that is checked.
+        result_tree: Hash,
+        /// Who chose the checks.
+        source: VerifySource,
+        /// The checks.
+        commands: Vec<String>,
+    }
+}
+payload! {
+    /// A result was checked.
+    VerifyFinished {
+        /// Which attempt.
+        attempt: u32,
+        /// The tree that was checked.
+        result_tree: Hash,
+        /// What came of it.
+        result: VerifyResult,
     }
 }
 payload! {

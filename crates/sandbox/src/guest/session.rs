@@ -317,6 +317,9 @@ impl Work {
             Ask::CaptureTask { task, base } => {
                 self.on_keeper(move |keeper| keeper.capture_task(&task, base)).await.map(Answer::Snapshot)
             }
+            Ask::CheckTree { base, result } => {
+                self.on_keeper(move |keeper| keeper.check_tree(base, result)).await.map(Answer::Snapshot)
+            }
             Ask::DropTask { task } => {
                 self.on_keeper(move |keeper| keeper.drop_task(&task)).await.map(|()| Answer::Done)
             }

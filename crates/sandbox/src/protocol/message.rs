@@ -206,6 +206,13 @@ pub enum Ask {
         /// What it started from.
         base: TreeId,
     },
+    /// Make the tree on which a task's result is checked: what the project ignores is as in the base.
+    CheckTree {
+        /// What the task started from.
+        base: TreeId,
+        /// What it made.
+        result: TreeId,
+    },
     /// Remove a task's directories.
     DropTask {
         /// The task.
@@ -255,6 +262,7 @@ impl Ask {
             | Self::ReadTree { .. }
             | Self::PrepareTask { .. }
             | Self::CaptureTask { .. }
+            | Self::CheckTree { .. }
             | Self::DropTask { .. }
             | Self::Diff { .. }
             | Self::Merge { .. }

@@ -327,6 +327,11 @@ impl Guest {
         snapshot(self.inner.connection.call(Ask::CaptureTask { task: task.clone(), base }).await?)
     }
 
+    /// The tree on which a task's result is checked: what the project ignores is as in the base.
+    pub async fn check_tree(&self, base: TreeId, result: TreeId) -> Result<SnapshotReport, CallError> {
+        snapshot(self.inner.connection.call(Ask::CheckTree { base, result }).await?)
+    }
+
     /// Removes a task's directories.
     pub async fn drop_task(&self, task: &EffectId) -> Result<(), CallError> {
         done(self.inner.connection.call(Ask::DropTask { task: task.clone() }).await?)

@@ -13,8 +13,8 @@ use choir_proto::model::{Answer, AssistantMessage, ErrorClass, ModelError, StopR
 use choir_proto::run::{NewRun, RunStatus};
 use choir_proto::task::Budget;
 use choir_proto::wire::{
-    AssociateFinished, AssociateStarted, ChangesUndone, EffectRecord, Exec, Exit, FinishAssociate, ModelCall, Models,
-    StartAssociate, UndoChanges,
+    AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, EffectRecord, Exec, Exit, FinishAssociate,
+    ModelCall, Models, StartAssociate, UndoChanges,
 };
 use choir_proto::{ComputerId, Event, RunId, Seq, TaskId, Timestamp};
 use choir_store::Log;
@@ -207,6 +207,10 @@ impl Control for Network {
     }
 
     fn list_files(&self, _: TaskId, _: String) -> BoxFuture<'_, Result<String, ControlError>> {
+        refused()
+    }
+
+    fn capture_associate(&self, _: TaskId) -> BoxFuture<'_, Result<AssociateCaptured, ControlError>> {
         refused()
     }
 

@@ -67,7 +67,7 @@ impl Side {
     }
 }
 
-fn read_all(file: std::os::fd::OwnedFd) -> Result<Vec<u8>, Fault> {
+pub(super) fn read_all(file: std::os::fd::OwnedFd) -> Result<Vec<u8>, Fault> {
     let mut content = Vec::new();
     let read = std::fs::File::from(file).take(FILE_BYTES_MAX).read_to_end(&mut content);
     read.map_err(|error| super::super::files::fault("read from the store", error.raw_os_error()))?;

@@ -5,7 +5,9 @@
 //! existed. A task runs over a snapshot: a read-only directory of links into a store of contents.
 
 mod capture;
+mod check;
 mod diff;
+mod ignore;
 mod index;
 mod merge;
 mod reader;
@@ -76,6 +78,14 @@ impl Keeper {
     pub(super) fn capture_task(&self, task: &EffectId, base: TreeId) -> Result<SnapshotReport, Fault> {
         let _state = self.lock();
         capture::capture(&self.store, task, base)
+    }
+
+    /// The tree on which a result is checked.
+    pub(super) fn check_tree(&self, base: TreeId, result: TreeId) -> Result<SnapshotReport, Fault> {
+        let _state = self.lock();
+        let tree = check::check_tree(&self.store, &self.store.get_tree(base)?, &self.store.get_tree(result)?)?;
+        let id = self.store.put_tree(&tree)?;
+        Ok(SnapshotReport { tree: id, paths: tree.len() as u64, files_read: 0, skipped: 0 })
     }
 
     /// Removes a task's directories.

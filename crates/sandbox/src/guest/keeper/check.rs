@@ -1,0 +1,36 @@
+//! The tree on which a task's result is checked: the result, but what the project ignores is as it was before the task.
+//!
+//! What a worker built, cached or downloaded there could make a check pass that fails everywhere else.
+
+use super::diff::read_all;
+use super::ignore::{FILE_BYTES_MAX, Rules, files};
+use super::store::Store;
+use crate::protocol::Fault;
+use crate::tree::{Node, Tree};
+
+/// The tree to check. A path is ignored when the rules of either side say so: a worker can hide its own files by a new
+/// rule, and show none by removing one.
+pub(super) fn check_tree(store: &Store, base: &Tree, result: &Tree) -> Result<Tree, Fault> {
+    let rules = [rules(store, base)?, rules(store, result)?];
+    let mut checked = result.clone();
+    for (path, _) in base.changes(result) {
+        let Some(node) = result.get(&path) else { continue };
+        let is_directory = matches!(node, Node::Directory { .. });
+        if rules.iter().any(|rules| rules.ignores(&path, is_directory)) {
+            checked.set(&path, base.get(&path).cloned());
+        }
+    }
+    Ok(checked)
+}
+
+fn rules(store: &Store, tree: &Tree) -> Result<Rules, Fault> {
+    let mut rules = Rules::default();
+    for (path, node) in files(tree) {
+        if let Node::File { mode, size, hash } = node
+            && size <= FILE_BYTES_MAX
+        {
+            rules.add(&path, &read_all(store.object(hash, mode)?)?);
+        }
+    }
+    Ok(rules)
+}
