@@ -4,12 +4,13 @@ mod client;
 
 pub use client::ControlClient;
 
-use choir_proto::TaskId;
+use choir_proto::inbox::{Ask, Asked, Verdict};
 use choir_proto::model::{Answer, Delta, ModelError};
 use choir_proto::wire::{
     AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, EffectRecord, Exec, Exit, FinishAssociate,
     ModelCall, Models, OutputStream, StartAssociate, UndoChanges,
 };
+use choir_proto::{InboxId, TaskId};
 use futures_util::future::BoxFuture;
 
 /// Why control did not do what was asked.
@@ -35,6 +36,12 @@ pub trait Control: Send + Sync {
     fn model(&self, call: ModelCall, on_delta: OnDelta) -> BoxFuture<'_, Result<Answer, ModelError>>;
     /// Whether there is a model to ask.
     fn models(&self) -> BoxFuture<'_, Result<Models, ControlError>>;
+    /// Puts something to the person, unless it is decided already. Asking again changes nothing.
+    fn ask(&self, id: InboxId, ask: Ask) -> BoxFuture<'_, Result<Asked, ControlError>>;
+    /// Waits until the person has spoken.
+    fn verdict(&self, id: InboxId) -> BoxFuture<'_, Result<Verdict, ControlError>>;
+    /// Takes a question back; what was decided before, if anything was.
+    fn withdraw(&self, id: InboxId) -> BoxFuture<'_, Result<Option<Verdict>, ControlError>>;
     /// Starts an associate for a task; starting it again finds the same one.
     fn start_associate(
         &self,

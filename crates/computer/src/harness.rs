@@ -1,5 +1,6 @@
 //! The shell around the agent's loop: it does what `core` asks for, appends what came of it, and folds that.
 
+mod account;
 mod begin;
 mod command;
 mod document;
@@ -7,27 +8,32 @@ mod exec;
 mod finish;
 mod past;
 mod perform;
+mod person;
 mod verify;
+mod waiting;
 
 pub use command::run_commands;
 pub use document::{Base, Documents};
 pub use past::Past;
+pub use waiting::Waiting;
 
-use crate::control::Control;
+use crate::control::{Control, ControlError};
 use crate::journal::{Journal, Scope};
 use crate::view::ViewReader;
+use account::Purse;
 use begin::Begun;
-use choir_core::agent::{Agent, Ending, Identity, Next, Reaction, Spent, react};
-use choir_proto::event::{Actor, Header, ModelCalled, ModelFailed, RunBlocked, RunStarted, TaskRequested, TaskStarted};
+use choir_core::agent::{Agent, Ending, Identity, Limits, Next, Place, Question, Reaction, react};
+use choir_proto::event::{Actor, Header, InboxDecided, ModelCalled, ModelFailed, TaskRequested, TaskStarted};
+use choir_proto::inbox::{Matter, Verdict};
 use choir_proto::model::{ErrorClass, ModelError, ModelRequest};
 use choir_proto::task::{TaskRequest, TaskResult, TaskStatus, Verify};
-use choir_proto::wire::{Live, ModelCall, StartAssociate};
+use choir_proto::wire::{AssociateStarted, Live, ModelCall, StartAssociate};
 use choir_proto::{DocumentId, Event, Hash, Role, RunId, Seq, TaskId};
 use choir_store::{AppendError, StoreError};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use person::Person;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::{broadcast, watch};
 
@@ -93,8 +99,8 @@ pub struct RunContext {
     pub signal: watch::Receiver<Signal>,
     /// What had happened when this process took the run.
     pub past: Arc<Past>,
-    /// Whether the log says that the run waits, so that nobody says it again after a restart.
-    pub waiting: Arc<AtomicBool>,
+    /// Whether the log says that the run waits.
+    pub waiting: Arc<Waiting>,
 }
 
 /// An agent to drive to its end.
@@ -103,10 +109,18 @@ pub struct Assignment {
     pub identity: Identity,
     /// What is asked of it.
     pub request: TaskRequest,
-    /// Who asked.
-    pub parent: Option<TaskId>,
-    /// How far below the first agent.
-    pub depth: u32,
+    /// Who asked; nobody but a person where there is none.
+    pub parent: Option<Parent>,
+}
+
+/// Who asked for an agent.
+#[derive(Clone)]
+pub struct Parent {
+    task: TaskId,
+    /// How far below the first agent it stands.
+    depth: u32,
+    /// The budget that is shared.
+    purse: Purse,
 }
 
 /// Drives an agent to its end, from wherever its events say it is. Boxed, because agents drive agents.
@@ -130,24 +144,29 @@ struct Driver {
     parent: Option<TaskId>,
     depth: u32,
     agent: Agent,
+    purse: Purse,
     /// Words from the person that the agent has heard.
     heard: Seq,
-    started: Duration,
     /// The tree it works on, once it has a place to work in.
     base_tree: Option<Hash>,
 }
 
 impl Driver {
     fn new(context: RunContext, assignment: Assignment) -> Self {
-        let Assignment { identity, request, parent, depth } = assignment;
-        let mut agent = Agent::new(identity, &request, context.model.clone());
+        let Assignment { identity, request, parent } = assignment;
+        let place = if parent.is_none() { Place::First } else { Place::Below };
+        let mut agent = Agent::new(identity, place, &request, context.model.clone());
         let mut heard = Seq::ZERO;
         for (header, event) in context.past.of_agent(identity.task, parent.is_none()) {
             agent.apply(header, event);
             heard = header.seq;
         }
-        let started = context.harness.journal.world().elapsed();
-        Self { context, identity, request, parent, depth, agent, heard, started, base_tree: None }
+        let world = Arc::clone(context.harness.journal.world());
+        let limits = Limits::of(request.budget.as_ref(), place);
+        let depth = parent.as_ref().map_or(0, |parent| parent.depth + 1);
+        let (parent, above) = parent.map(|parent| (parent.task, parent.purse)).unzip();
+        let purse = Purse::new(limits, context.past.spent(identity.task), world, above);
+        Self { context, identity, request, parent, depth, agent, purse, heard, base_tree: None }
     }
 
     fn scope(&self) -> Scope {
@@ -168,9 +187,10 @@ impl Driver {
         if self.identity.role != Role::Terminal {
             return Ok(None);
         }
-        let start = StartAssociate { egress: self.request.egress.clone(), check: None };
-        match self.context.harness.control.start_associate(self.identity.task, start).await {
-            Ok(started) => {
+        let start = StartAssociate { egress: self.request.egress.clone(), run: Some(self.identity.run), check: None };
+        match start_associate(&self.person(), self.identity.task, start).await? {
+            Ok(None) => Ok(Some(cancelled())),
+            Ok(Some(started)) => {
                 self.base_tree = started.base_tree;
                 self.append(vec![TaskStarted { base_tree: started.base_tree }.into()]).await?;
                 Ok(None)
@@ -195,8 +215,8 @@ impl Driver {
                 return Ok(ending);
             }
             self.hear(Seq(u64::MAX));
-            let spent = Spent { time_ms: self.time_ms() };
-            let ended = match self.agent.next(spent) {
+            let ended = match self.agent.next(&self.purse.accounts()) {
+                Next::Ask(question) => self.question(question).await?,
                 Next::Model(request) => self.ask(*request).await?,
                 Next::Begin(calls) => self.perform(calls, Begun::Now).await?,
                 Next::Outstanding(calls) => self.perform(calls, Begun::BeforeACrash).await?,
@@ -221,20 +241,22 @@ impl Driver {
     async fn ask(&mut self, request: ModelRequest) -> Result<Option<Ending>, HarnessError> {
         let world = Arc::clone(self.context.harness.journal.world());
         let before = world.elapsed();
-        let call = ModelCall { run: self.identity.run, task: self.identity.task, request };
+        let Identity { run, task, .. } = self.identity;
+        let (failures, usd_left) = (self.agent.failures(), Some(self.purse.usd_left()));
+        let call = ModelCall { run, task, failures, usd_left, request };
         let control = Arc::clone(&self.context.harness.control);
         // From before the question: a model that appears while we ask must not be missed.
         let mut models = self.context.harness.models.clone();
         models.mark_unchanged();
-        let time_left = self.agent.limits().time_ms.saturating_sub(self.time_ms());
         let answer = tokio::select! {
             answer = control.model(call, self.publish()) => answer,
             stop = stopped(self.context.signal.clone()) => return stop.map(|()| Some(cancelled())),
-            () = tokio::time::sleep(Duration::from_millis(time_left)) => return Ok(None),
+            () = tokio::time::sleep(self.purse.time_left()) => return Ok(None),
         };
         match answer {
             Ok(answer) => {
                 self.go_on().await?;
+                self.purse.add(&answer.usage);
                 let called = ModelCalled {
                     turn: self.agent.next_turn(),
                     model: answer.model,
@@ -271,11 +293,9 @@ impl Driver {
                     stop = stopped(self.context.signal.clone()) => stop.map(|()| Some(cancelled())),
                 }
             }
-            Reaction::Park(on) => {
-                if !self.context.waiting.swap(true, Ordering::Relaxed) {
-                    let message = format!("waiting for a model: {message}");
-                    self.append_to_run(RunBlocked { on, message }.into()).await?;
-                }
+            Reaction::Park => {
+                let message = format!("waiting for a model: {message}");
+                self.context.waiting.for_model(&self.context.harness.journal, self.identity.run, message).await?;
                 tokio::select! {
                     changed = models.changed() => changed.map_err(|_| HarnessError::LetGo)?,
                     stop = stopped(self.context.signal.clone()) => return stop.map(|()| Some(cancelled())),
@@ -288,16 +308,28 @@ impl Driver {
 
     /// Says that the run goes on, if the log says that it waits.
     async fn go_on(&self) -> Result<(), HarnessError> {
-        if self.context.waiting.swap(false, Ordering::Relaxed) {
-            self.append_to_run(RunStarted {}.into()).await?;
-        }
-        Ok(())
+        self.context.waiting.go_on(&self.context.harness.journal, self.identity.run).await
     }
 
-    async fn append_to_run(&self, event: Event) -> Result<(), HarnessError> {
-        let run = Scope::of(Actor::Computer).run(self.identity.run);
-        self.context.harness.journal.append(&run, vec![event]).await?;
-        Ok(())
+    /// Asks what only the person knows, and lets the agent hear the answer.
+    async fn question(&mut self, question: Question) -> Result<Option<Ending>, HarnessError> {
+        let Question { id, text } = question;
+        let matter = Matter::Question { question: text };
+        let verdict = match self.person().ask(id, matter, None).await? {
+            Ok(Verdict::Withdrawn) => return Ok(Some(cancelled())),
+            Ok(verdict) => verdict,
+            Err(error) => {
+                let summary = format!("Nobody could be asked: {error}");
+                return Ok(Some(Ending { status: TaskStatus::Failed, summary }));
+            }
+        };
+        // In the log already.
+        self.agent.apply(&placeless(Seq::ZERO), &InboxDecided { inbox_id: id, decision: verdict }.into());
+        Ok(None)
+    }
+
+    fn person(&self) -> Person<'_> {
+        Person { context: &self.context, scope: self.scope(), purse: Some(&self.purse) }
     }
 
     /// Pieces of the answer go to whoever listens; the log gets the whole.
@@ -338,7 +370,32 @@ impl Driver {
     }
 
     fn time_ms(&self) -> u64 {
-        (self.context.harness.journal.world().elapsed() - self.started).as_millis() as u64
+        self.purse.time_ms()
+    }
+}
+
+/// Starts a task's associate, after the person's word about what it wants to reach. Nothing if the person stopped it.
+async fn start_associate(
+    person: &Person<'_>,
+    task: TaskId,
+    start: StartAssociate,
+) -> Result<Result<Option<AssociateStarted>, ControlError>, HarnessError> {
+    let control = &person.context.harness.control;
+    // Questions of an earlier process first: what was decided meanwhile still has to be told to the log.
+    let mut questions = person.context.past.undecided(task);
+    loop {
+        for waits in questions {
+            match person.wait(waits, None).await? {
+                Ok(Verdict::Withdrawn) => return Ok(Ok(None)),
+                Ok(_) => {}
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+        match control.start_associate(task, start.clone()).await {
+            Ok(started) if started.waits.is_empty() => return Ok(Ok(Some(started))),
+            Ok(started) => questions = started.waits,
+            Err(error) => return Ok(Err(error)),
+        }
     }
 }
 

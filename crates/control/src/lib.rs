@@ -13,6 +13,7 @@ pub mod db;
 pub mod egress;
 pub mod gateway;
 pub mod http;
+pub mod inbox;
 pub mod outbound;
 pub mod sandboxes;
 pub mod seal;

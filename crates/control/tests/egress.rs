@@ -4,6 +4,7 @@ use crate::sandboxes::{ask, asked, at, contains, exec};
 use crate::support::World;
 use crate::support::computer::FakeComputer;
 use choir_control::config::{Config, Egress};
+use choir_proto::inbox::{AskKind, Waits};
 use choir_proto::wire::AssociateStarted;
 use http::{Method, StatusCode};
 use std::path::PathBuf;
@@ -30,9 +31,27 @@ async fn world(ceiling: &[&str]) -> World {
     World::with(Config { egress: Egress { ceiling }, ..Config::default() }, FakeComputer::default()).await
 }
 
-async fn start(world: &World, allow: &[&str]) {
+async fn start(world: &World, allow: &[&str]) -> AssociateStarted {
     let body = serde_json::json!({ "egress": { "allow": allow } }).to_string();
-    let _: AssociateStarted = asked(world, Method::PUT, &at(""), body).await;
+    asked(world, Method::PUT, &at(""), body).await
+}
+
+async fn decide(world: &World, question: &Waits, word: &str, scope: &str) {
+    let path = format!("/api/inbox/{}", question.id);
+    let body = serde_json::json!({"decision": word, "hash": question.hash, "scope": scope}).to_string();
+    let answer = world.browser().await.json(Method::POST, &path, body).await;
+    assert_eq!(answer.status, StatusCode::OK, "{}", answer.value());
+}
+
+#[tokio::test]
+async fn what_a_person_allows_is_reached_without_asking_again() {
+    let address = echo().await;
+    let world = world(&[]).await;
+    let waits = start(&world, &[&address]).await.waits;
+    decide(&world, &waits[0], "approve", "always").await;
+    assert!(start(&world, &[&address]).await.waits.is_empty());
+    let (line, _) = connect(&world, &format!("CONNECT {address}")).await;
+    assert!(line.contains("200"), "{line}");
 }
 
 fn socket(world: &World) -> Option<PathBuf> {
@@ -100,7 +119,14 @@ async fn everything_else_is_refused_and_recorded() {
 #[tokio::test]
 async fn a_wish_above_the_ceiling_is_recorded_and_gives_no_way_out() {
     let world = world(&["git"]).await;
-    start(&world, &["example.org:443"]).await;
+    let waits = start(&world, &["example.org:443", "no port"]).await.waits;
+    let [question] = &waits[..] else { panic!("one question, about what a ceiling can hold: {waits:?}") };
+    assert_eq!((question.kind, question.subject.as_str()), (AskKind::Egress, "example.org:443"));
+    assert_eq!(ask(&world, Method::POST, &at("/exec"), "{}").await.0, StatusCode::BAD_REQUEST);
+    let again = start(&world, &["example.org:443"]).await.waits;
+    assert_eq!(again, waits, "it is asked once");
+    decide(&world, question, "deny", "once").await;
+    assert!(start(&world, &["example.org:443"]).await.waits.is_empty());
     assert_eq!(socket(&world), None);
     world
         .computer

@@ -63,7 +63,7 @@ fn call(run: u8) -> ModelCall {
         tools: Vec::new(),
         tokens_max: 100,
     };
-    ModelCall { run: RunId::from([run; 16]), task: [9; 16].into(), request }
+    ModelCall { run: RunId::from([run; 16]), task: [9; 16].into(), failures: 0, usd_left: None, request }
 }
 
 fn request(call: &ModelCall) -> http::Request<Body> {

@@ -1,15 +1,20 @@
 //! What waits for a person's word, and what their word is bound to.
 
+use crate::sandboxes::{ask, asked, at};
 use crate::support::World;
-use choir_control::db::{Approval, Decided, Outcome, Reach, Scope};
-use choir_proto::{Hash, TaskId, Timestamp};
+use crate::support::computer::FakeComputer;
+use choir_control::config::Config;
+use choir_control::db::{Approval, Outcome, Scope};
+use choir_control::inbox::{Policy, Tools};
+use choir_proto::inbox::{AskKind, Asked, Reach, Verdict};
+use choir_proto::{Hash, InboxId, RunId, TaskId, Timestamp};
 use http::{Method, StatusCode};
 use uuid::Uuid;
 
 fn question(number: u8, task: Option<TaskId>, entry: &str) -> Approval {
-    let id = Uuid::from_bytes([number; 16]);
+    let (id, kind) = (InboxId::from([number; 16]), AskKind::Egress);
     let (entry, hash, asked) = (entry.to_owned(), Hash([number; 32]), Timestamp(number.into()));
-    Approval { id, task, entry, hash, asked, decided: None }
+    Approval { id, kind, run: None, task, entry, question: "May it?".into(), hash, asked, decided: None }
 }
 
 fn word(decision: &str, hash: Hash, scope: &str) -> String {
@@ -27,13 +32,13 @@ async fn a_decision_is_bound_to_what_was_shown_and_counts_once() {
 
     let other = browser.json(Method::POST, &path, word("approve", Hash([9; 32]), "always")).await;
     assert_eq!((other.status, other.code().as_str()), (StatusCode::CONFLICT, "hash_differs"));
-    assert!(world.db().granted(None).await.unwrap().is_empty(), "a mismatch voids it");
+    assert!(world.db().entries(None, None).await.unwrap().is_empty(), "a mismatch voids it");
 
     let denied = browser.json(Method::POST, &path, word("deny", Hash([1; 32]), "always")).await;
     assert_eq!((denied.status, denied.value()["decision"].as_str()), (StatusCode::OK, Some("deny")));
     let late = browser.json(Method::POST, &path, word("approve", Hash([1; 32]), "always")).await;
     assert_eq!((late.status, late.code().as_str()), (StatusCode::CONFLICT, "decided"));
-    assert!(world.db().granted(None).await.unwrap().is_empty());
+    assert_eq!(world.db().entries(None, None).await.unwrap(), [("example.org:443".to_owned(), false)]);
     assert_eq!(browser.get("/api/inbox").await.value()["inbox"], serde_json::json!([]));
 }
 
@@ -42,17 +47,25 @@ async fn an_approval_reaches_as_far_as_it_says() {
     let world = World::start().await;
     let db = world.db();
     let (one, two) = (TaskId::from([1; 16]), TaskId::from([2; 16]));
-    for (number, task, entry, reach) in
-        [(1, Some(one), "a.example:443", Reach::Once), (2, Some(one), "b.example:443", Reach::Always)]
-    {
-        db.ask(question(number, task, entry)).await.unwrap();
-        let decided = Decided { approved: true, reach };
-        let outcome = db.decide(Uuid::from_bytes([number; 16]), Hash([number; 32]), decided, Timestamp(9)).await;
+    let run = RunId::from([3; 16]);
+    for (number, run, entry, scope) in [
+        (1, None, "a.example:443", Reach::Once),
+        (2, None, "b.example:443", Reach::Always),
+        (3, Some(run), "c.example:443", Reach::Run),
+    ] {
+        db.ask(Approval { run, ..question(number, Some(one), entry) }).await.unwrap();
+        let id = InboxId::from([number; 16]);
+        let outcome = db.decide(id, Hash([number; 32]), Verdict::Approved { scope }, Timestamp(9)).await;
         assert!(matches!(outcome.unwrap(), Outcome::Kept(_)));
     }
-    assert_eq!(db.granted(Some(one)).await.unwrap(), ["a.example:443", "b.example:443"]);
-    assert_eq!(db.granted(Some(two)).await.unwrap(), ["b.example:443"]);
-    assert_eq!(db.granted(None).await.unwrap(), ["b.example:443"]);
+    let allowed = async |task, run| {
+        let entries = db.entries(task, run).await.unwrap();
+        entries.into_iter().filter(|(_, allowed)| *allowed).map(|(entry, _)| entry).collect::<Vec<_>>()
+    };
+    assert_eq!(allowed(Some(one), None).await, ["a.example:443", "b.example:443"]);
+    assert_eq!(allowed(Some(two), None).await, ["b.example:443"]);
+    assert_eq!(allowed(Some(two), Some(run)).await, ["b.example:443", "c.example:443"]);
+    assert_eq!(allowed(None, None).await, ["b.example:443"]);
 }
 
 #[tokio::test]
@@ -60,7 +73,7 @@ async fn a_question_is_asked_once_and_there_are_never_too_many() {
     let world = World::start().await;
     let db = world.db();
     db.ask(question(1, None, "a.example:443")).await.unwrap();
-    db.ask(Approval { id: Uuid::from_bytes([2; 16]), ..question(1, None, "a.example:443") }).await.unwrap();
+    db.ask(Approval { id: InboxId::from([2; 16]), ..question(1, None, "a.example:443") }).await.unwrap();
     assert_eq!(db.waiting().await.unwrap().len(), 1);
 }
 
@@ -106,4 +119,108 @@ async fn a_database_of_the_first_version_is_brought_up_to_date() {
     let db = choir_control::db::Db::open(&path).unwrap();
     db.ask(question(1, None, "example.org:443")).await.unwrap();
     assert_eq!(db.waiting().await.unwrap(), [question(1, None, "example.org:443")]);
+}
+
+fn questioned(tool: &str, subject: &str, run: u8) -> String {
+    let (run, task) = (RunId::from([run; 16]), TaskId::from([7; 16]));
+    serde_json::json!({"run": run, "task": task, "matter": "call", "tool": tool, "subject": subject}).to_string()
+}
+
+async fn asking(policy: Policy) -> World {
+    let tools = Tools([("bash".to_owned(), policy)].into());
+    World::with(Config { tools, ..Config::default() }, FakeComputer::default()).await
+}
+
+async fn put(world: &World, id: u8, body: String) -> Asked {
+    asked(world, Method::PUT, &format!("/inbox/{}", InboxId::from([id; 16])), body).await
+}
+
+fn decided(asked: &Asked) -> Option<bool> {
+    match asked {
+        Asked::Decided { verdict: Verdict::Approved { .. } } => Some(true),
+        Asked::Decided { verdict: Verdict::Denied { .. } } => Some(false),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn each_policy_decides_a_call_and_the_person_the_rest() {
+    for (policy, expected) in [(Policy::Auto, Some(true)), (Policy::Deny, Some(false)), (Policy::Ask, None)] {
+        let world = asking(policy).await;
+        assert_eq!(decided(&put(&world, 1, questioned("bash", "make", 1)).await), expected, "{policy:?}");
+        assert_eq!(decided(&put(&world, 2, questioned("read_file", "{}", 1)).await), Some(true));
+        assert_eq!(decided(&put(&world, 3, questioned("mcp__x__y", "{}", 1)).await), None, "from elsewhere");
+    }
+}
+
+#[tokio::test]
+async fn a_yes_holds_for_the_same_call_as_far_as_it_reaches() {
+    let world = asking(Policy::Ask).await;
+    let admin = world.client_with(Scope::Admin).await;
+    for (id, scope) in [(1, "once"), (2, "run"), (3, "always")] {
+        let command = format!("make {scope}");
+        let Asked::Waits(waits) = put(&world, id, questioned("bash", &command, 1)).await else { panic!("it waits") };
+        assert_eq!((waits.kind, waits.subject.as_str()), (AskKind::Tool, command.as_str()));
+        let verdict = async {
+            let path = format!("/inbox/{}", waits.id);
+            asked::<Verdict>(&world, Method::GET, &path, "").await
+        };
+        let path = format!("/api/inbox/{}", waits.id);
+        let decide = admin.json(Method::POST, &path, word("approve", waits.hash, scope));
+        let (verdict, answer) = tokio::join!(verdict, decide);
+        assert_eq!(answer.status, StatusCode::OK);
+        assert!(matches!(verdict, Verdict::Approved { .. }), "whoever waits hears it: {verdict:?}");
+    }
+    let mut id = 10;
+    let mut holds = async |command: &str, run: u8| {
+        id += 1;
+        decided(&put(&world, id, questioned("bash", command, run)).await) == Some(true)
+    };
+    assert!(!holds("make once", 1).await, "another call, though it looks the same");
+    assert!(holds("make run", 1).await && !holds("make run", 2).await);
+    assert!(holds("make always", 2).await && !holds("make always ", 2).await, "a blank more is another call");
+}
+
+#[tokio::test]
+async fn a_command_that_nobody_allowed_does_not_run_whatever_the_computer_says() {
+    let world = asking(Policy::Ask).await;
+    let _: serde_json::Value = asked(&world, Method::PUT, &at(""), r#"{"egress":{"allow":[]}}"#).await;
+    let id = InboxId::from([1; 16]);
+    let run = async |command: &str| {
+        let call = serde_json::json!({"tool": "bash", "inbox_id": id, "run": RunId::from([1; 16])});
+        let body = serde_json::json!({"effect_id": "e1", "command": command, "timeout_ms": 9000, "call": call});
+        ask(&world, Method::POST, &at("/exec"), body.to_string()).await.0
+    };
+    assert_eq!(run("echo a").await, StatusCode::FORBIDDEN);
+    let Asked::Waits(waits) = put(&world, 1, questioned("bash", "echo a", 1)).await else { panic!("it waits") };
+    let body = word("approve", waits.hash, "once");
+    world.client_with(Scope::Admin).await.json(Method::POST, &format!("/api/inbox/{id}"), body).await;
+    assert_eq!(run("echo b").await, StatusCode::FORBIDDEN, "what runs must be what was approved");
+    assert_eq!(run("echo a").await, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_question_is_answered_with_words_and_can_be_taken_back() {
+    let world = World::start().await;
+    let admin = world.client_with(Scope::Admin).await;
+    let (run, task) = (RunId::from([1; 16]), TaskId::from([7; 16]));
+    let body = serde_json::json!({"run": run, "task": task, "matter": "question", "question": "Which year?"});
+    let Asked::Waits(waits) = put(&world, 1, body.to_string()).await else { panic!("it waits") };
+    let item = admin.get("/api/inbox").await.value()["inbox"][0].clone();
+    assert_eq!((item["kind"].as_str(), item["question"].as_str()), (Some("question"), Some("Which year?")), "{item}");
+    let path = format!("/api/inbox/{}", waits.id);
+    let refused = admin.json(Method::POST, &path, word("approve", waits.hash, "once")).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST, "a question takes an answer");
+    let answer = serde_json::json!({"decision": "answer", "hash": waits.hash, "text": "1984"}).to_string();
+    assert_eq!(admin.json(Method::POST, &path, answer).await.status, StatusCode::OK);
+    let inside = format!("/inbox/{}", waits.id);
+    let said: Verdict = asked(&world, Method::GET, &inside, "").await;
+    assert_eq!(said, Verdict::Answered { text: "1984".into() });
+
+    let Asked::Waits(second) = put(&world, 2, body.to_string()).await else { panic!("it waits") };
+    let inside = format!("/inbox/{}", second.id);
+    let none: Option<Verdict> = asked(&world, Method::DELETE, &inside, "").await;
+    assert_eq!(none, None);
+    assert_eq!(admin.get("/api/inbox").await.value()["inbox"], serde_json::json!([]));
+    assert_eq!(asked::<Verdict>(&world, Method::GET, &inside, "").await, Verdict::Withdrawn);
 }

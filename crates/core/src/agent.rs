@@ -7,15 +7,15 @@ mod limit;
 mod policy;
 mod prompt;
 
-pub use limit::{Limits, Spent};
+pub use limit::{Account, Limits, Place, Spent};
 pub use policy::{ATTEMPTS_MAX, Reaction, react};
 
 use crate::effect;
 use crate::tool::{Finish, FinishStatus, Tool, specs};
-use choir_proto::event::{Header, ToolOutcome};
+use choir_proto::event::{Header, InboxDecided, ToolOutcome};
 use choir_proto::model::{ErrorClass, Message, ModelRequest, StopReason, ToolCall, ToolResult, Usage};
 use choir_proto::task::{TaskRequest, TaskStatus};
-use choir_proto::{Event, Role, RunId, TaskId};
+use choir_proto::{Event, InboxId, Role, RunId, TaskId};
 
 /// The longest answer that is asked for.
 const ANSWER_TOKENS_MAX: u32 = 8192;
@@ -35,8 +35,8 @@ pub struct Identity {
 #[derive(Debug, Clone)]
 pub struct Agent {
     identity: Identity,
+    place: Place,
     model: Option<String>,
-    limits: Limits,
     conversation: Vec<Message>,
     turn: u32,
     /// Failed attempts at the present turn.
@@ -46,7 +46,18 @@ pub struct Agent {
     /// Words that arrived while tools were running; they follow their results.
     steered: Vec<String>,
     usage: Usage,
+    /// What the person has to say before anything goes on.
+    question: Option<Question>,
     ending: Option<Ending>,
+}
+
+/// Something that only the person knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Question {
+    /// The same after a crash.
+    pub id: InboxId,
+    /// In the agent's words.
+    pub text: String,
 }
 
 #[derive(Debug, Clone)]
@@ -81,6 +92,8 @@ pub enum Next {
     Begin(Vec<Begin>),
     /// These were begun and nobody has appended what came of them: they are running, or a crash came between.
     Outstanding(Vec<Begin>),
+    /// Put this to the person, and append `inbox.decided`.
+    Ask(Question),
     /// It is over.
     End(Ending),
 }
@@ -102,11 +115,11 @@ pub struct Begin {
 
 impl Agent {
     /// An agent that has only been asked.
-    pub fn new(identity: Identity, request: &TaskRequest, model: Option<String>) -> Self {
+    pub fn new(identity: Identity, place: Place, request: &TaskRequest, model: Option<String>) -> Self {
         Self {
             identity,
+            place,
             model,
-            limits: Limits::of(request.budget.as_ref()),
             conversation: vec![Message::user(prompt::brief(request))],
             turn: 0,
             failures: 0,
@@ -114,6 +127,7 @@ impl Agent {
             calls: Vec::new(),
             steered: Vec::new(),
             usage: Usage::default(),
+            question: None,
             ending: None,
         }
     }
@@ -138,11 +152,6 @@ impl Agent {
         self.failures
     }
 
-    /// Walls.
-    pub fn limits(&self) -> Limits {
-        self.limits
-    }
-
     /// Folds an event of this agent's task, or words from the person.
     pub fn apply(&mut self, _: &Header, event: &Event) {
         match event {
@@ -154,6 +163,7 @@ impl Agent {
             Event::ToolStarted(started) => self.set(&started.effect_id, CallState::Started),
             Event::ToolFinished(finished) => self.finished(finished),
             Event::RunSteered(steered) => self.steer(&steered.text),
+            Event::InboxDecided(decided) => self.decided(decided),
             // A person or a model came: what failed before counts no more.
             Event::RunStarted(_) => self.failures = 0,
             Event::TaskFinished(finished) => {
@@ -164,8 +174,8 @@ impl Agent {
         }
     }
 
-    /// What the agent needs now.
-    pub fn next(&self, spent: Spent) -> Next {
+    /// What the agent needs now. `accounts` are its own and those of everybody above it.
+    pub fn next(&self, accounts: &[Account]) -> Next {
         if let Some(ending) = &self.ending {
             return Next::End(ending.clone());
         }
@@ -177,7 +187,10 @@ impl Agent {
         if !outstanding.is_empty() {
             return Next::Outstanding(outstanding);
         }
-        if let Some(ending) = self.limits.reached(self.turn, &self.usage, spent) {
+        if let Some(question) = &self.question {
+            return Next::Ask(question.clone());
+        }
+        if let Some(ending) = limit::wall(accounts) {
             return Next::End(ending);
         }
         if let (ATTEMPTS_MAX.., Some((class, message))) = (self.failures, &self.last_failure) {
@@ -221,12 +234,26 @@ impl Agent {
         self.set(&finished.effect_id, CallState::Finished(result));
         let done: Option<Vec<ToolResult>> = self.calls.iter().map(Call::result).collect();
         if let Some(results) = done {
-            self.ending = self.calls.iter().find_map(|call| call.finish(self.identity.role));
+            let finish = self.calls.iter().find_map(|call| Some((call.finish(self.identity.role)?, &call.effect_id)));
+            match finish {
+                // Nobody stands above the first agent but the person: it asks and goes on.
+                Some((Ending { status: TaskStatus::NeedsInput, summary }, effect_id)) if self.place == Place::First => {
+                    self.question = Some(Question { id: effect::question(effect_id), text: summary });
+                }
+                finish => self.ending = finish.map(|(ending, _)| ending),
+            }
             self.calls.clear();
             self.conversation.push(Message::Tools { results });
             for text in std::mem::take(&mut self.steered) {
                 self.conversation.push(Message::user(prompt::steer(&text)));
             }
+        }
+    }
+
+    fn decided(&mut self, decided: &InboxDecided) {
+        if self.question.as_ref().is_some_and(|question| question.id == decided.inbox_id) {
+            self.question = None;
+            self.conversation.push(Message::user(prompt::answered(&decided.decision)));
         }
     }
 

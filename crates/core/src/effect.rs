@@ -1,6 +1,6 @@
 //! Names of effects. A crash and a restart must arrive at the same name, and other arguments at another.
 
-use choir_proto::{RunId, TaskId};
+use choir_proto::{InboxId, RunId, TaskId};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
@@ -20,6 +20,11 @@ pub fn id(run: RunId, task: TaskId, turn: u32, index: u32, name: &str, arguments
 /// The task that a `delegate` call begins: the same after a crash, so that no child is started twice.
 pub fn child(effect_id: &str) -> TaskId {
     TaskId::new(derived(effect_id, "task"))
+}
+
+/// What a call puts to the person: the same after a crash, so that nobody is asked twice.
+pub fn question(effect_id: &str) -> InboxId {
+    InboxId::new(derived(effect_id, "question"))
 }
 
 /// An id that follows from an effect, for what must not be appended twice.

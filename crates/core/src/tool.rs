@@ -21,6 +21,8 @@ pub enum Tool {
     Answer(Answer),
     /// The agent has nothing more to do.
     Finish(Finish),
+    /// Put something to the person and wait for the answer.
+    Request(Request),
     /// Read the run's document.
     ReadDocument,
     /// Write the run's document as a whole.
@@ -56,6 +58,33 @@ pub struct Finish {
     /// How it went; nothing means well.
     #[serde(default)]
     pub status: Option<FinishStatus>,
+}
+
+/// Arguments of `request`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// Why the worker cannot go on.
+    pub kind: RequestKind,
+    /// What it needs to know, complete in itself.
+    pub question: String,
+    /// How long it can wait.
+    #[serde(default)]
+    pub deadline_s: Option<f64>,
+}
+
+/// Why a worker cannot go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RequestKind {
+    /// Something is missing.
+    Blocked,
+    /// Something needs a yes.
+    Approval,
+    /// Two things cannot both be.
+    Conflict,
+    /// Something else should come first.
+    Reprioritise,
 }
 
 /// What an agent may say of its own work. Whether it is true is somebody else's to check.
@@ -176,9 +205,21 @@ impl Tool {
             // Writing the same bytes to the same file again gives the same file; the edit of a place looks for the old text.
             Self::WriteFile(_) | Self::EditFile(_) => Nature::Repeatable,
             Self::Delegate(_) | Self::Answer(_) | Self::Finish(_) | Self::ReadDocument => Nature::Repeatable,
+            // Asked again under the same name, the person is not asked again.
+            Self::Request(_) => Nature::Repeatable,
             Self::WriteDocument(_) | Self::EditDocument(_) | Self::ReadFile(_) | Self::ListFiles(_) => {
                 Nature::Repeatable
             }
+        }
+    }
+
+    /// What a person sees before they say yes to a call: the command itself, or the arguments. Nothing for calls that
+    /// touch nothing but the agent's own work.
+    pub fn subject(&self, call: &ToolCall) -> Option<String> {
+        match self {
+            Self::Finish(_) | Self::Answer(_) | Self::Request(_) => None,
+            Self::Bash(bash) => Some(bash.command.clone()),
+            _ => Some(call.arguments.to_string()),
         }
     }
 
@@ -201,6 +242,7 @@ impl Tool {
             DELEGATE => Self::Delegate(Box::new(from_value(arguments)?)),
             "answer" => Self::Answer(from_value(arguments)?),
             "finish" => Self::Finish(from_value(arguments)?),
+            "request" => Self::Request(from_value(arguments)?),
             "read_document" => from_value::<Nothing>(arguments).map(|_| Self::ReadDocument)?,
             "write_document" => Self::WriteDocument(from_value(arguments)?),
             "edit_document" => Self::EditDocument(from_value(arguments)?),

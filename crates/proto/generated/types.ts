@@ -29,6 +29,9 @@ export type ArtifactId = string;
 /** Something was brought in. */
 export type ArtifactImported = { artifact_id: ArtifactId; content_hash: Hash; media_type: string; origin: string; size: number };
 
+/** What sort of word is wanted. */
+export type AskKind = "egress" | "tool" | "question";
+
 /** What a model said in one turn. */
 export type AssistantMessage = { reasoning?: string; reasoning_signature?: string; text?: string; tool_calls?: ToolCall[] };
 
@@ -143,6 +146,15 @@ export type Header = { actor: Actor; at: Timestamp; cause?: EventId | null; epoc
 /** The answer of `GET /health`. */
 export type Health = { components: Record<string, Component>; status: string; version: string };
 
+/** Something was put to the person. */
+export type InboxAsked = { ask: AskKind; hash: Hash; inbox_id: InboxId; question: string; subject: string };
+
+/** The person decided, or nobody did in time. A copy: control has the original. */
+export type InboxDecided = { decision: Verdict; inbox_id: InboxId };
+
+/** Something put to the person. */
+export type InboxId = string;
+
 /** A model answered. */
 export type ModelCalled = { duration_ms: number; message: AssistantMessage; model: string; stop: StopReason; turn: number; usage: Usage };
 
@@ -166,6 +178,9 @@ export type PayloadErased = { blobs: Hash[]; event_id: EventId; seq: Seq };
 
 /** A change that waits for a person. */
 export type Proposal = { new: string; old: string; proposal_id: string };
+
+/** For how much a decision counts. */
+export type Reach = "once" | "run" | "always";
 
 /** Where a window lies, in CSS pixels of the canvas. */
 export type Rect = { height: number; width: number; x: number; y: number };
@@ -328,6 +343,9 @@ export type Usage = { cache_read_tokens?: number; cache_write_tokens?: number; i
 
 /** Millionths of a US dollar; a number of dollars in JSON. */
 export type Usd = number;
+
+/** What came of asking. */
+export type Verdict = { scope: Reach; verdict: "approved" } | { scope: Reach; verdict: "denied" } | { text: string; verdict: "answered" } | { verdict: "expired" } | { verdict: "withdrawn" };
 
 /** How a result is checked. */
 export type Verify = { commands?: string[]; mode: VerifyMode };

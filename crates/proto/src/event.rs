@@ -150,6 +150,10 @@ events! {
     ToolStarted = "tool.started", 1;
     /// A tool acted, or nobody knows whether it did.
     ToolFinished = "tool.finished", 1;
+    /// Something was put to the person.
+    InboxAsked = "inbox.asked", 1;
+    /// The person decided, or nobody did in time.
+    InboxDecided = "inbox.decided", 1;
     /// A document began.
     DocumentCreated = "document.created", 1;
     /// A point in a document's life.

@@ -68,6 +68,7 @@ id!(/** Merged changes taken back as one. */ UndoId, "undo");
 id!(/** One living document. */ DocumentId, "document");
 id!(/** Something imported or produced. */ ArtifactId, "artifact");
 id!(/** One terminal of the session associate. */ TerminalId, "terminal");
+id!(/** Something put to the person. */ InboxId, "inbox");
 id!(/** One window of the desktop. */ WindowId, "window");
 
 /// A position in a computer's log: 1, 2, 3 … without holes. Zero means "before the first event".

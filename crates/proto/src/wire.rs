@@ -1,9 +1,10 @@
 //! What control and a computer say to each other over their private sockets. Identity is the socket, never a field.
 
 use crate::event::{Actor, Undone};
+use crate::inbox::Waits;
 use crate::model::{Answer, Delta, ModelError, ModelRequest};
 use crate::task::{Egress, FileChange};
-use crate::{Hash, RunId, Seq, TaskId};
+use crate::{Hash, InboxId, RunId, Seq, TaskId, Usd};
 use serde::{Deserialize, Serialize};
 
 /// Header by which control tells the computer who asks. Only control holds the other end of the socket.
@@ -16,6 +17,12 @@ pub struct ModelCall {
     pub run: RunId,
     /// For accounting.
     pub task: TaskId,
+    /// How often this turn has failed before: control may ask another provider then.
+    #[serde(default)]
+    pub failures: u32,
+    /// What the run's own budget leaves; control's wall holds as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usd_left: Option<Usd>,
     /// What is asked.
     pub request: ModelRequest,
 }
@@ -44,6 +51,9 @@ pub struct Models {
 pub struct StartAssociate {
     /// A wish; control clamps it to what the person allowed.
     pub egress: Option<Egress>,
+    /// The run that the task belongs to: some approvals hold for a run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
     /// Over a task's result instead of the live workspace, to check it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<Check>,
@@ -67,11 +77,14 @@ pub struct AssociateCaptured {
     pub result_tree: Hash,
 }
 
-/// An associate runs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// An associate runs, or waits for a person's word about what it wants to reach.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AssociateStarted {
     /// The tree under its overlay.
     pub base_tree: Option<Hash>,
+    /// What has to be decided first; while there is anything, nothing runs. Start it again then.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<Waits>,
 }
 
 /// Run a command: `POST /associates/{task}/exec`, answered by lines of [`ExecFrame`].
@@ -83,6 +96,20 @@ pub struct Exec {
     pub command: String,
     /// Wall.
     pub timeout_ms: u64,
+    /// The call of a tool that this is; nothing for commands that a person gave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<CallOf>,
+}
+
+/// A tool call that wants something done, as control knows it from the inbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallOf {
+    /// The tool's name.
+    pub tool: String,
+    /// Under which it was asked about.
+    pub inbox_id: InboxId,
+    /// The run that it belongs to.
+    pub run: RunId,
 }
 
 /// One line of the answer to an [`Exec`]. Bytes are base64, because output is not always text.

@@ -1,7 +1,7 @@
 //! One run: its first agent, what the person says to it, and its honest end.
 
 use super::{ActorError, Reply, answer};
-use crate::harness::{Assignment, Harness, HarnessError, Past, RunContext, Signal, drive};
+use crate::harness::{Assignment, Harness, HarnessError, Past, RunContext, Signal, Waiting, drive};
 use crate::journal::Scope;
 use choir_core::agent::Identity;
 use choir_core::effect;
@@ -76,10 +76,9 @@ impl Actor for Run {
             Event::RunResumed(_) => false,
             _ => paused,
         });
-        let waits = past.waits();
         // A run that waited for a model goes on waiting, and says nothing before it has one: a start must not write a line
         // for every run that nobody can help.
-        if waits.is_none() && !paused {
+        if !past.started() && !paused {
             harness.journal.append(&Scope::of(By::Computer).run(run), vec![RunStarted {}.into()]).await?;
         }
         let (signal, receiver) = watch::channel(Signal { paused, cancelled: false, steered: past.steered() });
@@ -90,8 +89,8 @@ impl Actor for Run {
             model: accepted.request.model.clone(),
             verify: accepted.request.verify.clone(),
             signal: receiver,
+            waiting: Arc::new(Waiting::new(past.blocked_on())),
             past: Arc::new(past),
-            waiting: Arc::new(waits.unwrap_or_default().into()),
         };
         conduct(myself, context, &accepted);
         Ok(RunState { run, harness, signal, accepted })
@@ -118,7 +117,7 @@ impl Actor for Run {
 fn conduct(myself: ActorRef<RunMessage>, context: RunContext, accepted: &RunAccepted) {
     let task = TaskId::new(effect::derived(&context.run.to_string(), "root"));
     let identity = Identity { run: context.run, task, role: Role::Conductor };
-    let assignment = Assignment { identity, request: objective(accepted), parent: None, depth: 0 };
+    let assignment = Assignment { identity, request: objective(accepted), parent: None };
     tokio::spawn(async move {
         let result = tokio::spawn(drive(context, assignment)).await;
         match result {

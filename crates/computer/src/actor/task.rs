@@ -1,7 +1,7 @@
 //! A task of its own: commands without a model, or one worker without a conductor.
 
 use super::{Reply, answer};
-use crate::harness::{Assignment, Harness, HarnessError, Past, RunContext, Signal, drive, run_commands};
+use crate::harness::{Assignment, Harness, HarnessError, Past, RunContext, Signal, Waiting, drive, run_commands};
 use choir_core::agent::Identity;
 use choir_core::fold::task::run_of;
 use choir_proto::task::{TaskKind, TaskRequest};
@@ -58,7 +58,7 @@ impl Actor for Task {
             model: None,
             verify: None,
             signal: receiver,
-            waiting: Arc::new(past.waits().unwrap_or_default().into()),
+            waiting: Arc::new(Waiting::new(past.blocked_on())),
             past: Arc::new(past),
         };
         work(myself, context, task, request);
@@ -90,7 +90,7 @@ fn work(myself: ActorRef<TaskMessage>, context: RunContext, task: TaskId, reques
     tokio::spawn(async move {
         let worked = if request.commands.is_empty() {
             let identity = Identity { run: context.run, task, role: role(request.kind) };
-            tokio::spawn(drive(context, Assignment { identity, request, parent: None, depth: 0 })).await
+            tokio::spawn(drive(context, Assignment { identity, request, parent: None })).await
         } else {
             tokio::spawn(run_commands(context, task, request)).await
         };

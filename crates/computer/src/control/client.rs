@@ -4,12 +4,13 @@ use super::{Control, ControlError, OnDelta, OnOutput};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
+use choir_proto::inbox::{Ask, Asked, Verdict};
 use choir_proto::model::{Answer, ErrorClass, ModelError};
 use choir_proto::wire::{
     AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, EffectRecord, Exec, ExecFrame, Exit,
     FinishAssociate, ModelCall, ModelFrame, Models, StartAssociate, UndoChanges,
 };
-use choir_proto::{ApiError, TaskId};
+use choir_proto::{ApiError, InboxId, TaskId};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::{Method, Request, Response, StatusCode};
@@ -53,7 +54,7 @@ impl ControlClient {
         if response.status().is_success() { Ok(response) } else { Err(refusal(response).await) }
     }
 
-    async fn ask<T: DeserializeOwned>(
+    async fn call<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
@@ -119,7 +120,19 @@ impl Control for ControlClient {
     }
 
     fn models(&self) -> BoxFuture<'_, Result<Models, ControlError>> {
-        async move { self.ask(Method::GET, "/models", &()).await }.boxed()
+        async move { self.call(Method::GET, "/models", &()).await }.boxed()
+    }
+
+    fn ask(&self, id: InboxId, ask: Ask) -> BoxFuture<'_, Result<Asked, ControlError>> {
+        async move { self.call(Method::PUT, &format!("/inbox/{id}"), &ask).await }.boxed()
+    }
+
+    fn verdict(&self, id: InboxId) -> BoxFuture<'_, Result<Verdict, ControlError>> {
+        async move { self.call(Method::GET, &format!("/inbox/{id}"), &()).await }.boxed()
+    }
+
+    fn withdraw(&self, id: InboxId) -> BoxFuture<'_, Result<Option<Verdict>, ControlError>> {
+        async move { self.call(Method::DELETE, &format!("/inbox/{id}"), &()).await }.boxed()
     }
 
     fn start_associate(
@@ -127,7 +140,7 @@ impl Control for ControlClient {
         task: TaskId,
         start: StartAssociate,
     ) -> BoxFuture<'_, Result<AssociateStarted, ControlError>> {
-        async move { self.ask(Method::PUT, &format!("/associates/{task}"), &start).await }.boxed()
+        async move { self.call(Method::PUT, &format!("/associates/{task}"), &start).await }.boxed()
     }
 
     fn exec(&self, task: TaskId, exec: Exec, mut on_output: OnOutput) -> BoxFuture<'_, Result<Exit, ControlError>> {
@@ -150,7 +163,7 @@ impl Control for ControlClient {
     }
 
     fn effect(&self, effect_id: String) -> BoxFuture<'_, Result<EffectRecord, ControlError>> {
-        async move { self.ask(Method::GET, &format!("/effects/{effect_id}"), &()).await }.boxed()
+        async move { self.call(Method::GET, &format!("/effects/{effect_id}"), &()).await }.boxed()
     }
 
     fn read_file(&self, task: TaskId, path: String) -> BoxFuture<'_, Result<Vec<u8>, ControlError>> {
@@ -181,7 +194,7 @@ impl Control for ControlClient {
     }
 
     fn capture_associate(&self, task: TaskId) -> BoxFuture<'_, Result<AssociateCaptured, ControlError>> {
-        async move { self.ask(Method::POST, &format!("/associates/{task}/capture"), &()).await }.boxed()
+        async move { self.call(Method::POST, &format!("/associates/{task}/capture"), &()).await }.boxed()
     }
 
     fn finish_associate(
@@ -189,7 +202,7 @@ impl Control for ControlClient {
         task: TaskId,
         finish: FinishAssociate,
     ) -> BoxFuture<'_, Result<AssociateFinished, ControlError>> {
-        async move { self.ask(Method::POST, &format!("/associates/{task}/finish"), &finish).await }.boxed()
+        async move { self.call(Method::POST, &format!("/associates/{task}/finish"), &finish).await }.boxed()
     }
 
     fn forget_associate(&self, task: TaskId) -> BoxFuture<'_, Result<(), ControlError>> {
@@ -198,7 +211,7 @@ impl Control for ControlClient {
     }
 
     fn undo(&self, changes: UndoChanges) -> BoxFuture<'_, Result<ChangesUndone, ControlError>> {
-        async move { self.ask(Method::POST, "/changes/undo", &changes).await }.boxed()
+        async move { self.call(Method::POST, "/changes/undo", &changes).await }.boxed()
     }
 
     fn kill_associate(&self, task: TaskId) -> BoxFuture<'_, Result<(), ControlError>> {

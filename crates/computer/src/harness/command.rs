@@ -2,7 +2,8 @@
 
 use super::exec::{Output, Place, TIMEOUT_MS};
 use super::finish::{Home, let_go};
-use super::{HarnessError, RunContext};
+use super::person::Person;
+use super::{HarnessError, RunContext, start_associate};
 use crate::journal::Scope;
 use choir_core::command::{Commands, Next, Step, TOOL};
 use choir_core::fold::task::running;
@@ -17,7 +18,7 @@ pub async fn run_commands(context: RunContext, task: TaskId, request: TaskReques
     let mut worker = Worker::new(context, task, request);
     let started = worker.context.harness.journal.world().elapsed();
     let (status, summary) = match worker.start().await? {
-        Some(why) => (TaskStatus::Failed, why),
+        Some(ended) => ended,
         None => worker.work().await?,
     };
     let time_s = (worker.context.harness.journal.world().elapsed() - started).as_secs_f64();
@@ -52,15 +53,17 @@ impl Worker {
         Scope::of(Actor::Computer).run(self.context.run).task(self.task)
     }
 
-    /// A reason, when there is no sandbox to be had.
-    async fn start(&mut self) -> Result<Option<String>, HarnessError> {
-        let start = StartAssociate { egress: self.request.egress.clone(), check: None };
-        match self.context.harness.control.start_associate(self.task, start).await {
-            Ok(started) => {
+    /// The end already, when there is no sandbox to be had.
+    async fn start(&mut self) -> Result<Option<(TaskStatus, String)>, HarnessError> {
+        let start = StartAssociate { egress: self.request.egress.clone(), run: Some(self.context.run), check: None };
+        let person = Person { context: &self.context, scope: self.scope(), purse: None };
+        match start_associate(&person, self.task, start).await? {
+            Ok(Some(started)) => {
                 self.base_tree = started.base_tree;
                 self.append(vec![TaskStarted { base_tree: started.base_tree }.into()]).await.map(|()| None)
             }
-            Err(error) => Ok(Some(format!("No sandbox could be started: {error}"))),
+            Ok(None) => Ok(Some((TaskStatus::Cancelled, "Stopped.".to_owned()))),
+            Err(error) => Ok(Some((TaskStatus::Failed, format!("No sandbox could be started: {error}")))),
         }
     }
 

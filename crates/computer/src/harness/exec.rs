@@ -27,8 +27,12 @@ pub(super) struct Place<'a> {
 impl Place<'_> {
     /// Runs a command to its end, or until the person wants no more.
     pub(super) async fn run(&self, step: &Step) -> Result<(ToolOutcome, CommandResult), HarnessError> {
-        let exec =
-            Exec { effect_id: step.effect_id.clone(), command: step.command.clone(), timeout_ms: self.timeout_ms };
+        let exec = Exec {
+            effect_id: step.effect_id.clone(),
+            command: step.command.clone(),
+            timeout_ms: self.timeout_ms,
+            call: None,
+        };
         let output = Arc::new(Mutex::new(Output::default()));
         let collected = Arc::clone(&output);
         let on_output = Box::new(move |stream: OutputStream, bytes: &[u8]| {

@@ -16,9 +16,11 @@ impl Driver {
     /// Appends what came of the agent.
     pub(super) async fn end(&mut self, ending: Ending) -> Result<TaskResult, HarnessError> {
         let usage = self.agent.usage();
+        let questions = Vec::from_iter((ending.status == TaskStatus::NeedsInput).then(|| ending.summary.clone()));
         let mut result = TaskResult {
             status: ending.status,
             summary: ending.summary,
+            questions,
             base_tree: self.base_tree,
             usage: TaskUsage { time_s: self.time_ms() as f64 / 1000.0, tokens: usage.tokens(), usd: usage.usd },
             ..running(self.identity.task)

@@ -1,9 +1,12 @@
 //! What had already happened to a run when a process took it.
 
-use choir_proto::event::{Header, ToolStarted};
+use choir_core::agent::Spent;
+use choir_proto::event::{BlockedOn, Header, InboxAsked, TaskRequested, ToolStarted};
+use choir_proto::inbox::{AskKind, Waits};
 use choir_proto::task::TaskResult;
-use choir_proto::{Event, RunId, Seq, TaskId};
+use choir_proto::{Event, InboxId, RunId, Seq, TaskId};
 use choir_store::{Log, Query, StoreError};
+use std::collections::BTreeSet;
 
 /// Events read at once.
 const PAGE: usize = 500;
@@ -68,13 +71,71 @@ impl Past {
         words.collect()
     }
 
-    /// Whether it had begun to wait and not gone on. Nothing if it had not even started.
-    pub fn waits(&self) -> Option<bool> {
+    /// Whether agents had begun to work on it.
+    pub fn started(&self) -> bool {
+        self.events.iter().any(|(_, event)| matches!(event, Event::RunStarted(_) | Event::RunBlocked(_)))
+    }
+
+    /// What it waited for, if it did.
+    pub fn blocked_on(&self) -> Option<BlockedOn> {
         self.events.iter().fold(None, |waits, (_, event)| match event {
-            Event::RunBlocked(_) => Some(true),
-            Event::RunStarted(_) => Some(false),
+            Event::RunBlocked(blocked) => Some(blocked.on),
+            Event::RunStarted(_) => None,
             _ => waits,
         })
+    }
+
+    /// Whether something had been put to the person.
+    pub fn asked(&self, id: InboxId) -> bool {
+        self.events.iter().any(|(_, event)| matches!(event, Event::InboxAsked(asked) if asked.inbox_id == id))
+    }
+
+    /// What a task wanted to reach and the log does not say yet whether it may.
+    pub fn undecided(&self, task: TaskId) -> Vec<Waits> {
+        let asked = self.events.iter().filter_map(|(header, event)| match event {
+            Event::InboxAsked(asked) if header.task == Some(task) && asked.ask == AskKind::Egress => {
+                Some(asked.clone())
+            }
+            _ => None,
+        });
+        let open = asked.filter(|asked| !self.decided(asked.inbox_id));
+        open.map(|InboxAsked { inbox_id: id, ask: kind, question, subject, hash }| Waits {
+            id,
+            kind,
+            question,
+            subject,
+            hash,
+        })
+        .collect()
+    }
+
+    /// Whether the log had been told what came of it.
+    pub fn decided(&self, id: InboxId) -> bool {
+        self.events.iter().any(|(_, event)| matches!(event, Event::InboxDecided(decided) if decided.inbox_id == id))
+    }
+
+    /// What a task and everybody below it had used.
+    pub fn spent(&self, task: TaskId) -> Spent {
+        let mut below = BTreeSet::from([task]);
+        let mut spent = Spent::default();
+        // Who asks comes before who is asked, so that one pass finds everybody.
+        for (header, event) in &self.events {
+            match event {
+                Event::TaskRequested(TaskRequested { parent: Some(parent), .. }) if below.contains(parent) => {
+                    below.extend(header.task);
+                }
+                Event::ModelCalled(called) if header.task.is_some_and(|task| below.contains(&task)) => {
+                    spent.add(&called.usage);
+                    if header.task == Some(task) {
+                        spent.time_ms += called.duration_ms;
+                    }
+                }
+                // A child's own time is in the time of the call that waited for it.
+                Event::ToolFinished(tool) if header.task == Some(task) => spent.time_ms += tool.duration_ms,
+                _ => {}
+            }
+        }
+        spent
     }
 
     /// Whether an effect had been begun.

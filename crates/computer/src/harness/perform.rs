@@ -1,12 +1,15 @@
 //! What each tool does.
 
-use super::{Assignment, Driver, HarnessError, RunContext, drive};
+use super::account::Purse;
+use super::person::Person;
+use super::{Assignment, Driver, HarnessError, Parent, RunContext, drive};
 use choir_core::agent::{Begin, Identity};
 use choir_core::effect;
-use choir_core::tool::{Bash, Tool, replace_once};
+use choir_core::tool::{Bash, Request, Tool, replace_once};
 use choir_proto::event::{RunAnswered, ToolFinished, ToolOutcome};
+use choir_proto::inbox::{Matter, Verdict};
 use choir_proto::task::{Delegation, TaskKind, TaskRequest, TaskStatus};
-use choir_proto::wire::{Exec, OutputStream};
+use choir_proto::wire::{CallOf, Exec, OutputStream};
 use choir_proto::{Event, Hash, Role, Seq};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,6 +19,12 @@ const COMMAND_TIMEOUT_S: f64 = 120.0;
 
 /// The longest that anybody may ask for.
 const COMMAND_TIMEOUT_S_MAX: f64 = 3600.0;
+
+/// How long a worker's request waits when it does not say.
+const REQUEST_TIMEOUT_S: f64 = 3600.0;
+
+/// The longest that a worker may wait for a person.
+const REQUEST_TIMEOUT_S_MAX: f64 = 24.0 * 3600.0;
 
 /// Bytes of output that the model is shown; head and tail are kept, the middle goes to the blob.
 const CONTENT_BYTES_MAX: usize = 16 * 1024;
@@ -51,11 +60,13 @@ pub(super) struct Performer {
     pub(super) context: RunContext,
     identity: Identity,
     depth: u32,
+    purse: Purse,
 }
 
 impl Driver {
     pub(super) fn performer(&self) -> Performer {
-        Performer { context: self.context.clone(), identity: self.identity, depth: self.depth }
+        let (context, purse) = (self.context.clone(), self.purse.clone());
+        Performer { context, identity: self.identity, depth: self.depth, purse }
     }
 }
 
@@ -66,10 +77,29 @@ impl Performer {
         let before = world.elapsed();
         let mut performed = match &begin.tool {
             Err(why) => Performed::new(ToolOutcome::Refused, why.clone()),
-            Ok(tool) => self.act(tool, begin).await?,
+            Ok(tool) => match self.refusal(tool, begin).await? {
+                Some(refused) => refused,
+                None => self.act(tool, begin).await?,
+            },
         };
         performed.duration_ms = (world.elapsed() - before).as_millis() as u64;
         Ok(performed)
+    }
+
+    /// Why a call may not be, if it may not: control knows what the person has set, and asks them where they want that.
+    async fn refusal(&self, tool: &Tool, begin: &Begin) -> Result<Option<Performed>, HarnessError> {
+        let Some(subject) = tool.subject(&begin.call) else { return Ok(None) };
+        let matter = Matter::Call { tool: begin.call.name.clone(), subject };
+        let said = self.person().ask(effect::question(&begin.effect_id), matter, None).await?;
+        let (outcome, why) = match said {
+            Ok(Verdict::Approved { .. } | Verdict::Answered { .. }) => return Ok(None),
+            Ok(Verdict::Denied { .. } | Verdict::Expired) => {
+                (ToolOutcome::Refused, "The person does not allow this.".to_owned())
+            }
+            Ok(Verdict::Withdrawn) => (ToolOutcome::Cancelled, "Stopped.".to_owned()),
+            Err(error) => (ToolOutcome::Refused, format!("Whether this is allowed cannot be known: {error}")),
+        };
+        Ok(Some(Performed::new(outcome, why)))
     }
 
     async fn act(&self, tool: &Tool, begin: &Begin) -> Result<Performed, HarnessError> {
@@ -81,6 +111,7 @@ impl Performer {
                 let answered = RunAnswered { text: answer.text.clone() }.into();
                 self.together(begin, vec![answered], "The person has the answer.").await
             }
+            Tool::Request(request) => self.request(request, &begin.effect_id).await,
             Tool::Delegate(delegation) => self.delegate(delegation, &begin.effect_id).await,
             Tool::Bash(bash) => self.bash(bash, &begin.effect_id).await,
             Tool::ReadDocument | Tool::WriteDocument(_) | Tool::EditDocument(_) => self.document(tool, begin).await,
@@ -143,8 +174,7 @@ impl Performer {
         let assignment = Assignment {
             identity,
             request: request(delegation),
-            parent: Some(self.identity.task),
-            depth: self.depth + 1,
+            parent: Some(Parent { task: self.identity.task, depth: self.depth, purse: self.purse.clone() }),
         };
         let result = drive(self.context.clone(), assignment).await?;
         let files: Vec<_> = result.files_changed.iter().map(|file| file.path.as_str()).collect();
@@ -153,13 +183,39 @@ impl Performer {
         Ok(Performed::new(outcome, told.to_string()))
     }
 
+    /// Puts a worker's request to the person. Nobody answering in time is an answer too.
+    async fn request(&self, request: &Request, effect_id: &str) -> Result<Performed, HarnessError> {
+        let asked = request.deadline_s.filter(|seconds| seconds.is_finite() && *seconds > 0.0);
+        let deadline = Duration::from_secs_f64(asked.unwrap_or(REQUEST_TIMEOUT_S).min(REQUEST_TIMEOUT_S_MAX));
+        let matter = Matter::Question { question: request.question.clone() };
+        let said = self.person().ask(effect::question(effect_id), matter, Some(deadline)).await?;
+        let (outcome, content) = match said {
+            Ok(Verdict::Answered { text }) => (ToolOutcome::Ok, format!("The person answers: {text}")),
+            Ok(Verdict::Approved { .. }) => (ToolOutcome::Ok, "The person says yes.".to_owned()),
+            Ok(Verdict::Denied { .. }) => (ToolOutcome::Refused, "The person does not want to answer.".to_owned()),
+            Ok(Verdict::Expired) => {
+                (ToolOutcome::Error, format!("Nobody answered within {} s.", deadline.as_secs_f64()))
+            }
+            Ok(Verdict::Withdrawn) => (ToolOutcome::Cancelled, "Stopped.".to_owned()),
+            Err(error) => (ToolOutcome::Error, error.to_string()),
+        };
+        Ok(Performed::new(outcome, content))
+    }
+
+    fn person(&self) -> Person<'_> {
+        Person { context: &self.context, scope: self.scope(), purse: Some(&self.purse) }
+    }
+
     async fn bash(&self, bash: &Bash, effect_id: &str) -> Result<Performed, HarnessError> {
         let timeout =
             bash.timeout_s.filter(|seconds| seconds.is_finite() && *seconds > 0.0).unwrap_or(COMMAND_TIMEOUT_S);
+        // No command outlives the budget of its agent.
+        let wall = Duration::from_secs_f64(timeout.min(COMMAND_TIMEOUT_S_MAX)).min(self.purse.time_left());
         let exec = Exec {
             effect_id: effect_id.to_owned(),
             command: bash.command.clone(),
-            timeout_ms: Duration::from_secs_f64(timeout.min(COMMAND_TIMEOUT_S_MAX)).as_millis() as u64,
+            timeout_ms: wall.as_millis() as u64,
+            call: Some(CallOf { tool: "bash".into(), inbox_id: effect::question(effect_id), run: self.identity.run }),
         };
         let output = Arc::new(Mutex::new(Vec::new()));
         let collected = Arc::clone(&output);
@@ -172,7 +228,7 @@ impl Performer {
         let output = std::mem::take(&mut *output.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
         let text = String::from_utf8_lossy(&output);
         let (outcome, heading) = match ended {
-            Ok(exit) if exit.timed_out => (ToolOutcome::Error, format!("Stopped after {timeout} s.")),
+            Ok(exit) if exit.timed_out => (ToolOutcome::Error, format!("Stopped after {:.1} s.", wall.as_secs_f64())),
             Ok(exit) => match exit.code {
                 Some(0) => (ToolOutcome::Ok, "exit code 0".to_owned()),
                 Some(code) => (ToolOutcome::Error, format!("exit code {code}")),

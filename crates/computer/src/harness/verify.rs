@@ -47,7 +47,11 @@ impl Home<'_> {
         let commands = checks.verify.commands.clone();
         self.append(VerifyStarted { attempt, result_tree, source: checks.source, commands }.into()).await?;
         let verifier = TaskId::new(effect::derived(&self.task.to_string(), &format!("{TOOL} {attempt}")));
-        let start = StartAssociate { egress: Some(egress(self.egress)), check: Some(Check { base_tree, result_tree }) };
+        let start = StartAssociate {
+            egress: Some(egress(self.egress)),
+            run: None,
+            check: Some(Check { base_tree, result_tree }),
+        };
         let result = match self.context.harness.control.start_associate(verifier, start).await {
             Ok(_) => checks.concluded(self.run(verifier, attempt, &checks.verify.commands).await?),
             Err(error) => {

@@ -6,20 +6,21 @@ use choir_computer::serve::{Computer, ServeError};
 use choir_computer::world::RealWorld;
 use choir_core::fold::run::Runs;
 use choir_llm::scripted::Scenario;
+use choir_proto::inbox::{Ask, AskKind, Asked, Matter, Reach, Verdict, Waits};
 use choir_proto::model::{Answer, ErrorClass, ModelError};
 use choir_proto::run::Run;
 use choir_proto::wire::{
     AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, EffectRecord, Exec, Exit, FinishAssociate,
     ModelCall, Models, OutputStream, StartAssociate, UndoChanges,
 };
-use choir_proto::{ComputerId, RunId, TaskId};
+use choir_proto::{ComputerId, Hash, InboxId, RunId, TaskId};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use uuid::Uuid;
 
 /// Outlives the computer, as control does.
@@ -34,6 +35,10 @@ pub(crate) struct Fake {
     pub(crate) undos: Mutex<Vec<UndoChanges>>,
     /// A command `wait` runs until it is killed.
     killed: Notify,
+    /// What waits for the person, by name, and what they said.
+    pub(crate) inbox: watch::Sender<BTreeMap<InboxId, (Ask, Option<Verdict>)>>,
+    /// Tools that need a yes.
+    pub(crate) asks_for: Mutex<Vec<String>>,
 }
 
 impl Fake {
@@ -46,7 +51,24 @@ impl Fake {
             files: Mutex::default(),
             undos: Mutex::default(),
             killed: Notify::new(),
+            inbox: watch::Sender::default(),
+            asks_for: Mutex::default(),
         })
+    }
+
+    /// Waits until something is in the inbox that nobody has decided.
+    pub(crate) async fn asked(&self) -> (InboxId, Ask) {
+        let open = |inbox: &BTreeMap<InboxId, (Ask, Option<Verdict>)>| {
+            inbox.iter().find(|(_, (_, verdict))| verdict.is_none()).map(|(id, (ask, _))| (*id, ask.clone()))
+        };
+        let mut inbox = self.inbox.subscribe();
+        let found = inbox.wait_for(|inbox| open(inbox).is_some()).await.unwrap();
+        open(&found).unwrap()
+    }
+
+    /// The person decides.
+    pub(crate) fn decide(&self, id: InboxId, verdict: Verdict) {
+        self.inbox.send_modify(|inbox| inbox.get_mut(&id).unwrap().1 = Some(verdict));
     }
 }
 
@@ -69,8 +91,47 @@ impl Control for Fake {
         async { Ok(Models { available: self.has_model.load(Ordering::SeqCst) }) }.boxed()
     }
 
+    fn ask(&self, id: InboxId, ask: Ask) -> BoxFuture<'_, Result<Asked, ControlError>> {
+        async move {
+            if let Matter::Call { tool, .. } = &ask.matter
+                && !self.asks_for.lock().unwrap().contains(tool)
+            {
+                return Ok(Asked::Decided { verdict: Verdict::Approved { scope: Reach::Always } });
+            }
+            self.inbox.send_modify(|inbox| {
+                inbox.entry(id).or_insert((ask.clone(), None));
+            });
+            let known = self.inbox.borrow()[&id].1.clone();
+            let (kind, question, subject) = match ask.matter {
+                Matter::Question { question } => (AskKind::Question, question.clone(), question),
+                Matter::Call { tool, subject } => (AskKind::Tool, format!("May it use {tool}?"), subject),
+            };
+            let waits = Waits { id, kind, question, subject, hash: Hash::ZERO };
+            Ok(known.map_or(Asked::Waits(waits), |verdict| Asked::Decided { verdict }))
+        }
+        .boxed()
+    }
+
+    fn verdict(&self, id: InboxId) -> BoxFuture<'_, Result<Verdict, ControlError>> {
+        async move {
+            let mut inbox = self.inbox.subscribe();
+            let decided = inbox.wait_for(|inbox| inbox.get(&id).is_none_or(|(_, verdict)| verdict.is_some())).await;
+            Ok(decided.unwrap().get(&id).and_then(|(_, verdict)| verdict.clone()).unwrap_or(Verdict::Withdrawn))
+        }
+        .boxed()
+    }
+
+    fn withdraw(&self, id: InboxId) -> BoxFuture<'_, Result<Option<Verdict>, ControlError>> {
+        async move {
+            let mut verdict = None;
+            self.inbox.send_modify(|inbox| verdict = inbox.remove(&id).and_then(|(_, verdict)| verdict));
+            Ok(verdict)
+        }
+        .boxed()
+    }
+
     fn start_associate(&self, _: TaskId, _: StartAssociate) -> BoxFuture<'_, Result<AssociateStarted, ControlError>> {
-        async { Ok(AssociateStarted { base_tree: None }) }.boxed()
+        async { Ok(AssociateStarted::default()) }.boxed()
     }
 
     fn exec(&self, _: TaskId, exec: Exec, mut on_output: OnOutput) -> BoxFuture<'_, Result<Exit, ControlError>> {
@@ -188,7 +249,11 @@ impl Desk {
     }
 
     pub(crate) async fn accept(&self, prompt: &str) -> RunId {
-        let (status, body) = self.send("POST", "/api/runs", serde_json::json!({"prompt": prompt})).await;
+        self.accept_with(serde_json::json!({"prompt": prompt})).await
+    }
+
+    pub(crate) async fn accept_with(&self, body: serde_json::Value) -> RunId {
+        let (status, body) = self.send("POST", "/api/runs", body).await;
         assert_eq!(status, 202, "{body}");
         body["run_id"].as_str().unwrap().parse().unwrap()
     }

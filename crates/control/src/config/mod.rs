@@ -5,6 +5,7 @@ mod read;
 pub use read::{Error, load};
 pub(crate) use read::{PROVIDER_NAME, is_provider_name};
 
+use crate::inbox::Tools;
 use choir_proto::{Role, Usd};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -26,6 +27,8 @@ pub struct Config {
     pub git: Git,
     /// What tasks may reach without asking.
     pub egress: Egress,
+    /// Which tool calls need a yes.
+    pub tools: Tools,
     /// Where blobs go.
     pub storage: Storage,
     /// Where events are relayed to.

@@ -1,62 +1,34 @@
 //! What a person was asked and what they decided. An approval is bound to the hash of what is approved, and ends here.
 
 use super::{Db, Error};
-use choir_proto::{Hash, TaskId, Timestamp};
-use rusqlite::{OptionalExtension, Row, params};
-use uuid::Uuid;
+use choir_proto::inbox::{AskKind, Reach, Verdict};
+use choir_proto::{Hash, InboxId, RunId, TaskId, Timestamp};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 /// Questions that may wait at once: a task that wishes for everything fills no disk.
 const WAITING_MAX: i64 = 1_000;
-
-/// For how much a decision counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Reach {
-    /// For the task that asked.
-    Once,
-    /// For every task of its run.
-    Run,
-    /// From now on.
-    Always,
-}
-
-impl Reach {
-    const ALL: [Self; 3] = [Self::Once, Self::Run, Self::Always];
-
-    /// The word for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Once => "once",
-            Self::Run => "run",
-            Self::Always => "always",
-        }
-    }
-}
 
 /// A question that waits or was answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Approval {
     /// Its name.
-    pub id: Uuid,
+    pub id: InboxId,
+    /// What sort of word is wanted.
+    pub kind: AskKind,
+    /// For which run.
+    pub run: Option<RunId>,
     /// Who wants it.
     pub task: Option<TaskId>,
-    /// What is wanted: an entry of the ceiling.
+    /// What is wanted, exactly: an entry of the ceiling, a command, a question.
     pub entry: String,
+    /// In a sentence.
+    pub question: String,
     /// Of what is wanted; a decision has to repeat it.
     pub hash: Hash,
     /// When.
     pub asked: Timestamp,
     /// What was decided, if it was.
-    pub decided: Option<Decided>,
-}
-
-/// A decision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Decided {
-    /// Whether it may be.
-    pub approved: bool,
-    /// For how much.
-    pub reach: Reach,
+    pub decided: Option<Verdict>,
 }
 
 /// What came of deciding.
@@ -72,17 +44,34 @@ pub enum Outcome {
     Before(Approval),
 }
 
-const COLUMNS: &str = "id, task, entry, hash, asked, approved, reach";
+const COLUMNS: &str = "id, kind, run, task, entry, question, hash, asked, approved, reach, text";
 
 impl Db {
-    /// Keeps a question. One that waits already is not asked twice.
-    pub async fn ask(&self, approval: Approval) -> Result<(), Error> {
-        const SQL: &str = "INSERT INTO approvals (id, task, entry, hash, asked) SELECT ?1, ?2, ?3, ?4, ?5
-            WHERE (SELECT count(*) FROM approvals WHERE approved IS NULL) < ?6
-            AND NOT EXISTS (SELECT 1 FROM approvals WHERE hash = ?4 AND task IS ?2)";
-        let Approval { id, task, entry, hash, asked, .. } = approval;
-        let (id, task) = (*id.as_bytes(), task.map(|task| *task.as_bytes()));
-        self.call(move |c| c.execute(SQL, params![id, task, entry, hash.0, asked.0, WAITING_MAX]).map(drop)).await
+    /// Keeps a question and answers what is kept. One that was put before is not put again, and there are never too many.
+    pub async fn ask(&self, approval: Approval) -> Result<Option<Approval>, Error> {
+        const SQL: &str = "INSERT INTO approvals (id, kind, run, task, entry, question, hash, asked)
+            SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8
+            WHERE (SELECT count(*) FROM approvals WHERE approved IS NULL) < ?9
+            AND NOT EXISTS (SELECT 1 FROM approvals WHERE id = ?1 OR (kind = 'egress' AND hash = ?7 AND task IS ?4))";
+        self.call(move |c| {
+            let Approval { id, kind, run, task, entry, question, hash, asked, .. } = approval;
+            let (run, task) = (run.map(|run| *run.as_bytes()), task.map(|task| *task.as_bytes()));
+            let step = c.transaction()?;
+            let values = params![id.as_bytes(), kind.name(), run, task, entry, question, hash.0, asked.0, WAITING_MAX];
+            step.execute(SQL, values)?;
+            let sql = format!(
+                "SELECT {COLUMNS} FROM approvals WHERE id = ?1 OR (kind = 'egress' AND hash = ?2 AND task IS ?3)"
+            );
+            let kept = step.query_row(&sql, params![id.as_bytes(), hash.0, task], read).optional()?;
+            step.commit()?;
+            Ok(kept)
+        })
+        .await
+    }
+
+    /// One of them.
+    pub async fn approval(&self, id: InboxId) -> Result<Option<Approval>, Error> {
+        self.call(move |c| find(c, id)).await
     }
 
     /// Questions that wait, oldest first.
@@ -96,49 +85,94 @@ impl Db {
     }
 
     /// Decides one, in one step: of two that decide, the first counts.
-    pub async fn decide(&self, id: Uuid, hash: Hash, decided: Decided, at: Timestamp) -> Result<Outcome, Error> {
-        const SQL: &str = "UPDATE approvals SET approved = ?2, reach = ?3, decided = ?4 WHERE id = ?1";
+    pub async fn decide(&self, id: InboxId, hash: Hash, verdict: Verdict, at: Timestamp) -> Result<Outcome, Error> {
+        const SQL: &str = "UPDATE approvals SET approved = ?2, reach = ?3, text = ?4, decided = ?5 WHERE id = ?1";
         self.call(move |c| {
             let step = c.transaction()?;
-            let sql = format!("SELECT {COLUMNS} FROM approvals WHERE id = ?1");
-            let found = step.query_row(&sql, [id.as_bytes()], read).optional()?;
-            let mut approval = match found {
+            let mut approval = match find(&step, id)? {
                 None => return Ok(Outcome::Unknown),
                 Some(found) if found.decided.is_some() => return Ok(Outcome::Before(found)),
                 Some(found) if found.hash != hash => return Ok(Outcome::Differs),
                 Some(found) => found,
             };
-            step.execute(SQL, params![id.as_bytes(), decided.approved, decided.reach.name(), at.0])?;
+            let (approved, reach, text) = match &verdict {
+                Verdict::Approved { scope } => (true, *scope, None),
+                Verdict::Answered { text } => (true, Reach::Once, Some(text.clone())),
+                Verdict::Denied { scope } => (false, *scope, None),
+                Verdict::Expired | Verdict::Withdrawn => (false, Reach::Once, None),
+            };
+            step.execute(SQL, params![id.as_bytes(), approved, reach.name(), text, at.0])?;
             step.commit()?;
-            approval.decided = Some(decided);
+            approval.decided = Some(verdict);
             Ok(Outcome::Kept(approval))
         })
         .await
     }
 
-    /// What a person has allowed beyond the ceiling: to everybody, or to this very task.
-    pub async fn granted(&self, task: Option<TaskId>) -> Result<Vec<String>, Error> {
-        const SQL: &str = "SELECT DISTINCT entry FROM approvals WHERE approved = 1
-            AND (reach = 'always' OR (reach = 'once' AND task = ?1)) ORDER BY entry";
-        let task = task.map(|task| *task.as_bytes());
+    /// Takes a question back that nobody has answered; what was decided, if it was.
+    pub async fn withdraw(&self, id: InboxId) -> Result<Option<Verdict>, Error> {
+        self.call(move |c| {
+            let step = c.transaction()?;
+            let found = find(&step, id)?.and_then(|approval| approval.decided);
+            step.execute("DELETE FROM approvals WHERE id = ?1 AND approved IS NULL", [id.as_bytes()])?;
+            step.commit()?;
+            Ok(found)
+        })
+        .await
+    }
+
+    /// What a person has said about reaching beyond the ceiling: entries, and whether they may be reached by this task.
+    pub async fn entries(&self, task: Option<TaskId>, run: Option<RunId>) -> Result<Vec<(String, bool)>, Error> {
+        const SQL: &str =
+            "SELECT entry, approved, max(decided) FROM approvals WHERE kind = 'egress' AND approved IS NOT NULL
+            AND (reach = 'always' OR (reach = 'run' AND run = ?2) OR (reach = 'once' AND task = ?1))
+            GROUP BY entry ORDER BY entry";
+        let (task, run) = (task.map(|task| *task.as_bytes()), run.map(|run| *run.as_bytes()));
         self.call(move |c| {
             let mut statement = c.prepare_cached(SQL)?;
-            statement.query_map([task], |row| row.get(0))?.collect()
+            statement.query_map(params![task, run], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+        })
+        .await
+    }
+
+    /// What a person has said about a call of exactly this hash, where it counts for this run or for this very call.
+    pub async fn standing(&self, hash: Hash, id: InboxId, run: RunId) -> Result<Option<bool>, Error> {
+        const SQL: &str = "SELECT approved FROM approvals WHERE kind = 'tool' AND hash = ?1 AND approved IS NOT NULL
+            AND (reach = 'always' OR (reach = 'run' AND run = ?3) OR (reach = 'once' AND id = ?2))
+            ORDER BY decided DESC LIMIT 1";
+        self.call(move |c| {
+            c.query_row(SQL, params![hash.0, id.as_bytes(), run.as_bytes()], |row| row.get(0)).optional()
         })
         .await
     }
 }
 
+fn find(connection: &Connection, id: InboxId) -> rusqlite::Result<Option<Approval>> {
+    let sql = format!("SELECT {COLUMNS} FROM approvals WHERE id = ?1");
+    connection.query_row(&sql, [id.as_bytes()], read).optional()
+}
+
 fn read(row: &Row<'_>) -> rusqlite::Result<Approval> {
-    let reach: Option<String> = row.get(6)?;
-    let reach = reach.and_then(|name| Reach::ALL.into_iter().find(|reach| reach.name() == name));
-    let approved: Option<bool> = row.get(5)?;
+    let kind: String = row.get(1)?;
+    let reach: Option<String> = row.get(9)?;
+    let scope = reach.and_then(|name| Reach::ALL.into_iter().find(|reach| reach.name() == name));
+    let text: Option<String> = row.get(10)?;
+    let decided = match (row.get(8)?, text, scope) {
+        (Some(true), Some(text), _) => Some(Verdict::Answered { text }),
+        (Some(true), None, Some(scope)) => Some(Verdict::Approved { scope }),
+        (Some(false), _, Some(scope)) => Some(Verdict::Denied { scope }),
+        _ => None,
+    };
     Ok(Approval {
-        id: Uuid::from_bytes(row.get(0)?),
-        task: row.get::<_, Option<[u8; 16]>>(1)?.map(TaskId::from),
-        entry: row.get(2)?,
-        hash: Hash(row.get(3)?),
-        asked: Timestamp(row.get(4)?),
-        decided: approved.zip(reach).map(|(approved, reach)| Decided { approved, reach }),
+        id: InboxId::from(row.get::<_, [u8; 16]>(0)?),
+        // A kind of a later version is shown as what it is nearest to: something to read before a yes.
+        kind: AskKind::ALL.into_iter().find(|known| known.name() == kind).unwrap_or(AskKind::Tool),
+        run: row.get::<_, Option<[u8; 16]>>(2)?.map(RunId::from),
+        task: row.get::<_, Option<[u8; 16]>>(3)?.map(TaskId::from),
+        entry: row.get(4)?,
+        question: row.get(5)?,
+        hash: Hash(row.get(6)?),
+        asked: Timestamp(row.get(7)?),
+        decided,
     })
 }

@@ -11,7 +11,7 @@ mod spend;
 mod tasks;
 
 pub use access::{Scope, Session, Token};
-pub use approvals::{Approval, Decided, Outcome, Reach};
+pub use approvals::{Approval, Outcome};
 pub(crate) use heads::signing_key;
 pub use heads::{Head, HeadsError, heads};
 pub use providers::Stored;

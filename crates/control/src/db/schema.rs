@@ -3,7 +3,7 @@
 use super::Error;
 use rusqlite::Connection;
 
-const VERSION: i64 = 3;
+const VERSION: i64 = 4;
 /// Older ones can corrupt a write-ahead log that two processes use.
 const SQLITE_MIN: i32 = 3_051_003;
 
@@ -39,6 +39,15 @@ const FINISHED: &str = "
 CREATE TABLE finished (task BLOB PRIMARY KEY, answer TEXT NOT NULL) STRICT;
 ";
 
+/// From version 3, which asked about egress alone.
+const QUESTIONS: &str = "
+ALTER TABLE approvals ADD COLUMN kind TEXT NOT NULL DEFAULT 'egress';
+ALTER TABLE approvals ADD COLUMN run BLOB;
+ALTER TABLE approvals ADD COLUMN question TEXT NOT NULL DEFAULT '';
+ALTER TABLE approvals ADD COLUMN text TEXT;
+CREATE INDEX approvals_by_hash ON approvals (hash);
+";
+
 /// Sets up a connection and makes or checks the tables. A newer file is left exactly as it is.
 pub(super) fn prepare(connection: &mut Connection) -> Result<(), Error> {
     let found: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
@@ -58,6 +67,9 @@ pub(super) fn prepare(connection: &mut Connection) -> Result<(), Error> {
     }
     if found < 3 {
         step.execute_batch(FINISHED)?;
+    }
+    if found < 4 {
+        step.execute_batch(QUESTIONS)?;
     }
     step.pragma_update(None, "user_version", VERSION)?;
     step.commit()?;

@@ -40,7 +40,7 @@ impl Gateway {
     async fn ask(&self, call: &ModelCall, frames: &Frames) -> Result<Answer, ModelError> {
         let chosen = self.choose(call.request.model.as_deref(), call.request.role);
         let (provider, model) = chosen.ok_or_else(|| no_model(call.request.model.as_deref()))?;
-        let _reserved = self.reserve(call.run, &provider.name, model.as_deref(), &call.request).await?;
+        let _reserved = self.reserve(call, &provider.name, model.as_deref()).await?;
         let mut answer = match &provider.scenario {
             Some(scenario) => {
                 self.play(scenario, call, model.map(|model| format!("{}/{model}", provider.name)), frames).await?

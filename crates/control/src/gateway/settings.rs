@@ -3,6 +3,7 @@
 use super::Error;
 use crate::config::{Budget, Config, Egress, Models};
 use crate::db::Db;
+use crate::inbox::Tools;
 use serde::{Deserialize, Serialize};
 
 const NAME: &str = "settings";
@@ -16,6 +17,9 @@ pub struct Settings {
     pub budget: Budget,
     /// What tasks may reach without asking.
     pub egress: Egress,
+    /// Which tool calls need a yes.
+    #[serde(default)]
+    pub tools: Tools,
 }
 
 impl Settings {
@@ -23,7 +27,12 @@ impl Settings {
     pub(super) async fn open(config: &Config, db: &Db) -> Result<Self, Error> {
         match db.setting(NAME).await? {
             Some(text) => serde_json::from_str(&text).map_err(Error::Settings),
-            None => Ok(Self { models: config.models.clone(), budget: config.budget, egress: config.egress.clone() }),
+            None => Ok(Self {
+                models: config.models.clone(),
+                budget: config.budget,
+                egress: config.egress.clone(),
+                tools: config.tools.clone(),
+            }),
         }
     }
 

@@ -4,6 +4,7 @@ use super::Gateway;
 use crate::db;
 use choir_llm::price;
 use choir_proto::model::{ErrorClass, ModelError, ModelRequest, Usage};
+use choir_proto::wire::ModelCall;
 use choir_proto::{RunId, Usd};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -27,15 +28,16 @@ impl Gateway {
     /// Refuses a call whose run has no money left; else reserves what it may cost at most.
     pub(super) async fn reserve(
         &self,
-        run: RunId,
+        call: &ModelCall,
         provider: &str,
         model: Option<&str>,
-        request: &ModelRequest,
     ) -> Result<Reservation, ModelError> {
+        let spent = self.0.db.spent(call.run).await.map_err(|error| unaccounted(&error))?.usd;
         let limit = self.settings().budget.usd_per_run;
-        let spent = self.0.db.spent(run).await.map_err(|error| unaccounted(&error))?.usd;
-        let estimate = model.and_then(|model| price::cost(&format!("{provider}/{model}"), &most(request)));
-        self.0.reserved.take(run, estimate.unwrap_or_default(), spent, limit)
+        // The run's own budget may be tighter than the person's; never wider.
+        let limit = call.usd_left.map_or(limit, |left| limit.min(spent + left));
+        let estimate = model.and_then(|model| price::cost(&format!("{provider}/{model}"), &most(&call.request)));
+        self.0.reserved.take(call.run, estimate.unwrap_or_default(), spent, limit)
     }
 }
 

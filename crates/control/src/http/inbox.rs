@@ -4,12 +4,15 @@ use super::App;
 use super::error::Refused;
 use super::extract::Named;
 use super::json::Json;
-use crate::db::{Approval, Decided, Outcome, Reach};
+use crate::db::{Approval, Outcome};
 use axum::extract::State;
-use choir_proto::{Hash, TaskId, Timestamp};
+use choir_proto::inbox::{AskKind, Reach, Verdict};
+use choir_proto::{Hash, InboxId, RunId, TaskId, Timestamp};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
+
+/// Longest answer to a question. More than that is a document or an artifact.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 /// What waits.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -21,15 +24,16 @@ pub(super) struct Inbox {
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 #[schema(as = InboxItem)]
 struct Item {
-    id: String,
-    /// `egress`: a task wants to reach what lies above the ceiling.
-    kind: &'static str,
+    id: InboxId,
+    kind: AskKind,
     /// In a sentence.
     question: String,
-    /// What is wanted, exactly.
+    /// What is wanted, exactly; in questions for a yes, characters that cannot be seen are written out.
     subject: String,
     /// To be repeated by the decision.
     hash: Hash,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_id: Option<RunId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     task_id: Option<TaskId>,
     asked_at: Timestamp,
@@ -42,6 +46,7 @@ pub(super) struct Decision {
     decision: Word,
     /// Of what was shown.
     hash: Hash,
+    #[serde(default)]
     scope: Reach,
     /// For answers.
     text: Option<String>,
@@ -60,7 +65,7 @@ enum Word {
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 #[schema(as = Decided)]
 pub(super) struct Kept {
-    id: String,
+    id: InboxId,
     decision: Word,
     scope: Reach,
 }
@@ -68,34 +73,25 @@ pub(super) struct Kept {
 /// Everything that waits for a person, oldest first.
 #[utoipa::path(get, path = "/api/inbox", tag = "inbox", responses((status = 200, body = Inbox)))]
 pub(super) async fn list(State(app): State<App>) -> Result<Json<Inbox>, Refused> {
-    Ok(Json(Inbox { inbox: app.db.waiting().await?.into_iter().map(item).collect() }))
+    Ok(Json(Inbox { inbox: app.inbox.waiting().await?.into_iter().map(item).collect() }))
 }
 
-/// Decides. What was approved for a task holds when its sandbox is started next.
+/// Decides. Whoever waits for it goes on at once.
 #[utoipa::path(post, path = "/api/inbox/{id}", tag = "inbox", params(("id" = String, Path)), request_body = Decision,
     responses((status = 200, body = Kept), (status = 404, body = choir_proto::ApiError),
         (status = 409, description = "It was decided before, or something else was shown", body = choir_proto::ApiError)))]
 pub(super) async fn decide(
     State(app): State<App>,
-    Named(id): Named<Uuid>,
+    Named(id): Named<InboxId>,
     Json(decision): Json<Decision>,
 ) -> Result<Json<Kept>, Refused> {
-    let approved = match (decision.decision, &decision.text) {
-        (Word::Approve, None) => true,
-        (Word::Deny, None) => false,
-        (Word::Answer, _) | (_, Some(_)) => {
-            return Err(Refused::bad_request("This is not a question that takes a text.", "Approve it or deny it."));
-        }
-    };
-    if decision.scope == Reach::Run {
-        let hint = "Decide `once`, for the task that asked, or `always`.";
-        return Err(Refused::bad_request("What a task wants to reach cannot be decided for its run yet.", hint));
-    }
-    let decided = Decided { approved, reach: decision.scope };
-    match app.db.decide(id, decision.hash, decided, app.clock.now()).await? {
+    let approval = app.inbox.find(id).await?.ok_or_else(Refused::not_found)?;
+    let Decision { decision: word, hash, scope, text } = decision;
+    let verdict = verdict(&approval, word, scope, text)?;
+    match app.inbox.decide(id, hash, verdict).await? {
         Outcome::Kept(approval) => {
-            tracing::info!(id = %approval.id, approved, reach = decision.scope.name(), "a person decided");
-            Ok(Json(Kept { id: id.to_string(), decision: decision.decision, scope: decision.scope }))
+            tracing::info!(id = %approval.id, kind = approval.kind.name(), ?word, "a person decided");
+            Ok(Json(Kept { id, decision: word, scope }))
         }
         Outcome::Unknown => Err(Refused::not_found()),
         Outcome::Differs => {
@@ -105,18 +101,64 @@ pub(super) async fn decide(
     }
 }
 
+/// What a word means for what was asked.
+fn verdict(approval: &Approval, word: Word, scope: Reach, text: Option<String>) -> Result<Verdict, Refused> {
+    if scope == Reach::Run && approval.run.is_none() {
+        let hint = "Decide `once` or `always`.";
+        return Err(Refused::bad_request("This belongs to no run, so it cannot be decided for one.", hint));
+    }
+    match (approval.kind, word, text) {
+        (_, Word::Deny, None) => Ok(Verdict::Denied { scope }),
+        (AskKind::Question, Word::Answer, Some(text)) if text.len() <= ANSWER_BYTES_MAX => {
+            Ok(Verdict::Answered { text })
+        }
+        (AskKind::Question, Word::Answer, Some(_)) => {
+            let message = format!("The answer is longer than {ANSWER_BYTES_MAX} bytes.");
+            Err(Refused::bad_request(message, "Put long texts into files of the workspace."))
+        }
+        (AskKind::Question, _, _) => {
+            Err(Refused::bad_request("This is a question: `answer` it with a `text`.", "Or `deny` to answer it."))
+        }
+        (_, Word::Approve, None) => Ok(Verdict::Approved { scope }),
+        (_, Word::Answer, _) | (_, _, Some(_)) => {
+            Err(Refused::bad_request("This is not a question that takes a text.", "Approve it or deny it."))
+        }
+    }
+}
+
 fn conflict(code: &str, message: &str, hint: &str) -> Refused {
     Refused::new(StatusCode::CONFLICT, code, message, hint)
 }
 
 fn item(approval: Approval) -> Item {
-    Item {
-        id: approval.id.to_string(),
-        kind: "egress",
-        question: format!("May a task reach {}?", approval.entry.escape_debug()),
-        subject: approval.entry,
-        hash: approval.hash,
-        task_id: approval.task,
-        asked_at: approval.asked,
+    let Approval { id, kind, run, task, entry, question, hash, asked, .. } = approval;
+    let subject = if kind == AskKind::Question { entry } else { visible(&entry) };
+    Item { id, kind, question, subject, hash, run_id: run, task_id: task, asked_at: asked }
+}
+
+/// A text in which nothing hides: whoever says yes to a command must see what it holds.
+fn visible(text: &str) -> String {
+    let shown = |c: char| match c {
+        '\n' | '\t' => c.to_string(),
+        c if c.is_control() || hides(c) => c.escape_unicode().to_string(),
+        c => c.to_string(),
+    };
+    text.chars().map(shown).collect()
+}
+
+/// Characters that take no room or turn the text around.
+fn hides(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{feff}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_hides_in_what_is_shown() {
+        assert_eq!(visible("rm \u{202e}x\u{200b}\u{1b}[2K\ny"), "rm \\u{202e}x\\u{200b}\\u{1b}[2K\ny");
+        assert_eq!(visible("grüße"), "grüße");
     }
 }

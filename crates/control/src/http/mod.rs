@@ -37,6 +37,7 @@ use crate::clock::Clock;
 use crate::computer::{Hub, Link, State};
 use crate::db::Db;
 use crate::gateway::Gateway;
+use crate::inbox::Inbox;
 use crate::sandboxes::Sandboxes;
 use crate::stop::Stop;
 use axum::Router;
@@ -74,6 +75,8 @@ pub struct Parts {
     pub sandboxes: Sandboxes,
     /// Providers and settings.
     pub gateway: Gateway,
+    /// What waits for a person's word.
+    pub inbox: Inbox,
     /// Heard when connections should end.
     pub stop: Stop,
     /// The computer's part of the API description.

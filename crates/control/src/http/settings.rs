@@ -6,6 +6,7 @@ use super::json::Json;
 use crate::config::ProviderKind;
 use crate::egress::{ENTRY, is_entry};
 use crate::gateway::{self, Found, KeyFrom, Provider, Settings};
+use crate::inbox::Tools;
 use axum::extract::State;
 use choir_proto::{Role, Usd};
 use http::StatusCode;
@@ -19,6 +20,8 @@ pub(super) struct Shown {
     models: ShownModels,
     budget: ShownBudget,
     egress: ShownEgress,
+    /// Which tool calls are done, asked about or refused, by name or by a beginning of names that ends in `*`.
+    tools: Tools,
     providers: Vec<ShownProvider>,
     /// While there is no model: what could be added by `PUT /api/providers/{name}`.
     found: Vec<Found>,
@@ -60,6 +63,7 @@ pub(super) struct SettingsChange {
     models: Option<ModelsChange>,
     budget: Option<BudgetChange>,
     egress: Option<EgressChange>,
+    tools: Option<Tools>,
 }
 
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
@@ -117,6 +121,7 @@ fn changed(mut settings: Settings, change: SettingsChange) -> Result<Settings, R
         }
         settings.egress.ceiling = egress.ceiling;
     }
+    settings.tools = change.tools.unwrap_or(settings.tools);
     Ok(settings)
 }
 
@@ -129,6 +134,7 @@ async fn shown(app: &App) -> Shown {
         models: ShownModels { default: settings.models.default, roles: settings.models.roles, available },
         budget: ShownBudget { usd_per_run: settings.budget.usd_per_run },
         egress: ShownEgress { ceiling: settings.egress.ceiling },
+        tools: settings.tools,
         providers: app.gateway.providers().iter().map(|provider| shown_provider(provider)).collect(),
     }
 }

@@ -1,7 +1,8 @@
 //! One sandbox for one task: on an overlay over a snapshot, never over the live workspace.
 
-use super::{Error, Sandboxes, is_alive, lead_out};
+use super::{AboveCeiling, Error, Sandboxes, is_alive, lead_out};
 use crate::egress::Proxy;
+use crate::inbox::{Policy, hash_of_call};
 use choir_proto::task::{ChangeKind, FileChange};
 use choir_proto::wire::{
     AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, Check, EffectRecord, Exec, Exit,
@@ -44,19 +45,24 @@ impl Sandboxes {
     pub(super) async fn start_associate(&self, task: TaskId, wish: StartAssociate) -> Result<AssociateStarted, Error> {
         let mut associates = self.0.associates.lock().await;
         if let Some(associate) = associates.get(&task).filter(|associate| is_alive(&associate.guest)) {
-            return Ok(AssociateStarted { base_tree: Some(hash(associate.base)) });
+            return Ok(AssociateStarted { base_tree: Some(hash(associate.base)), waits: Vec::new() });
         }
         if let Some(outcome) = self.finished(task).await? {
-            return Ok(AssociateStarted { base_tree: Some(outcome.base) });
+            return Ok(AssociateStarted { base_tree: Some(outcome.base), waits: Vec::new() });
         }
+        // A check is nobody's wish: what it may not reach, it goes without.
+        let above = if wish.check.is_some() { AboveCeiling::Refuse } else { AboveCeiling::Ask };
+        let egress = match self.open_egress(Some(task), wish.run, wish.egress.as_ref(), above).await? {
+            Ok(egress) => egress,
+            Err(waits) => return Ok(AssociateStarted { base_tree: None, waits }),
+        };
         let base = self.prepare(task, wish.check).await?;
         let mut spec = self.associate_spec(&self.0.places.workspace);
         spec.workspace = Workspace::Overlay(Overlay::of_task(&self.0.places.store, &name(task)?, base));
-        let egress = self.open_egress(Some(task), wish.egress.as_ref()).await?;
         lead_out(&mut spec, egress.as_ref());
         let guest = self.start(spec).await?;
         associates.insert(task, Arc::new(Associate { guest, base, _egress: egress }));
-        Ok(AssociateStarted { base_tree: Some(hash(base)) })
+        Ok(AssociateStarted { base_tree: Some(hash(base)), waits: Vec::new() })
     }
 
     /// The tree under a task's overlay: the one it began with, the one to check, or a fresh snapshot.
@@ -77,6 +83,7 @@ impl Sandboxes {
 
     /// Runs a command in a task's associate.
     pub(super) async fn exec(&self, task: TaskId, exec: Exec) -> Result<ExecHandle, Error> {
+        self.check(&exec).await?;
         let associate = self.associate(task).await?;
         let exec = protocol::Exec {
             effect: EffectId::parse(exec.effect_id)?,
@@ -87,6 +94,20 @@ impl Sandboxes {
             input: Input::Empty,
         };
         Ok(associate.guest.exec(exec).await?)
+    }
+
+    /// What an agent wants run must be what the person said yes to, byte for byte, where a yes is needed.
+    async fn check(&self, exec: &Exec) -> Result<(), Error> {
+        let Some(call) = &exec.call else { return Ok(()) };
+        let allowed = match self.0.gateway.settings().tools.policy(&call.tool) {
+            Policy::Auto => true,
+            Policy::Deny => false,
+            Policy::Ask => {
+                let hash = hash_of_call(&call.tool, &exec.command);
+                self.0.db.standing(hash, call.inbox_id, call.run).await? == Some(true)
+            }
+        };
+        if allowed { Ok(()) } else { Err(Error::NotAllowed) }
     }
 
     /// What is known of an effect.

@@ -44,6 +44,9 @@ pub enum Error {
     /// Too many terminals.
     #[error("there are too many terminals")]
     TooManyTerminals,
+    /// The person has not allowed this call of a tool.
+    #[error("the person has not allowed this")]
+    NotAllowed,
     /// Not a path beneath the workspace.
     #[error(transparent)]
     Path(#[from] PathError),
@@ -75,6 +78,9 @@ impl From<Error> for Refused {
                 message,
                 "Give a path beneath the workspace, without `..`.",
             ),
+            Error::NotAllowed => {
+                Self::new(StatusCode::FORBIDDEN, "not_allowed", message, "Ask for it first, and change nothing of it.")
+            }
             Error::Effect(_) => Self::bad_request(message, "Use letters, digits and `._:-`."),
             Error::NoAssociate | Error::NoTerminal => {
                 Self::new(StatusCode::NOT_FOUND, "not_found", message, "It may have ended; start another one.")

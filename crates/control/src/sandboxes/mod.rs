@@ -20,9 +20,11 @@ use crate::data;
 use crate::db::{Approval, Db};
 use crate::egress::{self, Decision, Proxy};
 use crate::gateway::Gateway;
+use crate::inbox;
 use associate::Associate;
+use choir_proto::inbox::{AskKind, Waits};
 use choir_proto::task::Egress;
-use choir_proto::{TaskId, TerminalId};
+use choir_proto::{InboxId, RunId, TaskId, TerminalId};
 use choir_sandbox::guest::GuestRole;
 use choir_sandbox::record::{OpenError, Record};
 use choir_sandbox::runtime::{Guest, Identity, Runtime, Spec};
@@ -199,19 +201,35 @@ impl Sandboxes {
 }
 
 impl Sandboxes {
-    /// Opens a sandbox's way out: its wish within what the person allows. Nothing allowed is no way out at all.
-    async fn open_egress(&self, task: Option<TaskId>, wish: Option<&Egress>) -> Result<Option<Proxy>, Error> {
+    /// Opens a sandbox's way out: its wish within what the person allows. Nothing allowed is no way out at all. What nobody
+    /// has decided about yet is answered instead.
+    async fn open_egress(
+        &self,
+        task: Option<TaskId>,
+        run: Option<RunId>,
+        wish: Option<&Egress>,
+        above_ceiling: AboveCeiling,
+    ) -> Result<Result<Option<Proxy>, Vec<Waits>>, Error> {
+        let said = self.0.db.entries(task, run).await?;
         let mut ceiling = self.0.gateway.settings().egress.ceiling;
-        ceiling.extend(self.0.db.granted(task).await?);
+        ceiling.extend(said.iter().filter(|(_, allowed)| *allowed).map(|(entry, _)| entry.clone()));
         let (policy, above) = egress::clamp(wish, &ceiling);
+        let mut waits = Vec::new();
+        for host in &above {
+            if above_ceiling == AboveCeiling::Ask && !said.iter().any(|(entry, _)| entry == host) {
+                waits.extend(self.ask_for(task, run, host).await?);
+            }
+        }
+        if !waits.is_empty() {
+            return Ok(Err(waits));
+        }
         for host in above {
-            self.ask_for(task, &host).await?;
             let outcome = Err("it is above what the person allows".to_owned());
             // Nobody keeps decisions any more: control is stopping.
             self.0.decisions.send(Decision { task, host, port: 0, outcome }).await.ok();
         }
         if policy.is_empty() {
-            return Ok(None);
+            return Ok(Ok(None));
         }
         // The random end of the id alone: a socket's path must be short.
         let name = task.map_or_else(|| "session".to_owned(), |task| task.to_string().split_off(SOCKET_NAME_FROM));
@@ -219,20 +237,34 @@ impl Sandboxes {
         let outbound = self.0.gateway.outbound();
         let opened = egress::open(path.clone(), task, policy, outbound, self.0.decisions.clone())
             .and_then(|proxy| identity::admit(proxy.path(), self.0.identity).map(|()| proxy));
-        opened.map(Some).map_err(|source| Error::Directory { path, source })
+        opened.map(|proxy| Ok(Some(proxy))).map_err(|source| Error::Directory { path, source })
     }
 }
 
 impl Sandboxes {
-    /// Asks the person about what lies above the ceiling. What no ceiling could hold is not worth a question.
-    async fn ask_for(&self, task: Option<TaskId>, entry: &str) -> Result<(), Error> {
+    /// Asks the person about what lies above the ceiling; the question, while it waits. What no ceiling could hold is not
+    /// worth one.
+    async fn ask_for(&self, task: Option<TaskId>, run: Option<RunId>, entry: &str) -> Result<Option<Waits>, Error> {
         if !egress::is_entry(entry) {
-            return Ok(());
+            return Ok(None);
         }
-        let id = uuid::Builder::from_random_bytes(crate::secret::random_bytes()).into_uuid();
+        let id = InboxId::from(crate::secret::random_bytes());
         let (hash, asked) = (egress::hash_of(task, entry), self.0.clock.now());
-        Ok(self.0.db.ask(Approval { id, task, entry: entry.to_owned(), hash, asked, decided: None }).await?)
+        let question = format!("May a task reach {}?", entry.escape_debug());
+        let (kind, entry) = (AskKind::Egress, entry.to_owned());
+        let approval = Approval { id, kind, run, task, entry, question, hash, asked, decided: None };
+        let kept = self.0.db.ask(approval).await?;
+        Ok(kept.filter(|kept| kept.decided.is_none()).map(inbox::waits))
     }
+}
+
+/// What becomes of a wish that lies above the ceiling.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AboveCeiling {
+    /// The person is asked.
+    Ask,
+    /// It is refused: nobody would wait for an answer.
+    Refuse,
 }
 
 /// Shows a sandbox its way out.

@@ -1,6 +1,6 @@
 //! Terminals of the open desktop, in one associate on the live workspace. They outlive every browser tab.
 
-use super::{Error, Sandboxes, is_alive, lead_out};
+use super::{AboveCeiling, Error, Sandboxes, is_alive, lead_out};
 use crate::secret::random_bytes;
 use bytes::Bytes;
 use choir_proto::TerminalId;
@@ -77,7 +77,7 @@ impl Sandboxes {
         }
         // The old one first: both have one address.
         *way_out = None;
-        *way_out = self.open_egress(None, None).await?;
+        *way_out = self.open_egress(None, None, None, AboveCeiling::Refuse).await?.unwrap_or_default();
         let mut spec = self.associate_spec(&self.0.places.workspace);
         lead_out(&mut spec, way_out.as_ref());
         self.running(&self.0.session, || spec).await

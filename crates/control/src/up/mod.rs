@@ -10,6 +10,7 @@ use crate::db::{self, Db};
 use crate::egress::Decision;
 use crate::gateway::{self, Gateway};
 use crate::http::{self, App, Front, Limits, Names, Parts};
+use crate::inbox::{self, Inbox};
 use crate::sandboxes::{self, Places, Sandboxes};
 use crate::seal::Seal;
 use crate::secret::Secret;
@@ -144,7 +145,8 @@ pub async fn start(options: Options) -> Result<Control, Error> {
 
     let known = db.head(computer).await?.map(|head| wire::Head { seq: head.seq, hash: head.hash });
     let (stop_computer, computer_stops) = stop();
-    let service = inside(gateway.clone(), sandboxes.clone());
+    let inbox = Inbox::new(db.clone(), gateway.clone(), options.clock.clone());
+    let service = inside(gateway.clone(), sandboxes.clone(), inbox.clone());
     let Supervised { link, hub, state, head, done } =
         supervise((options.launcher)(directory), service, known, computer_stops);
     tokio::spawn(duties::tell_models(gateway.watch_models(), state.clone(), link.clone()));
@@ -163,6 +165,7 @@ pub async fn start(options: Options) -> Result<Control, Error> {
         hub,
         computer: state.clone(),
         gateway,
+        inbox,
         sandboxes: sandboxes.clone(),
         stop: front_stops.clone(),
         computer_api: options.computer_api,
@@ -246,9 +249,9 @@ impl Control {
 }
 
 /// What a computer may ask, on its own socket.
-fn inside(gateway: Gateway, sandboxes: Sandboxes) -> Router {
+fn inside(gateway: Gateway, sandboxes: Sandboxes, inbox: Inbox) -> Router {
     let unknown = async || http::Refused::not_found();
-    gateway::service(gateway).merge(sandboxes::service(sandboxes)).fallback(unknown)
+    gateway::service(gateway).merge(sandboxes::service(sandboxes)).merge(inbox::service(inbox)).fallback(unknown)
 }
 
 fn places(data: &DataDir, id: ComputerId, guest_program: PathBuf) -> Places {

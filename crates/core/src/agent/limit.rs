@@ -1,4 +1,4 @@
-//! Walls around an agent, each with its own ending.
+//! Walls around an agent and everything below it, each with its own ending.
 
 use super::Ending;
 use choir_proto::Usd;
@@ -6,12 +6,12 @@ use choir_proto::model::Usage;
 use choir_proto::task::{Budget, TaskStatus};
 
 /// Walls that hold where nobody asked for others. "Unlimited" does not exist.
-const TIME_MS: u64 = 30 * 60 * 1000;
-const STEPS: u32 = 50;
-const TOKENS: u64 = 1_000_000;
-const MONEY: Usd = Usd(5_000_000);
+const WORKER: Limits = Limits { time_ms: 30 * 60 * 1000, steps: 50, tokens: 1_000_000, usd: Usd(5_000_000) };
 
-/// Where an agent must stop.
+/// The first agent's walls stand around the whole run.
+const FIRST: Limits = Limits { time_ms: 4 * 60 * 60 * 1000, steps: 200, tokens: 5_000_000, usd: Usd(5_000_000) };
+
+/// Where an agent and those below it must stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Time at work.
@@ -24,41 +24,97 @@ pub struct Limits {
     pub usd: Usd,
 }
 
-/// What only the shell can measure.
-#[derive(Debug, Clone, Copy, Default)]
+/// Where in a run's tree an agent stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Nobody asked it but a person.
+    First,
+    /// Another agent asked it.
+    Below,
+}
+
+/// What an agent and those below it have used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// Monotonic time at work.
+    /// Monotonic time at work; waiting for a person is no work.
     pub time_ms: u64,
+    /// Turns of the model.
+    pub steps: u32,
+    /// Tokens of any sort.
+    pub tokens: u64,
+    /// Money.
+    pub usd: Usd,
+}
+
+/// One budget: what is allowed and what is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Account {
+    /// What is allowed.
+    pub limits: Limits,
+    /// What is used.
+    pub spent: Spent,
+}
+
+impl Spent {
+    /// Adds one answer of a model.
+    pub fn add(&mut self, usage: &Usage) {
+        self.steps += 1;
+        self.tokens += usage.tokens();
+        self.usd = self.usd + usage.usd;
+    }
 }
 
 impl Limits {
     /// The walls that a budget asks for.
-    pub fn of(budget: Option<&Budget>) -> Self {
+    pub fn of(budget: Option<&Budget>, place: Place) -> Self {
+        let default = match place {
+            Place::First => FIRST,
+            Place::Below => WORKER,
+        };
         let budget = budget.copied().unwrap_or_default();
         let time_ms = budget.time_s.filter(|seconds| seconds.is_finite() && *seconds >= 0.0);
         Self {
-            time_ms: time_ms.map_or(TIME_MS, |seconds| (seconds * 1000.0) as u64),
-            steps: budget.steps.unwrap_or(STEPS),
-            tokens: budget.tokens.unwrap_or(TOKENS),
-            usd: budget.usd.unwrap_or(MONEY),
+            time_ms: time_ms.map_or(default.time_ms, |seconds| (seconds * 1000.0) as u64),
+            steps: budget.steps.unwrap_or(default.steps),
+            tokens: budget.tokens.unwrap_or(default.tokens),
+            usd: budget.usd.unwrap_or(default.usd),
         }
     }
+}
 
-    /// The ending, if a wall is reached before the next turn.
-    pub fn reached(&self, turns: u32, usage: &Usage, spent: Spent) -> Option<Ending> {
+impl Account {
+    /// What is left of the time.
+    pub fn time_left_ms(&self) -> u64 {
+        self.limits.time_ms.saturating_sub(self.spent.time_ms)
+    }
+
+    /// What is left of the money.
+    pub fn usd_left(&self) -> Usd {
+        Usd(self.limits.usd.0.saturating_sub(self.spent.usd.0))
+    }
+
+    fn wall(&self) -> Option<Ending> {
+        let Self { limits, spent } = self;
         let end = |status, summary: String| Some(Ending { status, summary });
-        if spent.time_ms >= self.time_ms {
-            return end(TaskStatus::OutOfTime, format!("The time of {} s is over.", self.time_ms / 1000));
+        if spent.time_ms >= limits.time_ms {
+            return end(TaskStatus::OutOfTime, format!("The time of {} s is over.", limits.time_ms / 1000));
         }
-        if turns >= self.steps {
-            return end(TaskStatus::OutOfSteps, format!("All {} steps are used.", self.steps));
+        if spent.steps >= limits.steps {
+            return end(TaskStatus::OutOfSteps, format!("All {} steps are used.", limits.steps));
         }
-        if usage.tokens() >= self.tokens {
-            return end(TaskStatus::OutOfBudget, format!("All {} tokens are used.", self.tokens));
+        if spent.tokens >= limits.tokens {
+            return end(TaskStatus::OutOfBudget, format!("All {} tokens are used.", limits.tokens));
         }
-        if usage.usd >= self.usd && self.usd > Usd(0) || self.usd == Usd(0) && usage.usd > Usd(0) {
-            return end(TaskStatus::OutOfBudget, format!("The budget of ${:.2} is used.", self.usd.dollars()));
+        // A budget of nothing still allows models that cost nothing.
+        let free = limits.usd == Usd(0) && spent.usd == Usd(0);
+        if spent.usd >= limits.usd && !free {
+            return end(TaskStatus::OutOfBudget, format!("The budget of ${:.2} is used.", limits.usd.dollars()));
         }
         None
     }
+}
+
+/// The ending, if a wall is reached before the next turn: the agent's own, or one further up.
+pub(super) fn wall(accounts: &[Account]) -> Option<Ending> {
+    accounts.iter().find_map(Account::wall)
 }

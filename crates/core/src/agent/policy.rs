@@ -1,6 +1,5 @@
 //! What to do when a model does not answer, by the kind of failure.
 
-use choir_proto::event::BlockedOn;
 use choir_proto::model::{ErrorClass, ModelError};
 use choir_proto::task::TaskStatus;
 
@@ -21,8 +20,8 @@ pub enum Reaction {
         /// After this wait.
         after_ms: u64,
     },
-    /// Wait for a person or a model, keeping everything.
-    Park(BlockedOn),
+    /// Wait for a model, keeping everything.
+    Park,
     /// End: asking again would not help.
     Stop(TaskStatus),
 }
@@ -30,7 +29,7 @@ pub enum Reaction {
 /// Decides by class. `attempt` counts from 1; `jitter` is a number from 0 to 1 that the shell drew.
 pub fn react(error: &ModelError, attempt: u32, jitter: f64) -> Reaction {
     match error.class {
-        ErrorClass::NoModel => Reaction::Park(BlockedOn::Model),
+        ErrorClass::NoModel => Reaction::Park,
         ErrorClass::Budget => Reaction::Stop(TaskStatus::OutOfBudget),
         ErrorClass::Refused | ErrorClass::BadRequest | ErrorClass::Auth => Reaction::Stop(TaskStatus::Failed),
         ErrorClass::RateLimit

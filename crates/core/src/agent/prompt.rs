@@ -1,6 +1,7 @@
 //! Standing instructions of each role, and how a request is put into words. Ours alone: nothing from outside is in them.
 
 use choir_proto::Role;
+use choir_proto::inbox::Verdict;
 use choir_proto::task::TaskRequest;
 
 /// What a role is told before anything else.
@@ -45,4 +46,14 @@ pub(super) fn brief(request: &TaskRequest) -> String {
 /// Words that a person says to an agent at work.
 pub(super) fn steer(text: &str) -> String {
     format!("The person says: {text}")
+}
+
+/// What the person said to a question.
+pub(super) fn answered(verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Answered { text } => format!("The person answers: {text}"),
+        Verdict::Approved { .. } => "The person says yes.".to_owned(),
+        Verdict::Denied { .. } => "The person does not want to answer. Go on without, or end.".to_owned(),
+        Verdict::Expired | Verdict::Withdrawn => "Nobody answered in time. Go on without, or end.".to_owned(),
+    }
 }

@@ -1,8 +1,9 @@
 use super::*;
 use choir_proto::event::{ModelCalled, ToolFinished, ToolStarted};
+use choir_proto::inbox::Verdict;
 use choir_proto::model::AssistantMessage;
 use choir_proto::task::Budget;
-use choir_proto::{EventId, Hash, Seq, Timestamp};
+use choir_proto::{EventId, Hash, Seq, Timestamp, Usd};
 use uuid::Uuid;
 
 fn header() -> Header {
@@ -30,7 +31,7 @@ fn request(budget: Option<Budget>) -> TaskRequest {
 fn agent() -> Agent {
     let identity =
         Identity { run: RunId::new(Uuid::from_u128(1)), task: TaskId::new(Uuid::from_u128(2)), role: Role::Terminal };
-    Agent::new(identity, &request(None), None)
+    Agent::new(identity, Place::Below, &request(None), None)
 }
 
 fn answer(turn: u32, calls: &[(&str, serde_json::Value)]) -> Event {
@@ -76,7 +77,7 @@ fn finished(begin: &Begin, content: &str) -> Event {
 }
 
 fn begun(agent: &Agent) -> Vec<Begin> {
-    match agent.next(Spent::default()) {
+    match agent.next(&[]) {
         Next::Begin(begin) => begin,
         other => panic!("expected calls to begin, got {other:?}"),
     }
@@ -89,7 +90,7 @@ fn bash(command: &str) -> (&'static str, serde_json::Value) {
 #[test]
 fn independent_calls_begin_together_and_the_model_is_asked_when_all_have_ended() {
     let mut agent = agent();
-    assert!(matches!(agent.next(Spent::default()), Next::Model(_)));
+    assert!(matches!(agent.next(&[]), Next::Model(_)));
     agent.apply(&header(), &answer(1, &[bash("a"), bash("b")]));
     let calls = begun(&agent);
     assert_eq!(calls.len(), 2);
@@ -98,9 +99,9 @@ fn independent_calls_begin_together_and_the_model_is_asked_when_all_have_ended()
     }
     // The second ends first; order of results is the order of calls all the same.
     agent.apply(&header(), &finished(&calls[1], "B"));
-    assert!(matches!(agent.next(Spent::default()), Next::Outstanding(left) if left.len() == 1));
+    assert!(matches!(agent.next(&[]), Next::Outstanding(left) if left.len() == 1));
     agent.apply(&header(), &finished(&calls[0], "A"));
-    let Next::Model(request) = agent.next(Spent::default()) else { panic!("the model is next") };
+    let Next::Model(request) = agent.next(&[]) else { panic!("the model is next") };
     let Some(Message::Tools { results }) = request.messages.last() else { panic!("results are last") };
     assert_eq!(results.iter().map(|result| result.content.as_str()).collect::<Vec<_>>(), ["A", "B"]);
 }
@@ -116,7 +117,7 @@ fn the_same_events_give_the_same_effect_ids_and_a_crash_shows_what_is_outstandin
     assert_eq!(begun(&one)[0].effect_id, begun(&two)[0].effect_id);
     let call = begun(&one)[0].clone();
     two.apply(&header(), &started(&call));
-    assert!(matches!(two.next(Spent::default()), Next::Outstanding(left) if left[0].effect_id == call.effect_id));
+    assert!(matches!(two.next(&[]), Next::Outstanding(left) if left[0].effect_id == call.effect_id));
 }
 
 #[test]
@@ -135,32 +136,77 @@ fn words_said_while_tools_run_follow_their_results() {
     agent.apply(&header(), &started(&call));
     agent.apply(&header(), &choir_proto::event::RunSteered { text: "be brief".into() }.into());
     agent.apply(&header(), &finished(&call, "A"));
-    let Next::Model(request) = agent.next(Spent::default()) else { panic!("the model is next") };
+    let Next::Model(request) = agent.next(&[]) else { panic!("the model is next") };
     assert_eq!(request.messages.last(), Some(&Message::user("The person says: be brief")));
 }
 
 #[test]
-fn finish_ends_and_so_does_each_wall() {
+fn finish_ends() {
     let mut agent = agent();
     agent.apply(&header(), &answer(1, &[("finish", serde_json::json!({"summary": "two files", "status": "failed"}))]));
     let call = begun(&agent).remove(0);
     agent.apply(&header(), &started(&call));
     agent.apply(&header(), &finished(&call, "ok"));
-    let Next::End(ending) = agent.next(Spent::default()) else { panic!("it is over") };
+    let Next::End(ending) = agent.next(&[]) else { panic!("it is over") };
     assert_eq!(ending, Ending { status: TaskStatus::Failed, summary: "two files".into() });
+}
 
-    let wall = |budget: Budget, spent: Spent| {
-        let mut agent = Agent::new(agent.identity(), &request(Some(budget)), None);
-        agent.apply(&header(), &answer(1, &[bash("a")]));
+/// What is asked of the model, and by how much the walls are away.
+fn wall(budget: Budget, spent: Spent) -> Option<TaskStatus> {
+    let account = Account { limits: Limits::of(Some(&budget), Place::Below), spent };
+    match agent().next(&[account]) {
+        Next::End(ending) => Some(ending.status),
+        Next::Model(_) => None,
+        other => panic!("neither model nor wall: {other:?}"),
+    }
+}
+
+#[test]
+fn each_wall_has_its_own_ending() {
+    let (budget, spent) = (Budget::default(), Spent { time_ms: 999, steps: 2, tokens: 9, usd: Usd(99) });
+    assert_eq!(wall(budget, spent), None);
+    assert_eq!(wall(Budget { steps: Some(2), ..budget }, spent), Some(TaskStatus::OutOfSteps));
+    assert_eq!(wall(Budget { tokens: Some(9), ..budget }, spent), Some(TaskStatus::OutOfBudget));
+    assert_eq!(wall(Budget { usd: Some(Usd(99)), ..budget }, spent), Some(TaskStatus::OutOfBudget));
+    assert_eq!(wall(Budget { time_s: Some(0.999), ..budget }, spent), Some(TaskStatus::OutOfTime));
+    assert_eq!(wall(Budget { usd: Some(Usd(0)), ..budget }, Spent { usd: Usd(0), ..spent }), None, "free is free");
+}
+
+#[test]
+fn a_wall_further_up_stops_those_below() {
+    let roomy = Account { limits: Limits::of(None, Place::Below), spent: Spent::default() };
+    let used = Budget { steps: Some(3), ..Budget::default() };
+    let above =
+        Account { limits: Limits::of(Some(&used), Place::First), spent: Spent { steps: 3, ..Spent::default() } };
+    assert!(matches!(agent().next(&[roomy]), Next::Model(_)));
+    assert!(matches!(agent().next(&[roomy, above]), Next::End(ending) if ending.status == TaskStatus::OutOfSteps));
+}
+
+#[test]
+fn the_first_agent_asks_and_goes_on_where_others_end() {
+    let asking = |place| {
+        let mut agent = Agent::new(agent().identity(), place, &request(None), None);
+        let finish = serde_json::json!({"summary": "Which year?", "status": "needs_input"});
+        agent.apply(&header(), &answer(1, &[("finish", finish)]));
         let call = begun(&agent).remove(0);
-        agent.apply(&header(), &finished(&call, "A"));
-        match agent.next(spent) {
-            Next::End(ending) => ending.status,
-            other => panic!("no wall: {other:?}"),
-        }
+        agent.apply(&header(), &started(&call));
+        agent.apply(&header(), &finished(&call, "Noted."));
+        agent
     };
-    let budget = Budget::default();
-    assert_eq!(wall(Budget { steps: Some(1), ..budget }, Spent::default()), TaskStatus::OutOfSteps);
-    assert_eq!(wall(Budget { tokens: Some(10), ..budget }, Spent::default()), TaskStatus::OutOfBudget);
-    assert_eq!(wall(Budget { time_s: Some(1.0), ..budget }, Spent { time_ms: 1000 }), TaskStatus::OutOfTime);
+    assert!(
+        matches!(asking(Place::Below).next(&[]), Next::End(ending) if ending.status == TaskStatus::NeedsInput),
+        "a worker's question goes to whoever asked it"
+    );
+    let mut agent = asking(Place::First);
+    let Next::Ask(question) = agent.next(&[]) else { panic!("it asks") };
+    assert_eq!(question.text, "Which year?");
+    let decided = |inbox_id, text: &str| {
+        let decision = Verdict::Answered { text: text.into() };
+        Event::from(InboxDecided { inbox_id, decision })
+    };
+    agent.apply(&header(), &decided(InboxId::new(Uuid::nil()), "another's"));
+    assert!(matches!(agent.next(&[]), Next::Ask(_)), "an answer to something else changes nothing");
+    agent.apply(&header(), &decided(question.id, "1984"));
+    let Next::Model(request) = agent.next(&[]) else { panic!("the model is next") };
+    assert_eq!(request.messages.last(), Some(&Message::user("The person answers: 1984")));
 }

@@ -12,10 +12,17 @@ pub struct Tasks;
 impl Fold for Tasks {
     type Row = TaskResult;
     const NAME: &'static str = "tasks";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 
     fn key(header: &Header, event: &Event) -> Option<String> {
-        let concerned = matches!(event, Event::TaskRequested(_) | Event::TaskStarted(_) | Event::TaskFinished(_));
+        let concerned = matches!(
+            event,
+            Event::TaskRequested(_)
+                | Event::TaskStarted(_)
+                | Event::TaskFinished(_)
+                | Event::InboxAsked(_)
+                | Event::InboxDecided(_)
+        );
         header.task.filter(|_| concerned).map(|task| task.to_string())
     }
 
@@ -28,8 +35,19 @@ impl Fold for Tasks {
                 }
             }
             Event::TaskFinished(finished) => *row = Some(finished.result.clone()),
+            Event::InboxAsked(asked) => wait(row, Some(&asked.question)),
+            Event::InboxDecided(_) => wait(row, None),
             _ => {}
         }
+    }
+}
+
+/// A task that has not ended waits for the person, or goes on.
+fn wait(row: &mut Option<TaskResult>, question: Option<&String>) {
+    let open = |status| matches!(status, TaskStatus::Running | TaskStatus::NeedsInput);
+    if let Some(task) = row.as_mut().filter(|task| open(task.status) && task.result_tree.is_none()) {
+        task.status = if question.is_some() { TaskStatus::NeedsInput } else { TaskStatus::Running };
+        task.questions = question.into_iter().cloned().collect();
     }
 }
 

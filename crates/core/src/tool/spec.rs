@@ -9,8 +9,8 @@ pub fn specs(role: Role) -> Vec<ToolSpec> {
     match role {
         Role::Conductor => vec![delegate(), answer(), finish()],
         Role::Writer => vec![delegate(), read_document(), edit_document(), write_document(), finish()],
-        Role::Terminal => vec![bash(), read_file(), write_file(), edit_file(), list_files(), finish()],
-        Role::Researcher => vec![read_file(), finish()],
+        Role::Terminal => vec![bash(), read_file(), write_file(), edit_file(), list_files(), request(), finish()],
+        Role::Researcher => vec![read_file(), request(), finish()],
     }
 }
 
@@ -64,6 +64,20 @@ fn finish() -> ToolSpec {
             "status": {"type": "string", "enum": ["ok", "failed", "needs_input"]},
         }),
         &["summary"],
+    )
+}
+
+fn request() -> ToolSpec {
+    tool(
+        "request",
+        "Ask the person for something that you cannot go on without, and wait for the answer. Say everything needed to \
+         answer it.",
+        json!({
+            "kind": {"type": "string", "enum": ["blocked", "approval", "conflict", "reprioritise"]},
+            "question": {"type": "string"},
+            "deadline_s": {"type": "number", "description": "How long to wait; an hour if left out."},
+        }),
+        &["kind", "question"],
     )
 }
 

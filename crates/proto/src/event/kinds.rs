@@ -1,10 +1,13 @@
 //! The payload of each kind. A field is never renamed or given another meaning: a changed payload is a new version.
 
 use crate::desktop::{App, Rect, Shape, Subject, Theme};
+use crate::inbox::{AskKind, Verdict};
 use crate::model::{AssistantMessage, ErrorClass, StopReason, Usage};
 use crate::run::{NewRun, RunStatus};
 use crate::task::{ChangeKind, Diff, FileChange, TaskRequest, TaskResult, VerifyResult, VerifySource};
-use crate::{ArtifactId, ComputerId, DocumentId, EventId, Hash, Role, Seq, TaskId, TerminalId, UndoId, WindowId};
+use crate::{
+    ArtifactId, ComputerId, DocumentId, EventId, Hash, InboxId, Role, Seq, TaskId, TerminalId, UndoId, WindowId,
+};
 use serde::{Deserialize, Serialize};
 
 macro_rules! payload {
@@ -243,6 +246,30 @@ payload! {
         output: Option<Hash>,
         /// How long it took.
         duration_ms: u64,
+    }
+}
+payload! {
+    /// Something was put to the person.
+    InboxAsked {
+        /// Its name in the inbox.
+        inbox_id: InboxId,
+        /// What sort of word is wanted.
+        ask: AskKind,
+        /// In a sentence.
+        question: String,
+        /// What is wanted, exactly.
+        subject: String,
+        /// Of what is wanted; the decision repeats it.
+        hash: Hash,
+    }
+}
+payload! {
+    /// The person decided, or nobody did in time. A copy: control has the original.
+    InboxDecided {
+        /// What was asked.
+        inbox_id: InboxId,
+        /// How.
+        decision: Verdict,
     }
 }
 payload! {

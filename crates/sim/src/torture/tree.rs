@@ -9,6 +9,7 @@ use choir_computer::journal::Scope;
 use choir_computer::world::World;
 use choir_core::supervise::INTENSITY;
 use choir_proto::event::{Actor, RunAccepted};
+use choir_proto::inbox::{Ask, Asked, Verdict};
 use choir_proto::model::{Answer, AssistantMessage, ErrorClass, ModelError, StopReason, Usage};
 use choir_proto::run::{NewRun, RunStatus};
 use choir_proto::task::Budget;
@@ -16,7 +17,7 @@ use choir_proto::wire::{
     AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, EffectRecord, Exec, Exit, FinishAssociate,
     ModelCall, Models, StartAssociate, UndoChanges,
 };
-use choir_proto::{ComputerId, Event, RunId, Seq, TaskId, Timestamp};
+use choir_proto::{ComputerId, Event, InboxId, RunId, Seq, TaskId, Timestamp};
 use choir_store::Log;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -184,6 +185,18 @@ impl Control for Network {
 
     fn models(&self) -> BoxFuture<'_, Result<Models, ControlError>> {
         async { Ok(Models { available: true }) }.boxed()
+    }
+
+    fn ask(&self, _: InboxId, _: Ask) -> BoxFuture<'_, Result<Asked, ControlError>> {
+        refused()
+    }
+
+    fn verdict(&self, _: InboxId) -> BoxFuture<'_, Result<Verdict, ControlError>> {
+        refused()
+    }
+
+    fn withdraw(&self, _: InboxId) -> BoxFuture<'_, Result<Option<Verdict>, ControlError>> {
+        refused()
     }
 
     fn start_associate(&self, _: TaskId, _: StartAssociate) -> BoxFuture<'_, Result<AssociateStarted, ControlError>> {

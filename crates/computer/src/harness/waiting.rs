@@ -1,0 +1,73 @@
+//! Whether a run waits, so that the log says it once, and says it as long as anybody of the run has a question open.
+
+use super::HarnessError;
+use crate::journal::{Journal, Scope};
+use choir_proto::event::{Actor, BlockedOn, RunBlocked, RunStarted};
+use choir_proto::{Event, RunId};
+use tokio::sync::Mutex;
+
+/// What a run waits for. Held while the log is told, so that what it says last is true.
+#[derive(Debug, Default)]
+pub struct Waiting(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// As the log has it.
+    said: Option<BlockedOn>,
+    /// Agents that wait for the person.
+    asking: usize,
+}
+
+impl Waiting {
+    /// A run of which the log says that it waits, or that it does not.
+    pub fn new(said: Option<BlockedOn>) -> Self {
+        Self(Mutex::new(State { said, asking: 0 }))
+    }
+
+    /// An agent has no model to ask.
+    pub(super) async fn for_model(&self, journal: &Journal, run: RunId, message: String) -> Result<(), HarnessError> {
+        let mut state = self.0.lock().await;
+        if state.said.is_none() {
+            say(journal, run, RunBlocked { on: BlockedOn::Model, message }.into()).await?;
+            state.said = Some(BlockedOn::Model);
+        }
+        Ok(())
+    }
+
+    /// An agent waits for the person.
+    pub(super) async fn for_person(&self, journal: &Journal, run: RunId, message: String) -> Result<(), HarnessError> {
+        let mut state = self.0.lock().await;
+        if state.said != Some(BlockedOn::Inbox) {
+            say(journal, run, RunBlocked { on: BlockedOn::Inbox, message }.into()).await?;
+            state.said = Some(BlockedOn::Inbox);
+        }
+        state.asking += 1;
+        Ok(())
+    }
+
+    /// An agent has heard from the person.
+    pub(super) async fn heard(&self, journal: &Journal, run: RunId) -> Result<(), HarnessError> {
+        let mut state = self.0.lock().await;
+        state.asking = state.asking.saturating_sub(1);
+        go_on(&mut state, journal, run).await
+    }
+
+    /// An agent goes on. The run does too, unless somebody else waits for the person.
+    pub(super) async fn go_on(&self, journal: &Journal, run: RunId) -> Result<(), HarnessError> {
+        let mut state = self.0.lock().await;
+        go_on(&mut state, journal, run).await
+    }
+}
+
+async fn go_on(state: &mut State, journal: &Journal, run: RunId) -> Result<(), HarnessError> {
+    if state.asking == 0 && state.said.is_some() {
+        say(journal, run, RunStarted {}.into()).await?;
+        state.said = None;
+    }
+    Ok(())
+}
+
+async fn say(journal: &Journal, run: RunId, event: Event) -> Result<(), HarnessError> {
+    journal.append(&Scope::of(Actor::Computer).run(run), vec![event]).await?;
+    Ok(())
+}

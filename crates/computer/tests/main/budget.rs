@@ -1,0 +1,89 @@
+//! Budgets are walls around a whole run, each with its own ending, and receipts add up.
+
+use crate::fake::{Desk, Fake};
+use choir_proto::model::Usage;
+use choir_proto::task::TaskStatus;
+use choir_proto::{RunStatus, Usd};
+use std::sync::Arc;
+
+/// Every answer costs the same; `conductor` sends two workers at once, and each of those takes five steps.
+fn shared() -> String {
+    let usage = r#""usage": {"input_tokens": 90, "output_tokens": 10, "usd": 0.01}"#;
+    let bash =
+        |n: u32| format!(r#"{{"tool_calls": [{{"name": "bash", "arguments": {{"command": "{n}"}}}}], {usage}}}"#);
+    let steps: Vec<String> = (1..=4).map(bash).collect();
+    let delegate = r#"{"name": "delegate", "arguments": {"role": "terminal", "objective": "work"}}"#;
+    let finish = format!(r#"{{"tool_calls": [{{"name": "finish", "arguments": {{"summary": "done"}}}}], {usage}}}"#);
+    format!(
+        r#"{{"roles": {{"conductor": [{{"tool_calls": [{delegate}, {delegate}], {usage}}}, {finish}],
+            "terminal": [{}, {finish}]}}}}"#,
+        steps.join(", ")
+    )
+}
+
+async fn run(budget: serde_json::Value) -> (Arc<Fake>, choir_proto::Run) {
+    let directory = tempfile::tempdir().unwrap();
+    let fake = Fake::new(&shared());
+    let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
+    let run = desk.accept_with(serde_json::json!({"prompt": "work", "budget": budget})).await;
+    let done = desk.ended(run).await;
+    for task in &done.tasks {
+        let (_, task) = desk.send("GET", &format!("/api/tasks/{}", task.task_id), serde_json::Value::Null).await;
+        assert!(task["usage"]["tokens"].as_u64().unwrap() <= done.usage.tokens(), "{task}");
+    }
+    (fake, done)
+}
+
+#[tokio::test]
+async fn each_wall_stands_around_the_whole_tree_and_has_its_own_ending() {
+    for (budget, status) in [
+        (serde_json::json!({"steps": 7}), RunStatus::OutOfSteps),
+        (serde_json::json!({"tokens": 700}), RunStatus::OutOfBudget),
+        (serde_json::json!({"usd": 0.07}), RunStatus::OutOfBudget),
+    ] {
+        let (_, done) = run(budget.clone()).await;
+        assert_eq!(done.status, status, "{budget}: {done:?}");
+        // Two may ask in the same moment; the wall is checked before each.
+        let calls = done.usage.tokens() / 100;
+        assert!((7..=8).contains(&calls), "{budget}: {calls} calls");
+    }
+    let (_, done) = run(serde_json::json!({"time_s": 0.0})).await;
+    assert_eq!((done.status, done.usage.tokens()), (RunStatus::OutOfTime, 0), "nothing is spent behind a wall");
+}
+
+#[tokio::test]
+async fn a_receipt_adds_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let fake = Fake::new(&shared());
+    let desk = Desk::open(directory.path(), fake).await;
+    let id = desk.accept("work").await;
+    let done = desk.ended(id).await;
+    assert_eq!(done.status, RunStatus::Completed);
+    assert_eq!(done.usage, Usage { input_tokens: 1080, output_tokens: 120, usd: Usd(120_000), ..Usage::default() });
+    let mut sum = (0, 0.0);
+    for task in &done.tasks {
+        assert_eq!(task.status, TaskStatus::Ok);
+        let (_, task) = desk.send("GET", &format!("/api/tasks/{}", task.task_id), serde_json::Value::Null).await;
+        sum.0 += task["usage"]["tokens"].as_u64().unwrap();
+        sum.1 += task["usage"]["usd"].as_f64().unwrap();
+    }
+    assert_eq!((sum.0, (sum.1 * 1e6).round() as u64), (done.usage.tokens(), done.usage.usd.0));
+}
+
+#[tokio::test]
+async fn what_was_spent_before_a_restart_still_counts() {
+    let directory = tempfile::tempdir().unwrap();
+    let fake = Fake::new(&shared().replace("\"command\": \"3\"", "\"command\": \"wait\""));
+    let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
+    let id = desk.accept_with(serde_json::json!({"prompt": "work", "budget": {"steps": 8}})).await;
+    let before = desk.until(id, |run| run.usage.tokens() == 700).await;
+    assert_eq!(before.status, RunStatus::Running);
+    while fake.effects.lock().unwrap().len() < 6 {
+        tokio::task::yield_now().await;
+    }
+    desk.computer.close("test").await.unwrap();
+    let desk = Desk::open(directory.path(), fake).await;
+    let done = desk.ended(id).await;
+    assert_eq!(done.status, RunStatus::OutOfSteps, "{done:?}");
+    assert!((8..=9).contains(&(done.usage.tokens() / 100)), "{:?}", done.usage);
+}

@@ -1,0 +1,117 @@
+//! What waits for a person's word. Whoever asks is a computer on its own socket; whoever decides is a person at the front.
+
+mod policy;
+mod router;
+
+pub use policy::{Policy, Tools, hash_of_call};
+pub use router::service;
+
+use crate::clock::Clock;
+use crate::db::{self, Approval, Db, Outcome};
+use crate::gateway::Gateway;
+use choir_proto::inbox::{Ask, AskKind, Asked, Matter, Reach, Verdict, Waits};
+use choir_proto::{Hash, InboxId};
+use sha2::{Digest, Sha256};
+use tokio::sync::watch;
+
+/// A handle; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Inbox {
+    db: Db,
+    gateway: Gateway,
+    clock: Clock,
+    /// Rings after every decision.
+    decided: watch::Sender<()>,
+}
+
+impl Inbox {
+    /// Over control's database; `gateway` knows the settings.
+    pub fn new(db: Db, gateway: Gateway, clock: Clock) -> Self {
+        Self { db, gateway, clock, decided: watch::channel(()).0 }
+    }
+
+    /// Everything that waits, oldest first.
+    pub async fn waiting(&self) -> Result<Vec<Approval>, db::Error> {
+        self.db.waiting().await
+    }
+
+    /// One question.
+    pub async fn find(&self, id: InboxId) -> Result<Option<Approval>, db::Error> {
+        self.db.approval(id).await
+    }
+
+    /// Keeps a person's word and tells whoever waits for it.
+    pub async fn decide(&self, id: InboxId, hash: Hash, verdict: Verdict) -> Result<Outcome, db::Error> {
+        let outcome = self.db.decide(id, hash, verdict, self.clock.now()).await?;
+        self.decided.send_replace(());
+        Ok(outcome)
+    }
+
+    /// Puts something to the person, unless it is decided already. Too many open questions are as good as a no.
+    async fn ask(&self, id: InboxId, ask: Ask) -> Result<Asked, db::Error> {
+        let (kind, entry, question, hash) = match &ask.matter {
+            Matter::Question { question } => {
+                let parts: [&[u8]; 3] = [b"choir.question.1\0", ask.task.as_bytes(), question.as_bytes()];
+                let hash = Hash(Sha256::digest(parts.concat()).into());
+                (AskKind::Question, question.clone(), question.clone(), hash)
+            }
+            Matter::Call { tool, subject } => {
+                let hash = hash_of_call(tool, subject);
+                if let Some(verdict) = self.known(id, &ask, tool, hash).await? {
+                    return Ok(Asked::Decided { verdict });
+                }
+                (AskKind::Tool, subject.clone(), format!("May an agent use `{}`?", tool.escape_debug()), hash)
+            }
+        };
+        let (run, task, asked) = (Some(ask.run), Some(ask.task), self.clock.now());
+        let approval = Approval { id, kind, run, task, entry, question, hash, asked, decided: None };
+        Ok(match self.db.ask(approval).await? {
+            None => Asked::Decided { verdict: Verdict::Denied { scope: Reach::Once } },
+            Some(Approval { decided: Some(verdict), .. }) => Asked::Decided { verdict },
+            Some(kept) => Asked::Waits(waits(kept)),
+        })
+    }
+
+    /// What the settings or an earlier word say about a call.
+    async fn known(&self, id: InboxId, ask: &Ask, tool: &str, hash: Hash) -> Result<Option<Verdict>, db::Error> {
+        match self.gateway.settings().tools.policy(tool) {
+            Policy::Auto => Ok(Some(Verdict::Approved { scope: Reach::Always })),
+            Policy::Deny => Ok(Some(Verdict::Denied { scope: Reach::Always })),
+            Policy::Ask => {
+                let standing = self.db.standing(hash, id, ask.run).await?;
+                Ok(standing.map(|approved| match approved {
+                    true => Verdict::Approved { scope: Reach::Once },
+                    false => Verdict::Denied { scope: Reach::Once },
+                }))
+            }
+        }
+    }
+
+    /// Waits for a word. A question that is gone was taken back.
+    async fn verdict(&self, id: InboxId) -> Result<Verdict, db::Error> {
+        let mut decided = self.decided.subscribe();
+        loop {
+            decided.mark_unchanged();
+            match self.db.approval(id).await? {
+                None => return Ok(Verdict::Withdrawn),
+                Some(Approval { decided: Some(verdict), .. }) => return Ok(verdict),
+                Some(_) => {}
+            }
+            if decided.changed().await.is_err() {
+                return Ok(Verdict::Withdrawn);
+            }
+        }
+    }
+
+    async fn withdraw(&self, id: InboxId) -> Result<Option<Verdict>, db::Error> {
+        let verdict = self.db.withdraw(id).await?;
+        self.decided.send_replace(());
+        Ok(verdict)
+    }
+}
+
+/// A question as the computer copies it into its log.
+pub(crate) fn waits(approval: Approval) -> Waits {
+    let Approval { id, kind, question, entry, hash, .. } = approval;
+    Waits { id, kind, question, subject: entry, hash }
+}

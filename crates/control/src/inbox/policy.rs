@@ -1,0 +1,67 @@
+//! Which tool calls need a yes.
+
+use choir_proto::Hash;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+
+/// How names of tools from elsewhere begin: nobody here has read what they do.
+const ELSEWHERE: &str = "mcp__";
+
+/// What becomes of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = ToolPolicy)]
+pub enum Policy {
+    /// It is done.
+    Auto,
+    /// A person is asked.
+    Ask,
+    /// It is refused.
+    Deny,
+}
+
+/// `[tools]`: a policy for each tool, by name, or by a beginning of names that ends in `*`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(transparent)]
+pub struct Tools(pub BTreeMap<String, Policy>);
+
+impl Tools {
+    /// The policy for a tool: its own, else that of the longest beginning that fits, else what is usual.
+    pub fn policy(&self, tool: &str) -> Policy {
+        let fits = |name: &str| name.strip_suffix('*').is_some_and(|start| tool.starts_with(start));
+        let longest = self.0.iter().filter(|(name, _)| fits(name)).max_by_key(|(name, _)| name.len());
+        let said = self.0.get(tool).or(longest.map(|(_, policy)| policy));
+        let usual = if tool.starts_with(ELSEWHERE) { Policy::Ask } else { Policy::Auto };
+        said.copied().unwrap_or(usual)
+    }
+}
+
+/// What an approval of a call is bound to: which tool, and what it would do, byte for byte.
+pub fn hash_of_call(tool: &str, subject: &str) -> Hash {
+    let parts: [&[u8]; 4] = [b"choir.call.1\0", tool.as_bytes(), &[0], subject.as_bytes()];
+    Hash(Sha256::digest(parts.concat()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_word_about_a_tool_counts() {
+        let said = [("bash", Policy::Ask), ("mcp__files__*", Policy::Auto), ("mcp__files__delete", Policy::Deny)];
+        let tools = Tools(said.map(|(name, policy)| (name.to_owned(), policy)).into());
+        assert_eq!(tools.policy("bash"), Policy::Ask);
+        assert_eq!(tools.policy("read_file"), Policy::Auto);
+        assert_eq!(tools.policy("mcp__files__read"), Policy::Auto);
+        assert_eq!(tools.policy("mcp__files__delete"), Policy::Deny);
+        assert_eq!(tools.policy("mcp__other__read"), Policy::Ask, "what comes from elsewhere is asked about");
+    }
+
+    #[test]
+    fn a_call_that_differs_in_a_byte_has_another_hash() {
+        let hash = hash_of_call("bash", "rm a");
+        assert_ne!(hash, hash_of_call("bash", "rm a "));
+        assert_ne!(hash, hash_of_call("bas", "hrm a"));
+    }
+}
