@@ -41,9 +41,9 @@ pub struct Rebuilt {
     pub after: Hash,
 }
 
-/// Drops every view of a computer that is not running and folds them anew from the log.
+/// Drops every view and the index of a computer that is not running, and makes them anew from the log.
 pub async fn rebuild(directory: &Path) -> Result<Rebuilt, ChoreError> {
-    let log = Log::open(directory)?;
+    let log = Log::open_reindexed(directory)?;
     let before = digest(&log, Views::open(directory, projections())?).await?;
     let mut views = Views::open(directory, projections())?;
     views.reset()?;

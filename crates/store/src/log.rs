@@ -1,5 +1,6 @@
 //! The log of one computer: one writer thread, group commit, sync before acknowledge, push on commit.
 
+mod index;
 pub(crate) mod reader;
 mod recent;
 pub(crate) mod row;
@@ -13,6 +14,7 @@ use crate::blob::{Blobs, sync_directory};
 use crate::sqlite::{OpenError, StoreError};
 use choir_proto::event::{Header, NewEvent};
 use choir_proto::{Envelope, EventId, Hash, Seq};
+use index::Index;
 use reader::Readers;
 use recent::Recent;
 use std::fs::{self, File, TryLockError};
@@ -21,7 +23,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// The newest format of the log's file that is understood.
-pub(crate) const FORMAT: i32 = 1;
+pub(crate) const FORMAT: i32 = 2;
 
 /// Payloads above this size are kept as blobs, so that the log stays quick to scan.
 pub const PAYLOAD_INLINE_BYTES_MAX: usize = 64 * 1024;
@@ -29,14 +31,15 @@ pub const PAYLOAD_INLINE_BYTES_MAX: usize = 64 * 1024;
 /// Appends waiting for the writer. More callers wait for a place, which slows them down instead of filling memory.
 const APPENDS_QUEUED_MAX: usize = 1024;
 
-// `kind` is a number into `kinds`: two bytes instead of a dozen in the table and again in its index.
+// The log and nothing but the log: what finds events by id, run or kind is derived and lies in the index beside it, so that a
+// commit writes as few pages as possible.
+// `kind` is a number into `kinds`: two bytes instead of a dozen.
 // `place`: 0 = payload in the row, 1 = payload is the blob named by `payload_hash`, 2 = erased.
-// `events_run` and `events_kind` answer the two filters of `GET /api/events`; `id` recognises a repeated append.
 const SCHEMA: &str = "
     CREATE TABLE kinds (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
     CREATE TABLE events (
         seq INTEGER PRIMARY KEY,
-        id BLOB NOT NULL UNIQUE,
+        id BLOB NOT NULL,
         epoch INTEGER NOT NULL,
         at INTEGER NOT NULL,
         actor TEXT NOT NULL,
@@ -50,8 +53,6 @@ const SCHEMA: &str = "
         payload_hash BLOB NOT NULL,
         hash BLOB NOT NULL
     ) STRICT;
-    CREATE INDEX events_run ON events (run) WHERE run IS NOT NULL;
-    CREATE INDEX events_kind ON events (kind);
 ";
 
 /// Where the log is expected to end when an append takes effect.
@@ -139,6 +140,18 @@ pub(crate) fn blobs_path(directory: &Path) -> PathBuf {
 impl Log {
     /// Opens the log in a directory, creating both. One process may hold it.
     pub fn open(directory: &Path) -> Result<Self, OpenError> {
+        Self::open_with(directory, Index::open)
+    }
+
+    /// The same, building the index anew.
+    pub fn open_reindexed(directory: &Path) -> Result<Self, OpenError> {
+        Self::open_with(directory, Index::open_anew)
+    }
+
+    fn open_with(
+        directory: &Path,
+        open_index: impl FnOnce(&Path, &rusqlite::Connection, Seq) -> Result<Arc<Index>, OpenError>,
+    ) -> Result<Self, OpenError> {
         let failed = |source| OpenError::File { path: directory.to_owned(), source };
         fs::create_dir_all(directory).map_err(failed)?;
         let lock = lock(directory)?;
@@ -148,13 +161,15 @@ impl Log {
         // The database file itself must have a durable name before anything in it is acknowledged.
         sync_directory(directory).map_err(|error| damaged(&path, error))?;
         let last = writer::last(&path, &connection, &blobs).map_err(|error| damaged(&path, error))?;
-        writer::finish_erasure(&connection, &blobs, last.seq).map_err(|error| damaged(&path, error))?;
-        let (head_sender, head) = watch::channel(Head { seq: last.seq, hash: last.hash });
+        let newest = Head { seq: last.seq, hash: last.hash };
+        let index = open_index(directory, &connection, last.seq)?;
+        writer::finish_erasure(&connection, &blobs, &index, last.seq).map_err(|error| damaged(&path, error))?;
+        let (head_sender, head) = watch::channel(newest);
         let (commands, receiver) = mpsc::channel(APPENDS_QUEUED_MAX);
         let recent = Recent::default();
         let epoch = last.epoch + 1;
-        let writer =
-            writer::Writer::new(path.clone(), connection, epoch, head_sender, recent.clone(), Arc::clone(&blobs));
+        let beside = writer::Beside { recent: recent.clone(), index: Arc::clone(&index), blobs: Arc::clone(&blobs) };
+        let writer = writer::Writer::new(path.clone(), connection, epoch, head_sender, beside);
         let thread = std::thread::Builder::new()
             .name("log-writer".into())
             .spawn(move || {
@@ -162,7 +177,7 @@ impl Log {
                 drop(lock);
             })
             .map_err(failed)?;
-        let readers = Readers::new(path);
+        let readers = Readers::indexed(path, index);
         Ok(Self {
             shared: Arc::new(Shared {
                 commands,
@@ -319,9 +334,4 @@ fn damaged(path: &Path, error: StoreError) -> OpenError {
 /// Whether SQLite said that there is no space.
 fn is_full(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull)
-}
-
-/// Whether SQLite said that there is an event with this id already.
-fn is_repetition(error: &rusqlite::Error) -> bool {
-    error.sqlite_extended_error_code() == Some(rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE)
 }

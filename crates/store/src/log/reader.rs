@@ -1,16 +1,17 @@
 //! Reading from disk, beside the writer and never in its way.
 
+use super::index::{Index, Of};
 use super::row::{self, Place, Stored};
 use crate::StoreError;
 use crate::blob::Blobs;
 use crate::sqlite::open_reader;
 use choir_proto::event::Header;
 use choir_proto::{Envelope, Event, EventId, Hash, RunId, Seq};
-use rusqlite::{Connection, OptionalExtension, ToSql};
+use rusqlite::{Connection, OptionalExtension, params};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// Events in one answer, whatever was asked for.
 pub(crate) const EVENTS_READ_MAX: usize = 1000;
@@ -40,6 +41,8 @@ pub struct Query {
 #[derive(Debug)]
 pub(crate) struct Readers {
     path: PathBuf,
+    /// Absent when nobody asks for a run, a kind or an id.
+    index: Option<Arc<Index>>,
     idle: Mutex<Vec<Reader>>,
 }
 
@@ -51,8 +54,14 @@ struct Reader {
 }
 
 impl Readers {
+    /// Readers of ranges only.
     pub(crate) fn new(path: PathBuf) -> Self {
-        Self { path, idle: Mutex::default() }
+        Self { path, index: None, idle: Mutex::default() }
+    }
+
+    /// Readers that also find events by what they belong to.
+    pub(crate) fn indexed(path: PathBuf, index: Arc<Index>) -> Self {
+        Self { index: Some(index), ..Self::new(path) }
     }
 
     /// Whole events.
@@ -84,7 +93,11 @@ impl Readers {
         query: &Query,
         take: impl FnMut(Header, Place, Option<&[u8]>) -> Result<bool, StoreError>,
     ) -> Result<(), StoreError> {
-        self.with(|reader| reader.each(query, take))
+        self.with(|reader| match (&self.index, query.run, &query.kind) {
+            (_, None, None) => reader.range(query, take),
+            (None, ..) => Err(StoreError::Closed),
+            (Some(index), run, kind) => reader.found(index, run, kind.as_deref(), query, take),
+        })
     }
 
     /// The format that the file says it has.
@@ -93,12 +106,9 @@ impl Readers {
     }
 
     pub(crate) fn find(&self, id: EventId, blobs: &Blobs) -> Result<Option<Envelope>, StoreError> {
-        let seq: Option<u64> = self.with(|reader| {
-            let mut statement = reader.connection.prepare_cached("SELECT seq FROM events WHERE id = ?1")?;
-            Ok(statement.query_row([id.as_bytes()], |row| row.get(0)).optional()?)
-        })?;
-        let Some(seq) = seq else { return Ok(None) };
-        let query = Query { after: Seq(seq - 1), limit: 1, ..Query::default() };
+        let index = self.index.as_ref().ok_or(StoreError::Closed)?;
+        let Some(seq) = index.seq_of(id)? else { return Ok(None) };
+        let query = Query { after: Seq(seq.0 - 1), limit: 1, ..Query::default() };
         Ok(self.read(&query, blobs)?.pop())
     }
 
@@ -125,29 +135,16 @@ impl Readers {
 }
 
 impl Reader {
-    fn each(
+    /// Every event between two places.
+    fn range(
         &mut self,
         query: &Query,
         mut take: impl FnMut(Header, Place, Option<&[u8]>) -> Result<bool, StoreError>,
     ) -> Result<(), StoreError> {
         let limit = query.limit as i64;
         let upto = query.upto.map_or(i64::MAX, |seq| seq.0 as i64);
-        let run = query.run.map(|run| run.as_bytes().to_vec());
-        let mut values: Vec<&dyn ToSql> = vec![&query.after.0, &limit, &upto];
-        let mut conditions = String::from("seq > ?1 AND seq <= ?3");
-        if let Some(run) = &run {
-            values.push(run);
-            conditions.push_str(&format!(" AND run = ?{}", values.len()));
-        }
-        if let Some(kind) = &query.kind {
-            values.push(kind);
-            // With a run the run's index is the better one: a run is short, a kind is not.
-            let column = if run.is_some() { "+kind" } else { "kind" };
-            conditions.push_str(&format!(" AND {column} = (SELECT id FROM kinds WHERE name = ?{})", values.len()));
-        }
-        let sql = format!("SELECT {} FROM events WHERE {conditions} ORDER BY seq LIMIT ?2", row::COLUMNS);
-        let mut statement = self.connection.prepare_cached(&sql)?;
-        let mut rows = statement.query(values.as_slice())?;
+        let mut statement = self.connection.prepare_cached(row::SELECT_RANGE)?;
+        let mut rows = statement.query(params![query.after.0, upto, limit])?;
         let mut before = (Seq::ZERO, Hash::ZERO);
         while let Some(row) = rows.next()? {
             let seq = Seq(row.get(0)?);
@@ -163,6 +160,68 @@ impl Reader {
         }
         Ok(())
     }
+
+    /// Events of a run or of a kind, or of both.
+    fn found(
+        &mut self,
+        index: &Index,
+        run: Option<RunId>,
+        kind: Option<&str>,
+        query: &Query,
+        mut take: impl FnMut(Header, Place, Option<&[u8]>) -> Result<bool, StoreError>,
+    ) -> Result<(), StoreError> {
+        let number = match kind {
+            Some(name) => kind_number(&self.connection, name)?,
+            None => None,
+        };
+        // A run is short, a kind is not.
+        let of = match (run, number) {
+            (Some(run), _) => Of::Run(run),
+            (None, Some(number)) => Of::Kind(number),
+            (None, None) => return Ok(()),
+        };
+        let upto = query.upto.unwrap_or(Seq(i64::MAX as u64));
+        let (mut after, mut wanted) = (query.after, query.limit);
+        while wanted > 0 {
+            let seqs = index.seqs_of(of, after, upto, wanted)?;
+            let Some(last) = seqs.last() else { break };
+            after = *last;
+            for seq in seqs {
+                let enough = self.one(seq, |header, place, payload| {
+                    if kind.is_some_and(|kind| header.kind != kind) {
+                        return Ok(true);
+                    }
+                    wanted -= 1;
+                    take(header, place, payload)
+                })?;
+                if !enough {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One event that must be there.
+    fn one<T>(
+        &mut self,
+        seq: Seq,
+        take: impl FnOnce(Header, Place, Option<&[u8]>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let prev = hash_at(&self.connection, Seq(seq.0.saturating_sub(1)))?;
+        let mut statement = self.connection.prepare_cached(row::SELECT_ONE)?;
+        let mut rows = statement.query([seq.0])?;
+        let missing = || StoreError::Row { seq: seq.0, what: "it is missing".into() };
+        let row = rows.next()?.ok_or_else(missing)?;
+        let kind = kind_name(&self.connection, &mut self.kinds, row.get(row::KIND)?)?;
+        let (header, place, payload) = row::read(row, kind, prev)?;
+        take(header, place, payload)
+    }
+}
+
+fn kind_number(connection: &Connection, name: &str) -> Result<Option<i64>, StoreError> {
+    let mut statement = connection.prepare_cached("SELECT id FROM kinds WHERE name = ?1")?;
+    Ok(statement.query_row([name], |row| row.get(0)).optional()?)
 }
 
 /// The hash of an event; zero where there is none.

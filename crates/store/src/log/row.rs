@@ -8,9 +8,15 @@ use rusqlite::Row;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// Columns in the order that [`read`] expects.
-pub(crate) const COLUMNS: &str =
-    "seq, id, epoch, at, actor, run, task, cause, kind, version, place, payload, payload_hash, hash";
+/// Everything between two places, at most so many; columns in the order that [`read`] expects.
+pub(crate) const SELECT_RANGE: &str = "
+    SELECT seq, id, epoch, at, actor, run, task, cause, kind, version, place, payload, payload_hash, hash
+    FROM events WHERE seq > ?1 AND seq <= ?2 ORDER BY seq LIMIT ?3";
+
+/// One event, with the same columns.
+pub(crate) const SELECT_ONE: &str = "
+    SELECT seq, id, epoch, at, actor, run, task, cause, kind, version, place, payload, payload_hash, hash
+    FROM events WHERE seq = ?1";
 
 /// Where the kind's number is among the columns.
 pub(crate) const KIND: usize = 8;

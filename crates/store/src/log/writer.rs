@@ -8,18 +8,19 @@ pub(crate) use open::{finish_erasure, last, open};
 
 use self::gather::Gathering;
 use self::open::{anchor, is_shared};
-use self::wal::{Wal, checkpoint, spawn_checkpointer};
+use self::wal::{Wal, checkpoint};
+use super::index::{Entry, Index};
 use super::row::{self, Place};
-use super::{AppendError, Appended, Expect, Head, PAYLOAD_INLINE_BYTES_MAX, is_full, is_repetition};
+use super::{AppendError, Appended, Expect, Head, PAYLOAD_INLINE_BYTES_MAX, is_full};
 use crate::blob::Blobs;
 use crate::log::recent::Recent;
 use crate::sha256;
 use crate::sqlite::{OpenError, StoreError};
 use choir_proto::event::{Header, NewEvent};
 use choir_proto::{Envelope, EventId, Hash, Seq};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 use serde_json::value::RawValue;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -65,6 +66,13 @@ impl Prepared {
     }
 }
 
+/// What the writer keeps true beside the log itself.
+pub(crate) struct Beside {
+    pub(crate) recent: Recent,
+    pub(crate) index: Arc<Index>,
+    pub(crate) blobs: Arc<Blobs>,
+}
+
 /// The state of the writing thread. Nobody else has it.
 pub(crate) struct Writer {
     path: PathBuf,
@@ -76,8 +84,10 @@ pub(crate) struct Writer {
     kinds: HashMap<String, i64>,
     head: watch::Sender<Head>,
     recent: Recent,
+    index: Arc<Index>,
+    /// What the index has to know of the events that are staged but not yet committed.
+    staged: Staging,
     blobs: Arc<Blobs>,
-    checkpoints: std::sync::mpsc::SyncSender<()>,
     wal: Wal,
     /// Keeps the shared memory of SQLite open while the writing connection is closed after a failure: on a disk that has
     /// turned read-only it could not be made again, and nobody could read.
@@ -91,12 +101,11 @@ impl Writer {
         connection: Connection,
         epoch: u32,
         head: watch::Sender<Head>,
-        recent: Recent,
-        blobs: Arc<Blobs>,
+        beside: Beside,
     ) -> Self {
-        let checkpoints = spawn_checkpointer(path.clone());
         let end = *head.borrow();
-        let mut wal = Wal::default();
+        let Beside { recent, index, blobs } = beside;
+        let wal = Wal::new(path.clone());
         Self {
             anchor: anchor(&path),
             path,
@@ -106,8 +115,9 @@ impl Writer {
             kinds: HashMap::new(),
             head,
             recent,
+            index,
+            staged: Staging::default(),
             blobs,
-            checkpoints,
             wal,
             scratch: Vec::new(),
         }
@@ -115,31 +125,39 @@ impl Writer {
 
     /// Runs until closed or until every handle is gone.
     pub(crate) fn run(mut self, mut commands: mpsc::Receiver<Command>) {
-        let mut closing = false;
         let mut gathering = Gathering::default();
-        while !closing {
-            let Some(batch) = gathering.next(&mut commands) else { break };
-            closing = batch.iter().any(|command| matches!(command, Command::Close));
+        while let Some(first) = gathering.first(&mut commands) {
             let started = Instant::now();
-            self.commit(batch);
+            // Whoever comes while the first are staged joins them and does not wait for a commit of their own.
+            let more = std::iter::from_fn(|| gathering.more(&mut commands));
+            self.commit(&mut std::iter::once(first).chain(more));
             gathering.commit_took = started.elapsed();
         }
         self.anchor = None;
+        self.index.close();
         if let Some(connection) = &self.connection {
             checkpoint(connection, "TRUNCATE");
         }
     }
 
-    fn commit(&mut self, batch: Vec<Command>) {
+    fn commit(&mut self, batch: &mut dyn Iterator<Item = Command>) {
         let mut staged = Vec::new();
         let result = self.reopen_if_needed().and_then(|()| self.stage_all(batch, &mut staged));
         match result {
             Ok(()) => self.acknowledge(staged),
-            Err(error) => self.refuse(staged, error),
+            Err(error) => {
+                // Everybody who came must get an answer, whatever failed first.
+                staged.extend(batch.map(Staged::lost));
+                self.refuse(staged, error);
+            }
         }
     }
 
-    fn stage_all(&mut self, batch: Vec<Command>, staged: &mut Vec<Staged>) -> Result<(), StoreError> {
+    fn stage_all(
+        &mut self,
+        batch: &mut dyn Iterator<Item = Command>,
+        staged: &mut Vec<Staged>,
+    ) -> Result<(), StoreError> {
         let connection = self.connection.take().ok_or(StoreError::Closed)?;
         let result = self.stage_on(&connection, batch, staged);
         // After a failure that is not "no space" the connection may hold a lie about what is on disk: it is closed, and
@@ -158,36 +176,27 @@ impl Writer {
     fn stage_on(
         &mut self,
         connection: &Connection,
-        batch: Vec<Command>,
+        batch: &mut dyn Iterator<Item = Command>,
         staged: &mut Vec<Staged>,
     ) -> Result<(), StoreError> {
-        // Everybody in the batch must get an answer, whatever fails first.
-        let mut pending = batch.into_iter();
-        let begun = connection.execute_batch("BEGIN IMMEDIATE").map_err(StoreError::from);
-        let mut failure = begun.err();
-        for command in pending.by_ref() {
-            let (reply, answer) = match command {
+        connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        for command in batch {
+            let (reply, outcome) = match command {
                 Command::Close => continue,
-                Command::Append { reply, .. } | Command::Erase { reply, .. } if failure.is_some() => (reply, None),
-                Command::Append { events, expect, reply } => (reply, Some(self.append(connection, events, expect))),
+                Command::Append { events, expect, reply } => (reply, self.append(connection, events, expect)),
                 Command::Erase { target, tombstone, blobs, reply } => {
-                    (reply, Some(self.erase(connection, target, *tombstone, blobs)))
+                    (reply, self.erase(connection, target, *tombstone, blobs))
                 }
             };
-            let outcome = match answer {
-                Some(Ok(outcome)) => outcome,
-                Some(Err(error)) => {
-                    failure = Some(error);
-                    Outcome::Lost
-                }
-                None => Outcome::Lost,
+            let (outcome, failure) = match outcome {
+                Ok(outcome) => (outcome, Ok(())),
+                Err(error) => (Outcome::Lost, Err(error)),
             };
             staged.push(Staged { reply, outcome });
+            failure?;
         }
-        match failure {
-            Some(error) => Err(error),
-            None => Ok(connection.execute_batch("COMMIT")?),
-        }
+        connection.prepare_cached("COMMIT")?.execute([])?;
+        Ok(())
     }
 
     fn append(
@@ -203,29 +212,40 @@ impl Writer {
             let moved = Err(AppendError::Moved { expected, found: before.seq });
             return Ok(Outcome::Answered(self.repeated(connection, &events)?.unwrap_or(moved)));
         }
+        if let Some(used) = self.first_used(&events)? {
+            let reused = Err(AppendError::IdReused(used));
+            return Ok(Outcome::Answered(self.repeated(connection, &events)?.unwrap_or(reused)));
+        }
+        if !self.index.has_room() {
+            return Err(StoreError::Row { seq: before.seq.0, what: "the index could not follow the log".into() });
+        }
         let mut headers = Vec::with_capacity(events.len());
-        // Repetition is rare: the index of ids refuses it, and only then is it looked at.
         for event in &events {
-            match self.insert(connection, event) {
-                Ok(header) => headers.push(header),
-                Err(StoreError::Sqlite(error)) if is_repetition(&error) => {
-                    self.take_back(connection, before)?;
-                    let reused = Err(AppendError::IdReused(event.new.id));
-                    return Ok(Outcome::Answered(self.repeated(connection, &events)?.unwrap_or(reused)));
-                }
-                Err(error) => return Err(error),
-            }
+            headers.push(self.insert(connection, event)?);
         }
         let envelopes = events.into_iter().zip(headers).map(|(event, header)| event.envelope(header)).collect();
         let appended = Appended { first: before.seq.next(), last: self.end.seq, repeated: false };
         Ok(Outcome::Appended { appended, envelopes, erased: Vec::new(), forget: false })
     }
 
-    /// Removes what an append had staged before it turned out to be impossible.
-    fn take_back(&mut self, connection: &Connection, before: Head) -> Result<(), StoreError> {
-        connection.prepare_cached("DELETE FROM events WHERE seq > ?1")?.execute([before.seq.0])?;
-        self.end = before;
-        Ok(())
+    /// The first id of an append that is in the log already, or twice in the append itself.
+    fn first_used(&self, events: &[Prepared]) -> Result<Option<EventId>, StoreError> {
+        let mut own = HashSet::new();
+        for event in events {
+            let id = event.new.id;
+            let twice = events.len() > 1 && !own.insert(id);
+            if twice || self.seq_of(id)?.is_some() {
+                return Ok(Some(id));
+            }
+        }
+        Ok(None)
+    }
+
+    fn seq_of(&self, id: EventId) -> Result<Option<Seq>, StoreError> {
+        match self.staged.ids.get(&id) {
+            Some(seq) => Ok(Some(*seq)),
+            None => self.index.seq_of(id),
+        }
     }
 
     /// Recognises a repeated append: all of its ids are there with the same payloads, or none is.
@@ -234,15 +254,17 @@ impl Writer {
         connection: &Connection,
         events: &[Prepared],
     ) -> Result<Option<Result<Appended, AppendError>>, StoreError> {
-        let mut statement = connection.prepare_cached("SELECT seq, payload_hash FROM events WHERE id = ?1")?;
+        let mut statement = connection.prepare_cached("SELECT payload_hash FROM events WHERE seq = ?1")?;
         let mut places = Vec::new();
         for event in events {
-            let found = statement.query_row([event.new.id.as_bytes()], |row| Ok((row.get(0)?, Hash(row.get(1)?))));
-            match found.optional()? {
-                Some((seq, hash)) if hash == event.payload_hash => places.push(Seq(seq)),
-                Some(_) => return Ok(Some(Err(AppendError::IdReused(event.new.id)))),
+            let reused = Ok(Some(Err(AppendError::IdReused(event.new.id))));
+            match self.seq_of(event.new.id)? {
+                Some(seq) if Hash(statement.query_row([seq.0], |row| row.get(0))?) == event.payload_hash => {
+                    places.push(seq);
+                }
+                Some(_) => return reused,
                 None if places.is_empty() => {}
-                None => return Ok(Some(Err(AppendError::IdReused(event.new.id)))),
+                None => return reused,
             }
         }
         match (places.first(), places.last()) {
@@ -293,6 +315,7 @@ impl Writer {
                 header.hash.0,
             ])?;
         self.end = Head { seq: header.seq, hash: header.hash };
+        self.staged.push(Entry { seq: header.seq, id: header.id, run: header.run, kind, hash: header.hash });
         Ok(header)
     }
 
@@ -314,15 +337,16 @@ impl Writer {
         tombstone: Prepared,
         mut blobs: Vec<Hash>,
     ) -> Result<Outcome, StoreError> {
-        let find = "SELECT place, payload_hash FROM events WHERE id = ?1";
+        let target = self.seq_of(target)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+        let find = "SELECT place, payload_hash FROM events WHERE seq = ?1";
         let (place, hash): (i64, [u8; 32]) =
-            connection.prepare_cached(find)?.query_row([target.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            connection.prepare_cached(find)?.query_row([target.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
         if place == Place::Blob as i64 && !is_shared(connection, target, &hash)? {
             blobs.push(Hash(hash));
         }
         connection
-            .prepare_cached("UPDATE events SET place = ?2, payload = NULL WHERE id = ?1")?
-            .execute(params![target.as_bytes(), Place::Erased as i64])?;
+            .prepare_cached("UPDATE events SET place = ?2, payload = NULL WHERE seq = ?1")?
+            .execute(params![target.0, Place::Erased as i64])?;
         let first = self.end.seq.next();
         let header = self.insert(connection, &tombstone)?;
         let envelope = tombstone.envelope(header);
@@ -332,6 +356,7 @@ impl Writer {
 
     /// The commit is on disk: publish it, then answer.
     fn acknowledge(&mut self, staged: Vec<Staged>) {
+        self.index.push(self.staged.take());
         let mut replies = Vec::with_capacity(staged.len());
         for Staged { reply, outcome } in staged {
             let answer = match outcome {
@@ -350,15 +375,8 @@ impl Writer {
             // The caller may have stopped waiting; its events are in the log all the same.
             reply.send(answer).ok();
         }
-        if self.wal.is_due() {
-            // A full queue means that a checkpoint is already due.
-            self.checkpoints.try_send(()).ok();
-        }
-        if self.wal.is_long()
-            && let Some(connection) = &self.connection
-        {
-            // Never one that waits: a reader of an old page must not hold up the log.
-            checkpoint(connection, "PASSIVE");
+        if let Some(connection) = &self.connection {
+            self.wal.tend(connection);
         }
     }
 
@@ -381,6 +399,7 @@ impl Writer {
     fn refuse(&mut self, staged: Vec<Staged>, error: StoreError) {
         tracing::error!(%error, "a commit failed; nothing in it was acknowledged");
         self.kinds.clear();
+        self.staged.take();
         self.end = *self.head.borrow();
         let answer = match &error {
             StoreError::Sqlite(source) if is_full(source) => AppendError::Full,
@@ -405,6 +424,7 @@ impl Writer {
             return Err(StoreError::Row { seq: last.seq.0, what: "acknowledged events after it are gone".into() });
         }
         // Events whose commit failed may be there after all. They were not acknowledged, but they are whole.
+        self.index.catch_up(&connection, last.seq)?;
         self.end = Head { seq: last.seq, hash: last.hash };
         self.recent.forget();
         self.head.send_replace(self.end);
@@ -422,9 +442,39 @@ impl Command {
     }
 }
 
+/// Events of a commit that is not on disk yet.
+#[derive(Default)]
+struct Staging {
+    entries: Vec<Entry>,
+    ids: HashMap<EventId, Seq>,
+}
+
+impl Staging {
+    fn push(&mut self, entry: Entry) {
+        self.ids.insert(entry.id, entry.seq);
+        self.entries.push(entry);
+    }
+
+    fn take(&mut self) -> Vec<Entry> {
+        self.ids.clear();
+        std::mem::take(&mut self.entries)
+    }
+}
+
 struct Staged {
     reply: Reply,
     outcome: Outcome,
+}
+
+impl Staged {
+    fn lost(command: Command) -> Self {
+        let reply = match command {
+            Command::Append { reply, .. } | Command::Erase { reply, .. } => reply,
+            // Nobody waits for it: what is sent here reaches no one.
+            Command::Close => oneshot::channel().0,
+        };
+        Self { reply, outcome: Outcome::Lost }
+    }
 }
 
 enum Outcome {

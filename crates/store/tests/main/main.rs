@@ -4,6 +4,7 @@
 
 mod erasure;
 mod fixture;
+mod index;
 mod log;
 mod relay;
 mod search;

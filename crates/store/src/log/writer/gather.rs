@@ -11,37 +11,70 @@ const BATCH_EVENTS_MAX: usize = 256;
 const GATHER_MAX: Duration = Duration::from_micros(500);
 
 /// How long the writer looks around after a commit before it goes to sleep.
-const SOON: Duration = Duration::from_micros(50);
+const SOON: Duration = Duration::from_micros(100);
 
 /// Decides how many appends share a sync. Callers that were answered together tend to come back together: beginning with
 /// the first of them would give it a sync of its own and let the others wait for that.
 #[derive(Default)]
 pub(super) struct Gathering {
-    /// How many came last time.
-    callers: usize,
+    /// How many came for the last commit.
+    expected: usize,
+    /// How many have come for this one.
+    came: usize,
+    events: usize,
+    /// Nothing more may join this commit.
+    full: bool,
+    /// Nothing comes after it.
+    closing: bool,
+    waited: Duration,
     pub(super) commit_took: Duration,
 }
 
 impl Gathering {
-    pub(super) fn next(&mut self, commands: &mut mpsc::Receiver<Command>) -> Option<Vec<Command>> {
+    /// The first command of a commit; waits until there is one. Nothing when the log is closed.
+    pub(super) fn first(&mut self, commands: &mut mpsc::Receiver<Command>) -> Option<Command> {
+        if self.closing {
+            return None;
+        }
         let first = soon(commands).or_else(|| commands.blocking_recv())?;
-        let patience = (self.commit_took / 2).min(GATHER_MAX);
+        self.expected = std::mem::take(&mut self.came);
+        self.events = 0;
+        self.full = false;
+        self.waited = Duration::ZERO;
+        self.join(first)
+    }
+
+    /// One more command for the same commit, if there is one or one is expected any moment.
+    pub(super) fn more(&mut self, commands: &mut mpsc::Receiver<Command>) -> Option<Command> {
+        if self.full {
+            return None;
+        }
+        let next = self.expect(commands)?;
+        self.join(next)
+    }
+
+    fn join(&mut self, command: Command) -> Option<Command> {
+        self.came += 1;
+        self.events += command.size();
+        self.closing = matches!(command, Command::Close);
+        // An erasure ends its commit, so that after a crash an unfinished one is the newest event.
+        self.full = self.closing || matches!(command, Command::Erase { .. }) || self.events >= BATCH_EVENTS_MAX;
+        (!self.closing).then_some(command)
+    }
+
+    fn expect(&mut self, commands: &mut mpsc::Receiver<Command>) -> Option<Command> {
+        let patience = (self.commit_took / 2).min(GATHER_MAX).saturating_sub(self.waited);
         let started = Instant::now();
-        let mut size = first.size();
-        let mut batch = vec![first];
-        // An erasure ends its batch, so that after a crash an unfinished one is the newest event.
-        while size < BATCH_EVENTS_MAX && !matches!(batch.last(), Some(Command::Erase { .. })) {
+        loop {
             match commands.try_recv() {
                 Ok(next) => {
-                    size += next.size();
-                    batch.push(next);
+                    self.waited += started.elapsed();
+                    return Some(next);
                 }
-                Err(_) if batch.len() < self.callers && started.elapsed() < patience => std::thread::yield_now(),
-                Err(_) => break,
+                Err(_) if self.came < self.expected && started.elapsed() < patience => std::thread::yield_now(),
+                Err(_) => return None,
             }
         }
-        self.callers = batch.len();
-        Some(batch)
     }
 }
 

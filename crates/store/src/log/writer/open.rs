@@ -3,12 +3,13 @@
 use super::wal::checkpoint;
 use crate::StoreError;
 use crate::blob::Blobs;
+use crate::log::index::Index;
 use crate::log::reader::{Query, Readers};
 use crate::log::row::{self, Place};
 use crate::log::{FORMAT, SCHEMA};
 use crate::sqlite::{self, OpenError, set_number};
 use choir_proto::event::{PAYLOAD_ERASED, PayloadErased};
-use choir_proto::{EventId, Hash, Seq};
+use choir_proto::{Hash, Seq};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::path::Path;
 
@@ -29,6 +30,7 @@ fn synchronous() -> i64 {
 /// Opens the file and sets what durability rests on.
 pub(crate) fn open(path: &Path) -> Result<Connection, OpenError> {
     let connection = sqlite::open_writer(path)?;
+    leave_format_1(&connection)?;
     sqlite::ensure_schema(&connection, path, FORMAT, SCHEMA)?;
     set_number(&connection, "synchronous", synchronous())?;
     // Checkpoints run on another thread: inside a commit they would be everybody's worst case.
@@ -36,6 +38,16 @@ pub(crate) fn open(path: &Path) -> Result<Connection, OpenError> {
     // Erased payloads are overwritten, not only unlinked.
     set_number(&connection, "secure_delete", 1)?;
     Ok(connection)
+}
+
+/// Format 1 kept its indexes in the log's own file. The index of its ids stays: it is part of the table and does no harm.
+fn leave_format_1(connection: &Connection) -> Result<(), OpenError> {
+    let found: i32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if found == 1 {
+        let drop = "DROP INDEX IF EXISTS events_run; DROP INDEX IF EXISTS events_kind; PRAGMA user_version = 2;";
+        connection.execute_batch(&format!("BEGIN IMMEDIATE; {drop} COMMIT;"))?;
+    }
+    Ok(())
 }
 
 /// The end of the log as the file has it.
@@ -66,18 +78,21 @@ pub(crate) fn last(path: &Path, connection: &Connection, blobs: &Blobs) -> Resul
 
 /// Does again what a crash may have cut off after the tombstone was written: the blobs go, and so does the page in the
 /// write-ahead log that still holds the payload.
-pub(crate) fn finish_erasure(connection: &Connection, blobs: &Blobs, newest: Seq) -> Result<(), StoreError> {
+pub(crate) fn finish_erasure(
+    connection: &Connection,
+    blobs: &Blobs,
+    index: &Index,
+    newest: Seq,
+) -> Result<(), StoreError> {
     let find = "SELECT payload FROM events JOIN kinds ON kinds.id = kind WHERE seq = ?1 AND name = ?2";
     let tombstone: Option<Vec<u8>> =
         connection.query_row(find, params![newest.0, PAYLOAD_ERASED], |row| row.get(0)).optional()?;
     let Some(tombstone) = tombstone else { return Ok(()) };
     let PayloadErased { event_id, blobs: named, .. } = serde_json::from_slice(&tombstone)
         .map_err(|_| StoreError::Row { seq: newest.0, what: "the tombstone cannot be read".into() })?;
-    let find = "SELECT payload_hash FROM events WHERE id = ?1";
-    let own: Option<[u8; 32]> = connection.query_row(find, [event_id.as_bytes()], |row| row.get(0)).optional()?;
-    let own = match own {
-        Some(hash) if !is_shared(connection, event_id, &hash)? => Some(Hash(hash)),
-        _ => None,
+    let own = match index.seq_of(event_id)? {
+        Some(target) => own_blob(connection, target)?,
+        None => None,
     };
     for hash in named.iter().chain(&own) {
         blobs.erase(hash)?;
@@ -86,10 +101,17 @@ pub(crate) fn finish_erasure(connection: &Connection, blobs: &Blobs, newest: Seq
     Ok(())
 }
 
+/// The blob that only this event's payload may be in.
+fn own_blob(connection: &Connection, target: Seq) -> Result<Option<Hash>, StoreError> {
+    let find = "SELECT payload_hash FROM events WHERE seq = ?1";
+    let hash: [u8; 32] = connection.query_row(find, [target.0], |row| row.get(0))?;
+    Ok((!is_shared(connection, target, &hash)?).then_some(Hash(hash)))
+}
+
 /// Whether another event has the same payload in the same blob. Erasure is rare, so there is no index for it.
-pub(super) fn is_shared(connection: &Connection, target: EventId, hash: &[u8; 32]) -> Result<bool, StoreError> {
-    let sql = "SELECT EXISTS (SELECT 1 FROM events WHERE place = ?1 AND payload_hash = ?2 AND id <> ?3)";
-    let values = params![Place::Blob as i64, hash, target.as_bytes()];
+pub(super) fn is_shared(connection: &Connection, target: Seq, hash: &[u8; 32]) -> Result<bool, StoreError> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM events WHERE place = ?1 AND payload_hash = ?2 AND seq <> ?3)";
+    let values = params![Place::Blob as i64, hash, target.0];
     Ok(connection.query_row(sql, values, |row| row.get(0))?)
 }
 

@@ -3,30 +3,37 @@
 use rusqlite::Connection;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
 
-/// Pages that are added to the write-ahead log between two checkpoints. A start after a crash has to read all of it, and a
-/// commit of one small event adds half a dozen pages.
+/// Pages of the write-ahead log after which it is folded in. A start after a crash has to read all of it, and a short one is
+/// written over and over in place: it stays in the processor's caches, and no sync has to make a new length durable.
 const CHECKPOINT_EVERY_PAGES: usize = 1_000;
 
-/// Pages of the write-ahead log above which the writer itself folds in what is left. Under load without a pause the other
-/// thread never comes to an end, and a long one costs every append: it no longer fits into the processor's caches, and
-/// each sync also has to make the file's new length durable.
-const WAL_PAGES_MAX: usize = 2_000;
+/// Pages that are little enough for the writer to fold in between two commits.
+const LITTLE_PAGES: usize = 128;
 
-/// How long the write-ahead log is, and when it is to be folded in next.
-#[derive(Default)]
+/// How often the helper begins again because much was added while it worked.
+const PASSES_MAX: usize = 4;
+
+/// How long the write-ahead log is, and who folds it in next.
+///
+/// Most of it is folded in by a thread of its own while commits go on. What they add meanwhile is little, and the writer folds
+/// it in between two commits: only when nothing is left can the next commit begin the write-ahead log anew.
 pub(super) struct Wal {
     /// Set by SQLite with every commit.
     pages: Arc<AtomicUsize>,
-    /// The length at the last checkpoint that was asked for.
-    asked_at: usize,
-    /// The length when the writer last helped.
-    helped_at: usize,
+    /// The length at which folding in was last begun.
+    begun_at: usize,
+    helper: Helper,
 }
 
 impl Wal {
-    pub(super) fn watched(&mut self, mut connection: Connection) -> Connection {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self { pages: Arc::default(), begun_at: 0, helper: Helper::spawn(path) }
+    }
+
+    pub(super) fn watched(&self, mut connection: Connection) -> Connection {
         let pages = Arc::clone(&self.pages);
         let watch = move |_: &mut rusqlite::hooks::Wal, length: i32| {
             pages.store(usize::try_from(length).unwrap_or_default(), Ordering::Relaxed);
@@ -38,52 +45,84 @@ impl Wal {
         connection
     }
 
-    /// Whether it is time to fold it in beside the writer.
-    pub(super) fn is_due(&mut self) -> bool {
-        grown(&mut self.asked_at, self.pages.load(Ordering::Relaxed))
-    }
-
-    /// Whether the writer has to help. A reader may keep all help from being whole, so it does not help at every commit.
-    pub(super) fn is_long(&mut self) -> bool {
-        let pages = self.pages.load(Ordering::Relaxed);
-        pages > WAL_PAGES_MAX && grown(&mut self.helped_at, pages)
-    }
-}
-
-/// Whether enough pages were added since the last time that this was so.
-fn grown(since: &mut usize, pages: usize) -> bool {
-    if pages < *since {
-        // Everything in it was folded in, and it has begun anew.
-        *since = 0;
-    }
-    let grown = pages - *since >= CHECKPOINT_EVERY_PAGES;
-    if grown {
-        *since = pages;
-    }
-    grown
-}
-
-/// Checkpoints beside the writer, when told to, with a connection of its own.
-pub(super) fn spawn_checkpointer(path: PathBuf) -> std::sync::mpsc::SyncSender<()> {
-    let (sender, receiver) = std::sync::mpsc::sync_channel::<()>(1);
-    let work = move || {
-        while receiver.recv().is_ok() {
-            match Connection::open(&path) {
-                Ok(connection) => checkpoint(&connection, "PASSIVE"),
-                Err(error) => tracing::warn!(%error, "the write-ahead log could not be folded in; it grows"),
-            }
+    /// Does what is due after a commit. Nothing here waits for a reader: one of an old page only puts the end off.
+    pub(super) fn tend(&mut self, connection: &Connection) {
+        if self.helper.has_finished() {
+            checkpoint(connection, "PASSIVE");
         }
-    };
-    if let Err(error) = std::thread::Builder::new().name("log-checkpoint".into()).spawn(work) {
-        tracing::warn!(%error, "no checkpoint thread; the write-ahead log grows until the log is closed");
+        let pages = self.pages.load(Ordering::Relaxed);
+        if pages < self.begun_at {
+            // Everything in it was folded in, and it has begun anew.
+            self.begun_at = 0;
+        }
+        if pages - self.begun_at >= CHECKPOINT_EVERY_PAGES && self.helper.begin() {
+            self.begun_at = pages;
+        }
     }
-    sender
 }
 
-/// Folds the write-ahead log into the file.
-pub(super) fn checkpoint(connection: &Connection, mode: &str) {
+/// The thread that folds in beside the writer, when told to, with a connection of its own.
+struct Helper {
+    wake: SyncSender<()>,
+    state: Arc<AtomicU8>,
+}
+
+const IDLE: u8 = 0;
+const AT_WORK: u8 = 1;
+const FINISHED: u8 = 2;
+
+impl Helper {
+    fn spawn(path: PathBuf) -> Self {
+        let (wake, woken) = sync_channel::<()>(1);
+        let state = Arc::new(AtomicU8::new(IDLE));
+        let told = Arc::clone(&state);
+        let work = move || {
+            while woken.recv().is_ok() {
+                match Connection::open(&path) {
+                    Ok(connection) => fold_most(&connection),
+                    Err(error) => tracing::warn!(%error, "the write-ahead log could not be folded in; it grows"),
+                }
+                told.store(FINISHED, Ordering::Release);
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("log-checkpoint".into()).spawn(work) {
+            tracing::warn!(%error, "no checkpoint thread; the write-ahead log grows until the log is closed");
+        }
+        Self { wake, state }
+    }
+
+    /// Sends it to work, unless it is at work already.
+    fn begin(&self) -> bool {
+        let free = self.state.compare_exchange(IDLE, AT_WORK, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        free && self.wake.try_send(()).is_ok()
+    }
+
+    /// Whether it has finished since this was last asked.
+    fn has_finished(&self) -> bool {
+        self.state.compare_exchange(FINISHED, IDLE, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+/// Folds in what is there, then what was added meanwhile, until little is left for the writer.
+fn fold_most(connection: &Connection) {
+    let mut before = 0;
+    for _ in 0..PASSES_MAX {
+        let folded = checkpoint(connection, "PASSIVE");
+        if folded.saturating_sub(before) <= LITTLE_PAGES {
+            break;
+        }
+        before = folded;
+    }
+}
+
+/// Folds the write-ahead log into the file, and says how many of its pages are there now.
+pub(super) fn checkpoint(connection: &Connection, mode: &str) -> usize {
     let sql = format!("PRAGMA wal_checkpoint({mode})");
-    if let Err(error) = connection.query_row(&sql, [], |_| Ok(())) {
-        tracing::warn!(%error, "the write-ahead log could not be folded in; it grows");
+    match connection.query_row(&sql, [], |row| row.get::<_, i64>(2)) {
+        Ok(folded) => usize::try_from(folded).unwrap_or_default(),
+        Err(error) => {
+            tracing::warn!(%error, "the write-ahead log could not be folded in; it grows");
+            0
+        }
     }
 }
