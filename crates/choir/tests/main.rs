@@ -4,6 +4,7 @@
 
 mod alone;
 mod description;
+mod documents;
 mod processes;
 mod refusing;
 mod running;

@@ -9,6 +9,7 @@ mod reject;
 mod runs;
 mod search;
 mod shell;
+mod sync;
 mod tasks;
 mod trace;
 mod undo;
@@ -69,6 +70,7 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(documents::get, documents::put))
         .routes(routes!(documents::versions))
         .routes(routes!(documents::version))
+        .routes(routes!(documents::decide))
         .routes(routes!(shell::desktop, shell::command))
         .routes(routes!(shell::supervision))
         .routes(routes!(shell::blob))

@@ -13,11 +13,11 @@ mod verify;
 mod waiting;
 
 pub use command::run_commands;
-pub use document::{Base, Documents};
 pub use past::Past;
 pub use waiting::Waiting;
 
 use crate::control::{Control, ControlError};
+use crate::document::Documents;
 use crate::journal::{Journal, Scope};
 use crate::view::ViewReader;
 use account::Purse;

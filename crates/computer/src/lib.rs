@@ -6,6 +6,7 @@
 pub mod actor;
 pub mod api;
 pub mod control;
+pub mod document;
 pub mod harness;
 pub mod journal;
 pub mod maintain;

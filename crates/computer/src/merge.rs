@@ -1,6 +1,11 @@
 //! Two people changed one text: both changes are kept. No inserted word of either side is ever lost.
 
+use choir_proto::document::TextChange;
 use similar::{DiffOp, TextDiff};
+use std::time::Duration;
+
+/// How long a difference may be looked for. What is found by then is right, only coarser.
+const DIFF_TIME_MAX: Duration = Duration::from_millis(200);
 
 /// Merges two descendants of a text. Where both replaced the same words, the words of both stand, `ours` first.
 pub fn merge(base: &str, ours: &str, theirs: &str) -> String {
@@ -10,11 +15,22 @@ pub fn merge(base: &str, ours: &str, theirs: &str) -> String {
     if base == theirs {
         return ours.to_owned();
     }
-    let mut changes = changes(base, ours);
-    changes.extend(self::changes(base, theirs));
+    let mut changes = differences(base, ours);
+    changes.extend(differences(base, theirs));
     // A stable sort: at the same place ours stays before theirs.
     changes.sort_by_key(|change| change.from);
     apply(base, join(changes))
+}
+
+/// What makes `new` of `old`, in order.
+pub fn changes(old: &str, new: &str) -> Vec<TextChange> {
+    let change = |Change { from, to, text }: Change| TextChange {
+        from: from as u64,
+        removed: (to - from) as u64,
+        inserted: text.len() as u64,
+        text: Some(text),
+    };
+    differences(old, new).into_iter().map(change).collect()
 }
 
 /// Replaces a range of bytes of the base.
@@ -25,8 +41,8 @@ struct Change {
     text: String,
 }
 
-fn changes(base: &str, new: &str) -> Vec<Change> {
-    let diff = TextDiff::from_words(base, new);
+fn differences(base: &str, new: &str) -> Vec<Change> {
+    let diff = TextDiff::configure().timeout(DIFF_TIME_MAX).diff_words(base, new);
     let lengths = |slices: &[&str]| -> Vec<usize> {
         let mut at = 0;
         let mut starts = vec![0];
@@ -42,9 +58,20 @@ fn changes(base: &str, new: &str) -> Vec<Change> {
     changed
         .map(|op| {
             let (from, to) = (op.old_range(), op.new_range());
-            Change { from: old[from.start], to: old[from.end], text: new[fresh[to.start]..fresh[to.end]].to_owned() }
+            let (from, to, text) = (old[from.start], old[from.end], &new[fresh[to.start]..fresh[to.end]]);
+            inserted(base, from, to, text).unwrap_or_else(|| Change { from, to, text: text.to_owned() })
         })
         .collect()
+}
+
+/// A word that only grew was not replaced: what it grew by came, and the word itself stays where it was.
+fn inserted(base: &str, from: usize, to: usize, text: &str) -> Option<Change> {
+    let word = &base[from..to];
+    let head =
+        word.chars().zip(text.chars()).take_while(|(old, new)| old == new).map(|(letter, _)| letter.len_utf8()).sum();
+    let rest = &word[head..];
+    let grown = text[head..].strip_suffix(rest)?;
+    (!word.is_empty()).then(|| Change { from: from + head, to: from + head, text: grown.to_owned() })
 }
 
 /// Makes one change of those that overlap or were made twice.
@@ -93,6 +120,14 @@ mod tests {
         let merged = merge("the old word", "the new word", "the other word");
         assert!(merged.contains("new") && merged.contains("other") && !merged.contains("old"), "{merged}");
         assert_eq!(merge("the old word", "the new word", "the new word"), "the new word");
+    }
+
+    #[test]
+    fn a_word_that_grew_on_both_sides_is_there_once() {
+        assert_eq!(merge("<a>", "<a><b>", "<a><c>"), "<a><b><c>");
+        assert_eq!(merge("x mid y", "x premid y", "x midpost y"), "x premidpost y");
+        let changes = changes("one (two)", "one (two, three)");
+        assert_eq!((changes.len(), changes[0].removed, changes[0].text.as_deref()), (1, 0, Some(", three")));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use crate::actor::{Application, Tree};
 use crate::api::{self, App};
 use crate::control::{Control, ControlClient, ControlError};
-use crate::harness::{Documents, Harness};
+use crate::document::Documents;
+use crate::harness::Harness;
 use crate::journal::{Journal, Scope};
 use crate::search::Finder;
 use crate::undo::Undoer;
@@ -96,7 +97,7 @@ impl Computer {
         let views = ViewReader::new(live_views.clone());
         let (models, models_changed) = watch::channel(0);
         let (live, _) = broadcast::channel(LIVE_QUEUED_MAX);
-        let documents = Documents::new(views.clone(), Arc::clone(log.blobs()));
+        let documents = Documents::new(journal.clone(), views.clone());
         let harness = Harness { journal, views, control, documents, live, models: models_changed };
         let tree = Tree::default();
         let started = Application::start(harness.clone(), live_views, tree.clone()).await?;

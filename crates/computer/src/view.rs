@@ -3,6 +3,8 @@
 use choir_core::fold::Fold;
 use choir_core::fold::desktop::Desktops;
 use choir_core::fold::document::{Documents, Texts, Versions};
+use choir_core::fold::proposal::Proposals;
+use choir_core::fold::replica::{Authors, Tails};
 use choir_core::fold::run::{ActiveRuns, Runs};
 use choir_core::fold::task::{ActiveTasks, TaskRuns, Tasks};
 use choir_core::undo::ActiveUndos;
@@ -25,6 +27,9 @@ pub fn projections() -> Vec<Box<dyn Projection>> {
         Box::new(Typed::<Documents>::default()),
         Box::new(Typed::<Versions>::default()),
         Box::new(Typed::<Texts>::default()),
+        Box::new(Typed::<Tails>::default()),
+        Box::new(Typed::<Authors>::default()),
+        Box::new(Typed::<Proposals>::default()),
         Box::new(Typed::<Desktops>::default()),
     ]
 }

@@ -2,6 +2,8 @@
 
 pub mod desktop;
 pub mod document;
+pub mod proposal;
+pub mod replica;
 pub mod run;
 pub mod task;
 

@@ -77,6 +77,12 @@ export type ComputerStopped = { reason: string };
 /** Something the agents should look at: data with its origin, never an instruction. */
 export type Context = DocumentContext | PathContext | ArtifactContext | RunContext | UrlContext;
 
+/** A person's word on a proposal: the body of `POST /api/documents/{id}/proposals/{p}`. */
+export type Decide = { decision: Decision };
+
+/** Yes or no. */
+export type Decision = "accept" | "reject";
+
 /** The whole desktop: the view that `core` folds from the log. */
 export type Desktop = { theme?: Theme | null; windows: Window[] };
 
@@ -88,6 +94,9 @@ export type Diff = { blob?: Hash | null; content: string; format: string };
 
 /** A whole document: the answer of `GET /api/documents/{id}`. */
 export type Document = { citations: Citation[]; content: string; document_id: DocumentId; proposals: Proposal[]; title: string; version: number };
+
+/** A document's replica was kept as a whole, so that opening it need not read every update. */
+export type DocumentCompacted = { document_id: DocumentId; state: Hash; version: number };
 
 /** A document or a range of it. */
 export type DocumentContext = { document_id: DocumentId; from?: number | null; to?: number | null };
@@ -103,6 +112,9 @@ export type DocumentSummary = { changed_at: Timestamp; content_hash: Hash; creat
 
 /** A document was put away; its versions stay in the log. */
 export type DocumentTrashed = { document_id: DocumentId; reason: string };
+
+/** The words of a document changed. Every change has a version's number; not every version has a name. */
+export type DocumentUpdated = { changes: TextChange[]; content_hash: Hash; document_id: DocumentId; effect_id?: string | null; size: number; update?: string | null; version: number };
 
 /** A point in a document's life. */
 export type DocumentVersioned = { content?: string | null; content_hash: Hash; document_id: DocumentId; reason: string; size: number; title: string; version: number };
@@ -177,7 +189,13 @@ export type PathContext = { path: string };
 export type PayloadErased = { blobs: Hash[]; event_id: EventId; seq: Seq };
 
 /** A change that waits for a person. */
-export type Proposal = { new: string; old: string; proposal_id: string };
+export type Proposal = { from?: number; new: string; old: string; proposal_id: string; run_id?: RunId | null; version?: number };
+
+/** A person said yes or no to a proposal. */
+export type ProposalDecided = { decision: Decision; document_id: DocumentId; proposal_id: string };
+
+/** An agent would change what a person wrote. */
+export type ProposalMade = { document_id: DocumentId; effect_id?: string | null; from: number; new: string; old: string; proposal_id: string; version: number };
 
 /** For how much a decision counts. */
 export type Reach = "once" | "run" | "always";
@@ -292,6 +310,9 @@ export type TerminalId = string;
 
 /** A terminal began. */
 export type TerminalOpened = { terminal_id: TerminalId };
+
+/** One place of a text that changed. */
+export type TextChange = { from: number; inserted: number; removed: number; text?: string | null };
 
 /** The two themes. */
 export type Theme = "matins" | "vespers";

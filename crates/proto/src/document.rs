@@ -70,6 +70,50 @@ pub struct Proposal {
     pub old: String,
     /// What would be there.
     pub new: String,
+    /// The version that it is against.
+    #[serde(default)]
+    pub version: u32,
+    /// Where it begins in that version's text, in bytes.
+    #[serde(default)]
+    pub from: u64,
+    /// The run that wants it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+}
+
+/// A person's word on a proposal: the body of `POST /api/documents/{id}/proposals/{p}`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Decide {
+    /// Yes or no.
+    pub decision: Decision,
+}
+
+/// Yes or no.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// The words change.
+    Accept,
+    /// They stay.
+    Reject,
+}
+
+/// One place of a text that changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct TextChange {
+    /// Where it begins, in bytes of the text before.
+    pub from: u64,
+    /// How many bytes went.
+    pub removed: u64,
+    /// How many bytes came.
+    pub inserted: u64,
+    /// The words that came; absent where they are too long for an event, and a named version holds them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
 }
 
 /// One version of a document.

@@ -158,6 +158,14 @@ events! {
     DocumentCreated = "document.created", 1;
     /// A point in a document's life.
     DocumentVersioned = "document.versioned", 1;
+    /// The words of a document changed.
+    DocumentUpdated = "document.updated", 1;
+    /// A document's replica was kept as a whole.
+    DocumentCompacted = "document.compacted", 1;
+    /// An agent would change what a person wrote.
+    ProposalMade = "proposal.made", 1;
+    /// A person said yes or no to it.
+    ProposalDecided = "proposal.decided", 1;
     /// A document was put away.
     DocumentTrashed = "document.trashed", 1;
     /// A window was opened.
@@ -199,6 +207,7 @@ impl Event {
     pub fn blobs(&self) -> Vec<crate::Hash> {
         match self {
             Self::DocumentVersioned(version) if version.content.is_none() => vec![version.content_hash],
+            Self::DocumentCompacted(compacted) => vec![compacted.state],
             Self::ArtifactImported(artifact) => vec![artifact.content_hash],
             Self::ToolFinished(tool) => tool.output.into_iter().collect(),
             Self::TaskFinished(task) => {

@@ -76,6 +76,7 @@ pub fn api() -> Map<String, Value> {
     parts.add::<crate::document::VersionSummary>();
     parts.add::<crate::document::NewDocument>();
     parts.add::<crate::document::EditDocument>();
+    parts.add::<crate::document::Decide>();
     parts.add::<crate::desktop::Desktop>();
     parts.add::<crate::desktop::DesktopCommand>();
     parts.add::<crate::api::Health>();

@@ -3,20 +3,17 @@
 use super::App;
 use super::reject::{Rejection, TypedJson, id};
 use super::runs::Page;
-use crate::harness::Base;
+use crate::document::{Base, CONTENT_BYTES_MAX, Edit, Manner};
 use crate::journal::Scope;
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use choir_core::fold::document::Documents as DocumentsFold;
 use choir_proto::DocumentId;
-use choir_proto::document::{Document, DocumentSummary, EditDocument, NewDocument, VersionSummary};
+use choir_proto::document::{Decide, Document, DocumentSummary, EditDocument, NewDocument, VersionSummary};
 use choir_proto::event::Actor;
 use http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
-
-/// The longest text of a document.
-const CONTENT_BYTES_MAX: usize = 20 * 1024 * 1024;
 
 /// Newest first.
 #[derive(Debug, Serialize, ToSchema)]
@@ -59,7 +56,9 @@ pub(super) async fn create(
 pub(super) async fn get(State(app): State<App>, Path(document): Path<String>) -> Result<Json<Document>, Rejection> {
     let head = find(&app, &document).await?;
     let content = app.harness.documents.head_text(&head).await?;
-    Ok(Json(whole(head.document_id, head.title, head.version, content)))
+    let mut document = whole(head.document_id, head.title, head.version, content);
+    document.proposals = app.harness.documents.proposals(head.document_id).await?;
+    Ok(Json(document))
 }
 
 /// Changes a document: merged with what happened since `base_version`, never overwriting it.
@@ -73,24 +72,41 @@ pub(super) async fn put(
     check(&edit.content)?;
     let head = find(&app, &document).await?;
     let documents = &app.harness.documents;
-    if documents.version(head.document_id, edit.base_version).await?.is_none() {
+    if documents.text(head.document_id, edit.base_version).await?.is_none() {
         let message = format!("The document has no version {}.", edit.base_version);
         return Err(Rejection::bad("no_such_version", message, "Read the document again."));
     }
-    let base = Base::Version(edit.base_version);
-    let change = documents.change(head.document_id, base, None, &edit.content, "edited by a person").await?;
+    let wanted = Edit {
+        base: Base::Version(edit.base_version),
+        title: None,
+        content: &edit.content,
+        reason: "edited by a person",
+        effect_id: None,
+        manner: Manner::Free,
+    };
+    let change = documents.change(head.document_id, wanted).await?;
     let change = change.ok_or_else(|| Rejection::missing("document"))?;
+    let answer = whole(head.document_id, change.title.clone(), change.version, change.content.clone());
     // Saving what is there already makes no version: a retry after a lost answer changes nothing.
-    let current = find(&app, &document).await?;
-    if documents.head_text(&current).await? == change.content {
-        return Ok(Json(whole(current.document_id, current.title, current.version, change.content)));
-    }
-    let (version, content) = documents.save(&app.harness.journal, &Scope::of(Actor::Person), change).await?;
-    let title = find(&app, &document).await?.title;
-    Ok(Json(whole(current.document_id, title, version, content)))
+    documents.save(&Scope::of(Actor::Person), change).await?;
+    Ok(Json(answer))
 }
 
-/// Every version of a document.
+/// Says yes or no to a proposal.
+#[utoipa::path(post, path = "/api/documents/{id}/proposals/{p}", params(("id" = String, Path), ("p" = String, Path)),
+    request_body = Decide, responses((status = 200, body = Document)))]
+pub(super) async fn decide(
+    State(app): State<App>,
+    Path((document, proposal)): Path<(String, String)>,
+    TypedJson(decide): TypedJson<Decide>,
+) -> Result<Json<Document>, Rejection> {
+    let head = find(&app, &document).await?;
+    let decided = app.harness.documents.decide(head.document_id, &proposal, decide.decision).await?;
+    decided.ok_or_else(|| Rejection::missing("proposal"))?;
+    get(State(app), Path(document)).await
+}
+
+/// Every named version of a document.
 #[utoipa::path(get, path = "/api/documents/{id}/versions", params(("id" = String, Path)), responses((status = 200, body = VersionList)))]
 pub(super) async fn versions(
     State(app): State<App>,
@@ -109,10 +125,9 @@ pub(super) async fn version(
 ) -> Result<Json<Document>, Rejection> {
     let head = find(&app, &document).await?;
     let number: u32 = id(&number, "version")?;
-    let found = app.harness.documents.version(head.document_id, number).await?;
-    let found = found.ok_or_else(|| Rejection::missing("version"))?;
-    let content = app.harness.documents.text(head.document_id, found.version, found.content_hash).await?;
-    Ok(Json(whole(head.document_id, head.title, found.version, content)))
+    let content = app.harness.documents.text(head.document_id, number).await?;
+    let content = content.ok_or_else(|| Rejection::missing("version"))?;
+    Ok(Json(whole(head.document_id, head.title, number, content)))
 }
 
 async fn find(app: &App, document: &str) -> Result<DocumentSummary, Rejection> {

@@ -26,6 +26,7 @@ pub(super) fn router() -> Router<App> {
         .route("/internal/stream", get(stream))
         .route("/internal/models", post(models))
         .route("/internal/record", post(record))
+        .route("/internal/documents/{id}/sync", post(super::sync::open))
         .route("/internal/shutdown", post(shutdown))
 }
 

@@ -1,6 +1,7 @@
 //! Everything that is refused is refused in one shape.
 
 use crate::actor::ActorError;
+use crate::document::DocumentError;
 use crate::harness::HarnessError;
 use axum::Json;
 use axum::extract::{FromRequest, Request};
@@ -105,6 +106,18 @@ impl From<HarnessError> for Rejection {
             HarnessError::Append(error) => error.into(),
             HarnessError::Read(error) => error.into(),
             HarnessError::LetGo => StoreError::Closed.into(),
+        }
+    }
+}
+
+impl From<DocumentError> for Rejection {
+    fn from(error: DocumentError) -> Self {
+        match error {
+            DocumentError::Read(error) => error.into(),
+            DocumentError::Append(error) => error.into(),
+            DocumentError::Refused(refused) => {
+                Self::bad("bad_document", format!("The document does not take that: {refused}."), "Send less.")
+            }
         }
     }
 }

@@ -161,6 +161,10 @@ impl Performer {
         Ok(performed)
     }
 
+    pub(super) fn task(&self) -> choir_proto::TaskId {
+        self.identity.task
+    }
+
     pub(super) fn scope(&self) -> crate::journal::Scope {
         let actor = choir_proto::event::Actor::Agent(self.identity.role);
         crate::journal::Scope::of(actor).run(self.identity.run).task(self.identity.task)

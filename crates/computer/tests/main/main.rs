@@ -4,6 +4,8 @@
 
 mod budget;
 mod crash;
+mod documents;
 mod fake;
+mod peer;
 mod person;
 mod runs;

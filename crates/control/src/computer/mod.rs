@@ -8,6 +8,7 @@ mod subscription;
 mod supervise;
 
 pub use hub::Hub;
+pub(crate) use hyper::body::Incoming;
 pub use launch::{Launched, Launcher, REFUSED, program};
 pub(crate) use link::request;
 pub use link::{Link, LinkError};

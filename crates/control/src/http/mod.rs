@@ -23,6 +23,7 @@ mod serve;
 mod session;
 mod settings;
 mod stream;
+mod sync;
 mod terminals;
 mod tokens;
 
@@ -125,6 +126,7 @@ pub fn router(app: App) -> Router {
         .route("/api/files/move", post(files::rename))
         .route("/api/terminals", get(terminals::list).post(terminals::open))
         .route("/api/terminals/{id}", get(terminals::attach).delete(terminals::close))
+        .route("/api/documents/{id}/sync", get(sync::open))
         .route("/api/{*rest}", any(forward::forward))
         .method_not_allowed_fallback(method_not_allowed)
         .layer(from_fn_with_state(app.clone(), auth::require));

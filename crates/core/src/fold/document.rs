@@ -43,13 +43,22 @@ impl Fold for Documents {
                     document.seq = header.seq;
                 }
             }
+            Event::DocumentUpdated(updated) => {
+                if let Some(document) = row {
+                    document.version = updated.version;
+                    document.content_hash = updated.content_hash;
+                    document.size = updated.size;
+                    document.changed_at = header.at;
+                    document.seq = header.seq;
+                }
+            }
             Event::DocumentTrashed(_) => *row = None,
             _ => {}
         }
     }
 }
 
-/// Every version of every document, by document and number.
+/// Every named version of every document, by document and number.
 pub struct Versions;
 
 impl Versions {
@@ -113,10 +122,12 @@ impl Fold for Texts {
     }
 }
 
-fn document_of(event: &Event) -> Option<DocumentId> {
+pub(super) fn document_of(event: &Event) -> Option<DocumentId> {
     match event {
         Event::DocumentCreated(created) => Some(created.document_id),
         Event::DocumentVersioned(versioned) => Some(versioned.document_id),
+        Event::DocumentUpdated(updated) => Some(updated.document_id),
+        Event::DocumentCompacted(compacted) => Some(compacted.document_id),
         Event::DocumentTrashed(trashed) => Some(trashed.document_id),
         _ => None,
     }

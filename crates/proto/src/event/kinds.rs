@@ -1,6 +1,7 @@
 //! The payload of each kind. A field is never renamed or given another meaning: a changed payload is a new version.
 
 use crate::desktop::{App, Rect, Shape, Subject, Theme};
+use crate::document::{Decision, TextChange};
 use crate::inbox::{AskKind, Verdict};
 use crate::model::{AssistantMessage, ErrorClass, StopReason, Usage};
 use crate::run::{NewRun, RunStatus};
@@ -299,6 +300,70 @@ payload! {
         size: u64,
         /// Why.
         reason: String,
+    }
+}
+payload! {
+    /// The words of a document changed. Every change has a version's number; not every version has a name.
+    DocumentUpdated {
+        /// Which document.
+        document_id: DocumentId,
+        /// The number of the text after it.
+        version: u32,
+        /// What changed, in order, each against the text before all of them.
+        changes: Vec<TextChange>,
+        /// The same for replicas: a Yjs update (version 1) in base64. One that is too long for an event is absent, and
+        /// the state that holds it is kept beside it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        update: Option<String>,
+        /// The hash of the text after it.
+        content_hash: Hash,
+        /// The text's length in bytes.
+        size: u64,
+        /// The tool call that made it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        effect_id: Option<String>,
+    }
+}
+payload! {
+    /// A document's replica was kept as a whole, so that opening it need not read every update.
+    DocumentCompacted {
+        /// Which document.
+        document_id: DocumentId,
+        /// The version it is of.
+        version: u32,
+        /// A Yjs update (version 1) that holds everything, as a blob.
+        state: Hash,
+    }
+}
+payload! {
+    /// An agent would change what a person wrote.
+    ProposalMade {
+        /// Which document.
+        document_id: DocumentId,
+        /// Its name within the document.
+        proposal_id: String,
+        /// The named version that it is against.
+        version: u32,
+        /// Where it begins in that version's text, in bytes.
+        from: u64,
+        /// What is there.
+        old: String,
+        /// What would be there.
+        new: String,
+        /// The tool call that made it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        effect_id: Option<String>,
+    }
+}
+payload! {
+    /// A person said yes or no to a proposal.
+    ProposalDecided {
+        /// Which document.
+        document_id: DocumentId,
+        /// Which proposal.
+        proposal_id: String,
+        /// What they said.
+        decision: Decision,
     }
 }
 payload! {

@@ -1,0 +1,101 @@
+//! A document over a real WebSocket, through control, by the protocol that browsers speak.
+
+use crate::support::Instance;
+use std::net::TcpStream;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::{self, Message as Frame, WebSocket};
+use yrs::sync::{Message, SyncMessage};
+use yrs::updates::decoder::Decode;
+use yrs::updates::encoder::Encode;
+use yrs::{Doc, GetString, ReadTxn, StateVector, Text, Transact, Update};
+
+const SCENARIO: &str = r#"{"roles": {"conductor": [{"text": "Nobody asked."}]}}"#;
+
+/// The message that says how many updates are in the log.
+const ACKNOWLEDGED: u8 = 100;
+
+fn open(instance: &Instance, token: &str, id: &str) -> Result<WebSocket<TcpStream>, u16> {
+    let url = format!("ws://{}/api/documents/{id}/sync", instance.authority());
+    let mut request = url.into_client_request().unwrap();
+    request.headers_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+    let stream = TcpStream::connect(instance.authority()).unwrap();
+    match tungstenite::client(request, stream) {
+        Ok((socket, _)) => Ok(socket),
+        Err(tungstenite::HandshakeError::Failure(tungstenite::Error::Http(response))) => {
+            Err(response.status().as_u16())
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn say(socket: &mut WebSocket<TcpStream>, message: Message) {
+    socket.send(Frame::Binary(message.encode_v1().into())).unwrap();
+}
+
+/// Reads until the server has said something that is wanted.
+fn hear<T>(socket: &mut WebSocket<TcpStream>, wanted: impl Fn(Message) -> Option<T>) -> T {
+    loop {
+        let Frame::Binary(bytes) = socket.read().unwrap() else { continue };
+        if let Some(found) = wanted(Message::decode_v1(&bytes).unwrap()) {
+            return found;
+        }
+    }
+}
+
+fn document(instance: &Instance, token: &str, content: &str) -> String {
+    let headers = format!("authorization: Bearer {token}\r\ncontent-type: application/json\r\n");
+    let body = serde_json::json!({"title": "Notes", "content": content}).to_string();
+    let answer = instance.http("POST /api/documents", &headers, &body);
+    let body: serde_json::Value = serde_json::from_str(answer.split("\r\n\r\n").nth(1).unwrap()).unwrap();
+    body["document_id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_browser_types_and_its_words_are_in_the_log_when_it_hears_so() {
+    let instance = Instance::start(SCENARIO);
+    let token = instance.token("run");
+    let id = document(&instance, &token, "one\n");
+    let mut socket = open(&instance, &token, &id).unwrap();
+    let doc = Doc::with_client_id(77);
+    let text = doc.get_or_insert_text("content");
+    say(&mut socket, Message::Sync(SyncMessage::SyncStep1(StateVector::default())));
+    let state = hear(&mut socket, |message| match message {
+        Message::Sync(SyncMessage::SyncStep2(update)) => Some(update),
+        _ => None,
+    });
+    doc.transact_mut().apply_update(Update::decode_v1(&state).unwrap()).unwrap();
+    assert_eq!(text.get_string(&doc.transact()), "one\n");
+    text.insert(&mut doc.transact_mut(), 4, "two\n");
+    let update = doc.transact().encode_state_as_update_v1(&StateVector::default());
+    say(&mut socket, Message::Sync(SyncMessage::Update(update)));
+    hear(&mut socket, |message| matches!(message, Message::Custom(ACKNOWLEDGED, _)).then_some(()));
+    let read = |instance: &Instance| {
+        instance.http(&format!("GET /api/documents/{id}"), &format!("authorization: Bearer {token}\r\n"), "")
+    };
+    assert!(read(&instance).contains(r#"one\ntwo\n"#));
+
+    socket.send(Frame::Binary(vec![0, 9, 9].into())).unwrap();
+    let goodbye = loop {
+        match socket.read() {
+            Ok(Frame::Close(Some(frame))) => break frame,
+            Ok(_) => {}
+            Err(error) => panic!("{error}"),
+        }
+    };
+    assert_eq!((u16::from(goodbye.code), goodbye.reason.contains("Yjs")), (1008, true), "{goodbye:?}");
+    let (_, _, directory) = instance.stop();
+    let again = Instance::start_on(directory);
+    assert!(read(&again).contains(r#"one\ntwo\n"#), "what was acknowledged is there after a restart");
+}
+
+#[test]
+fn only_those_who_may_write_come_to_a_document_and_only_to_one_that_is_there() {
+    let instance = Instance::start(SCENARIO);
+    let token = instance.token("run");
+    let id = document(&instance, &token, "one\n");
+    assert_eq!(open(&instance, &instance.token("read"), &id).err(), Some(403));
+    assert_eq!(open(&instance, "nonsense", &id).err(), Some(401));
+    assert_eq!(open(&instance, &token, "01890a5d-ac96-774b-bcce-b302099a8052").err(), Some(404));
+    let headers = format!("authorization: Bearer {token}\r\norigin: http://evil.example\r\nupgrade: websocket\r\n");
+    assert!(instance.http(&format!("GET /api/documents/{id}/sync"), &headers, "").starts_with("HTTP/1.1 403"));
+}

@@ -1,0 +1,259 @@
+//! Living documents: their words, who changes them, and how changes meet.
+//!
+//! A document is a replica of the Yjs protocol. Whoever changes it, a browser by its updates, a program by a whole text or
+//! an agent by a tool, the change passes through the replica, is appended as `document.updated`, and only then told to
+//! anybody. Versions name points of that history and keep their text.
+
+mod change;
+mod past;
+mod proposal;
+mod replica;
+mod room;
+mod sync;
+
+pub use change::{Base, Change, Edit, Manner};
+pub use replica::{CONTENT_BYTES_MAX, ROOT, Refused};
+pub use room::{Leave, Member, Outgoing};
+pub use sync::ACKNOWLEDGED;
+
+use crate::journal::{Journal, Scope};
+use crate::view::ViewReader;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use change::Name;
+use choir_core::fold::document::{Documents as DocumentsFold, Texts, Versions};
+use choir_core::fold::replica::{Tail, Tails};
+use choir_proto::document::{DocumentSummary, VersionSummary};
+use choir_proto::event::{Actor, DocumentCompacted, DocumentCreated, DocumentVersioned};
+use choir_proto::{DocumentId, Event, Hash, TaskId};
+use choir_store::{AppendError, Blobs, StoreError};
+use replica::Replica;
+use room::{Live, Room};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, Weak};
+use tokio::sync::OwnedMutexGuard;
+
+/// Versions looked at when somebody wants the list.
+const VERSIONS_LISTED_MAX: usize = 1000;
+
+/// Texts up to this length are kept in the log itself; a blob would cost syncs of its own.
+const TEXT_INLINE_BYTES_MAX: usize = 16 * 1024;
+
+/// Replicas kept in memory although nobody looks at them.
+const ROOMS_IDLE_MAX: usize = 64;
+
+/// Agents of whom it is remembered what they read.
+const READERS_MAX: usize = 1024;
+
+/// Names of replicas have 53 bits, because browsers count in doubles.
+const AUTHOR_MASK: u64 = (1 << 53) - 1;
+
+/// Why a document could not be changed.
+#[derive(Debug, thiserror::Error)]
+pub enum DocumentError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Read(#[from] StoreError),
+    /// The change could not be written down.
+    #[error(transparent)]
+    Append(#[from] AppendError),
+    /// The change is not one that a document takes.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+}
+
+/// The words of documents. Cheap to clone.
+#[derive(Clone)]
+pub struct Documents(Arc<Parts>);
+
+/// The parts of [`Documents`].
+pub struct Parts {
+    journal: Journal,
+    views: ViewReader,
+    blobs: Arc<Blobs>,
+    /// Replicas that are open. Whoever holds a room's lock is the only one who changes that document.
+    rooms: Mutex<HashMap<DocumentId, Arc<Room>>>,
+    /// The version that each agent read last. Forgotten over a restart; then what it wrote last counts.
+    readers: Mutex<HashMap<TaskId, u32>>,
+}
+
+impl std::ops::Deref for Documents {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+/// A replica that nobody else can change meanwhile.
+type Held = OwnedMutexGuard<Option<Live>>;
+
+impl Documents {
+    /// Documents of one computer.
+    pub fn new(journal: Journal, views: ViewReader) -> Self {
+        let blobs = Arc::clone(journal.log().blobs());
+        Self(Arc::new(Parts { journal, views, blobs, rooms: Mutex::default(), readers: Mutex::default() }))
+    }
+
+    /// What is known of a document.
+    pub async fn find(&self, id: DocumentId) -> Result<Option<DocumentSummary>, StoreError> {
+        self.views.get::<DocumentsFold>(id).await
+    }
+
+    /// Every named version of a document, oldest first.
+    pub async fn versions(&self, id: DocumentId) -> Result<Vec<VersionSummary>, StoreError> {
+        self.views.with_prefix::<Versions>(Versions::prefix(id), VERSIONS_LISTED_MAX).await
+    }
+
+    /// One named version of a document.
+    pub async fn version(&self, id: DocumentId, version: u32) -> Result<Option<VersionSummary>, StoreError> {
+        self.views.get::<Versions>(Versions::key_of(id, version)).await
+    }
+
+    /// The newest text of a document.
+    pub async fn head_text(&self, head: &DocumentSummary) -> Result<String, StoreError> {
+        let text = self.text(head.document_id, head.version).await?;
+        text.ok_or(StoreError::Missing(head.content_hash))
+    }
+
+    async fn named_text(&self, id: DocumentId, version: u32, hash: Hash) -> Result<String, StoreError> {
+        if let Some(text) = self.views.get::<Texts>(Versions::key_of(id, version)).await? {
+            return Ok(text);
+        }
+        self.blob_text(hash).await
+    }
+
+    /// The text of a blob.
+    pub async fn blob_text(&self, hash: Hash) -> Result<String, StoreError> {
+        Ok(String::from_utf8_lossy(&self.blob(hash).await?).into_owned())
+    }
+
+    /// A blob.
+    pub async fn blob(&self, hash: Hash) -> Result<Vec<u8>, StoreError> {
+        let blobs = Arc::clone(&self.blobs);
+        tokio::task::spawn_blocking(move || blobs.get(&hash)).await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// Keeps bytes as a blob.
+    pub async fn keep(&self, bytes: Vec<u8>) -> Result<Hash, StoreError> {
+        let blobs = Arc::clone(&self.blobs);
+        tokio::task::spawn_blocking(move || blobs.put(&bytes)).await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// A text's hash, and the text itself when it goes into the log.
+    async fn keep_text(&self, text: &str) -> Result<(Hash, Option<String>), StoreError> {
+        if text.len() <= TEXT_INLINE_BYTES_MAX {
+            return Ok((choir_store::sha256(text.as_bytes()), Some(text.to_owned())));
+        }
+        Ok((self.keep(text.as_bytes().to_vec()).await?, None))
+    }
+
+    /// The facts that begin a document with its first version. Its replica grows from that text when it is first needed.
+    pub async fn create(
+        &self,
+        id: DocumentId,
+        title: &str,
+        content: &str,
+        reason: &str,
+    ) -> Result<Vec<Event>, StoreError> {
+        let created = DocumentCreated { document_id: id, title: title.to_owned() };
+        let name = Name { title: title.to_owned(), reason: reason.to_owned() };
+        Ok(vec![created.into(), self.named(id, 1, content, name).await?])
+    }
+
+    async fn named(&self, id: DocumentId, version: u32, content: &str, name: Name) -> Result<Event, StoreError> {
+        let (content_hash, inline) = self.keep_text(content).await?;
+        let versioned = DocumentVersioned {
+            document_id: id,
+            version,
+            title: name.title,
+            content_hash,
+            content: inline,
+            size: content.len() as u64,
+            reason: name.reason,
+        };
+        Ok(versioned.into())
+    }
+
+    /// Remembers which version an agent has seen.
+    pub fn was_read(&self, task: TaskId, version: u32) {
+        let mut readers = self.readers.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if readers.len() >= READERS_MAX {
+            readers.clear();
+        }
+        readers.insert(task, version);
+    }
+
+    /// The version that an agent has seen.
+    pub fn read_by(&self, task: TaskId) -> Option<u32> {
+        self.readers.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get(&task).copied()
+    }
+
+    /// For whoever waits a while: a wait must not keep a computer open that is being closed.
+    fn weak(&self) -> Weak<Parts> {
+        Arc::downgrade(&self.0)
+    }
+
+    fn room(&self, id: DocumentId) -> Arc<Room> {
+        let mut rooms = self.rooms.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if rooms.len() >= ROOMS_IDLE_MAX {
+            // A room that somebody is in, or is about to change, has another owner.
+            rooms.retain(|_, room| Arc::strong_count(room) > 1 || !room.is_empty());
+        }
+        Arc::clone(rooms.entry(id).or_insert_with(|| Arc::new(Room::new(id))))
+    }
+
+    /// The document's replica, for whoever wants to change it. Nothing when there is no such document.
+    async fn hold(&self, room: &Arc<Room>) -> Result<Option<Held>, StoreError> {
+        let mut held = room.lock().await;
+        if held.is_none() {
+            *held = self.open(room.id).await?;
+        }
+        Ok(held.is_some().then_some(held))
+    }
+
+    /// Makes a replica stand from what the log says.
+    async fn open(&self, id: DocumentId) -> Result<Option<Live>, StoreError> {
+        let (Some(head), Some(tail)) = (self.find(id).await?, self.views.get::<Tails>(id).await?) else {
+            return Ok(None);
+        };
+        let author = (self.journal.world().uuid().as_u128() as u64 & AUTHOR_MASK) | 2;
+        let replica = match self.stand(id, author, &tail).await? {
+            Some(replica) if choir_store::sha256(replica.content().as_bytes()) == head.content_hash => replica,
+            // Something of its past was erased or is damaged. The text is what counts; replicas elsewhere begin anew.
+            _ => self.begin_anew(&head, author).await?,
+        };
+        Ok(Some(Live::new(replica, &head, &tail)))
+    }
+
+    async fn stand(&self, id: DocumentId, author: u64, tail: &Tail) -> Result<Option<Replica>, StoreError> {
+        let mut replica = match tail.state {
+            Some(state) => match Replica::from_state(author, &self.blob(state).await?) {
+                Ok(replica) => replica,
+                Err(_) => return Ok(None),
+            },
+            None => match self.text(id, tail.base).await? {
+                Some(text) => Replica::from_text(author, &text),
+                None => return Ok(None),
+            },
+        };
+        for update in &tail.updates {
+            let applied = STANDARD.decode(&update.update).ok().map(|update| replica.apply(&update));
+            if !matches!(applied, Some(Ok(_))) {
+                return Ok(None);
+            }
+        }
+        Ok(Some(replica))
+    }
+
+    async fn begin_anew(&self, head: &DocumentSummary, author: u64) -> Result<Replica, StoreError> {
+        tracing::warn!(document = %head.document_id, "a document's replica cannot be made from its updates and grows from its text");
+        let text = self.head_text(head).await?;
+        let replica = Replica::from_text(author, &text);
+        let state = self.keep(replica.state()).await?;
+        let compacted = DocumentCompacted { document_id: head.document_id, version: head.version, state };
+        let appended = self.journal.append(&Scope::of(Actor::Computer), vec![compacted.into()]).await;
+        appended.map_err(|_| StoreError::Closed)?;
+        Ok(replica)
+    }
+}

@@ -1,0 +1,275 @@
+//! Changes by whole texts: a program's `PUT`, an agent's tools, an accepted proposal. All of them pass through the replica.
+
+use super::replica::{Applied, Refused, STATE_BYTES_MAX};
+use super::room::{Live, Room};
+use super::{DocumentError, Documents, Held, TEXT_INLINE_BYTES_MAX};
+use crate::merge::{changes, merge};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use choir_core::fold::replica::Authors;
+use choir_core::proposal::{self, Divided};
+use choir_proto::document::{DocumentSummary, TextChange};
+use choir_proto::event::{Actor, DocumentCompacted, DocumentUpdated, ProposalMade};
+use choir_proto::{DocumentId, Event};
+use std::sync::Arc;
+
+/// Updates after which a state is kept: opening a document reads at most so many.
+const TAIL_UPDATES_MAX: usize = 200;
+
+/// Bytes of updates after which a state is kept.
+const TAIL_BYTES_MAX: usize = 256 * 1024;
+
+/// The longest heading that becomes a title.
+const TITLE_BYTES_MAX: usize = 200;
+
+/// A wanted text.
+pub struct Edit<'a> {
+    /// What its author had in mind.
+    pub base: Base,
+    /// A new title; nothing lets a heading name the document.
+    pub title: Option<&'a str>,
+    /// The whole text.
+    pub content: &'a str,
+    /// Why, for the list of versions.
+    pub reason: &'a str,
+    /// The tool call that wants it.
+    pub effect_id: Option<&'a str>,
+    /// Where it may write.
+    pub manner: Manner,
+}
+
+/// Where somebody may write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Manner {
+    /// Everywhere.
+    Free,
+    /// Where no person has written; the rest is proposed.
+    Careful,
+}
+
+/// The version that somebody had in mind when they wrote.
+pub enum Base {
+    /// This one.
+    Version(u32),
+    /// The newest of this author.
+    NewestOf(Actor),
+    /// The first.
+    First,
+}
+
+/// What a version is called.
+pub(super) struct Name {
+    pub(super) title: String,
+    pub(super) reason: String,
+}
+
+/// A change that is ready to be appended. Holding it keeps everybody else waiting.
+pub struct Change {
+    /// What to append, as one unit and by its author. Empty when nothing changes.
+    pub facts: Vec<Event>,
+    /// The whole text after it.
+    pub content: String,
+    /// The version's number.
+    pub version: u32,
+    /// The title after it.
+    pub title: String,
+    /// How many places wait for a person.
+    pub proposed: usize,
+    update: Option<Vec<u8>>,
+    room: Arc<Room>,
+    held: Held,
+    is_kept: bool,
+}
+
+impl Change {
+    /// The facts are in the log: everybody who looks at the document is told.
+    pub fn kept(mut self) {
+        self.is_kept = true;
+        if let Some(update) = self.update.take() {
+            self.room.tell_update(&update);
+        }
+    }
+}
+
+impl Drop for Change {
+    fn drop(&mut self) {
+        // The replica has the change and the log has not: the next one who needs it makes it stand again from the log.
+        if !self.is_kept && self.update.is_some() {
+            *self.held = None;
+        }
+    }
+}
+
+impl Documents {
+    /// Prepares a change of a document, merged with whatever happened since its base. Nothing: there is no such document.
+    pub async fn change(&self, id: DocumentId, edit: Edit<'_>) -> Result<Option<Change>, DocumentError> {
+        let room = self.room(id);
+        let Some(mut held) = self.hold(&room).await? else { return Ok(None) };
+        let (Some(head), Some(live)) = (self.find(id).await?, held.as_mut()) else { return Ok(None) };
+        let base = self.base_text(id, &edit.base).await?;
+        let wanted = match base {
+            Some(base) => merge(&base, live.replica.content(), edit.content),
+            None => edit.content.to_owned(),
+        };
+        let hunks = changes(live.replica.content(), &wanted);
+        let Divided { free, proposed } = match edit.manner {
+            Manner::Free => Divided { free: hunks, proposed: Vec::new() },
+            Manner::Careful => {
+                let written = self.views.get::<Authors>(id).await?.unwrap_or_default();
+                proposal::divide(live.replica.content(), hunks, &written.authorship)
+            }
+        };
+        let before = live.replica.content().to_owned();
+        let applied = if free.is_empty() { None } else { live.replica.edit(&free)? };
+        let title = edit.title.or_else(|| heading(live.replica.content())).unwrap_or(&head.title).to_owned();
+        let name = Name { title: title.clone(), reason: edit.reason.to_owned() };
+        let update = applied.as_ref().map(|applied| applied.update.clone());
+        let mut facts = match applied {
+            Some(applied) => self.facts(id, live, applied, Some(name), edit.effect_id).await?,
+            None => self.rename(&head, live, name, !proposed.is_empty()).await?,
+        };
+        facts.extend(proposals(id, live.version, &before, &proposed, edit.effect_id));
+        let (content, version) = (live.replica.content().to_owned(), live.version);
+        Ok(Some(Change {
+            facts,
+            content,
+            version,
+            title,
+            proposed: proposed.len(),
+            update,
+            room,
+            held,
+            is_kept: false,
+        }))
+    }
+
+    async fn base_text(&self, id: DocumentId, base: &Base) -> Result<Option<String>, DocumentError> {
+        let version = match base {
+            Base::Version(version) => Some(*version),
+            Base::NewestOf(author) => {
+                let versions = self.versions(id).await?;
+                versions.into_iter().rfind(|version| version.author == *author).map(|version| version.version)
+            }
+            Base::First => Some(1),
+        };
+        match version {
+            Some(version) => Ok(self.text(id, version).await?),
+            None => Ok(None),
+        }
+    }
+
+    /// The facts of a change that the replica has taken: the update, and a name or a kept state where they are due.
+    pub(super) async fn facts(
+        &self,
+        id: DocumentId,
+        live: &mut Live,
+        applied: Applied,
+        name: Option<Name>,
+        effect_id: Option<&str>,
+    ) -> Result<Vec<Event>, DocumentError> {
+        let content = live.replica.content().to_owned();
+        live.version += 1;
+        let Applied { update, mut changes } = applied;
+        let texts: usize = changes.iter().filter_map(|change| change.text.as_ref()).map(String::len).sum();
+        let is_short = update.len() <= TEXT_INLINE_BYTES_MAX && texts <= TEXT_INLINE_BYTES_MAX;
+        live.tail += 1;
+        live.tail_bytes += update.len();
+        let compacts = !is_short || live.tail >= TAIL_UPDATES_MAX || live.tail_bytes >= TAIL_BYTES_MAX;
+        if !is_short {
+            changes.iter_mut().for_each(|change| change.text = None);
+        }
+        let updated = DocumentUpdated {
+            document_id: id,
+            version: live.version,
+            changes,
+            update: is_short.then(|| STANDARD.encode(&update)),
+            content_hash: choir_store::sha256(content.as_bytes()),
+            size: content.len() as u64,
+            effect_id: effect_id.map(Into::into),
+        };
+        let mut facts = vec![updated.into()];
+        if name.is_some() || compacts {
+            let name = name.unwrap_or_else(|| Name { title: live.title.clone(), reason: WRITTEN.to_owned() });
+            live.title.clone_from(&name.title);
+            live.named = live.version;
+            facts.push(self.named(id, live.version, &content, name).await?);
+        }
+        if compacts {
+            facts.push(self.compacted(id, live).await?);
+        }
+        Ok(facts)
+    }
+
+    async fn compacted(&self, id: DocumentId, live: &mut Live) -> Result<Event, DocumentError> {
+        let state = live.replica.state();
+        if state.len() > STATE_BYTES_MAX {
+            return Err(Refused::TooLong.into());
+        }
+        (live.tail, live.tail_bytes) = (0, 0);
+        let state = self.keep(state).await?;
+        Ok(DocumentCompacted { document_id: id, version: live.version, state }.into())
+    }
+
+    /// The text stays as it is; its version gets a name where it needs one.
+    async fn rename(
+        &self,
+        head: &DocumentSummary,
+        live: &mut Live,
+        name: Name,
+        needs_name: bool,
+    ) -> Result<Vec<Event>, DocumentError> {
+        let is_named = live.named == live.version;
+        if name.title == head.title && (is_named || !needs_name) {
+            return Ok(Vec::new());
+        }
+        live.named = live.version;
+        live.title.clone_from(&name.title);
+        Ok(vec![self.named(head.document_id, live.version, live.replica.content(), name).await?])
+    }
+
+    /// Names the newest version, if nobody has: what a person typed becomes a point to return to.
+    pub(super) async fn name(&self, id: DocumentId, live: &mut Live) -> Result<Option<Event>, DocumentError> {
+        if live.named == live.version {
+            return Ok(None);
+        }
+        let title = heading(live.replica.content()).map_or_else(|| live.title.clone(), str::to_owned);
+        live.named = live.version;
+        live.title.clone_from(&title);
+        let name = Name { title, reason: WRITTEN.to_owned() };
+        Ok(Some(self.named(id, live.version, live.replica.content(), name).await?))
+    }
+}
+
+/// Why a version exists that came from somebody's typing.
+const WRITTEN: &str = "written";
+
+/// Hunks that wait for a person, against the named version that they were made for.
+fn proposals(
+    id: DocumentId,
+    version: u32,
+    before: &str,
+    proposed: &[proposal::Hunk],
+    effect_id: Option<&str>,
+) -> Vec<Event> {
+    let made = |(index, hunk): (usize, &proposal::Hunk)| {
+        let TextChange { from, removed, text, .. } = &hunk.change;
+        let (start, end) = (*from as usize, (*from + *removed) as usize);
+        ProposalMade {
+            document_id: id,
+            proposal_id: format!("{version}.{}", index + 1),
+            version,
+            from: hunk.from_after,
+            old: before.get(start..end).unwrap_or_default().to_owned(),
+            new: text.clone().unwrap_or_default(),
+            effect_id: effect_id.map(Into::into),
+        }
+        .into()
+    };
+    proposed.iter().enumerate().map(made).collect()
+}
+
+/// A text that begins with a heading names itself.
+fn heading(content: &str) -> Option<&str> {
+    let heading = content.lines().find(|line| !line.trim().is_empty())?.strip_prefix("# ")?.trim();
+    (!heading.is_empty() && heading.len() <= TITLE_BYTES_MAX).then_some(heading)
+}

@@ -1,0 +1,423 @@
+//! Everybody who looks at one document: what they send is gathered, committed, acknowledged and only then told to the others.
+
+use super::change::Change;
+use super::replica::{Applied, Refused, Replica};
+use super::{DocumentError, Documents, Parts, sync};
+use crate::journal::Scope;
+use bytes::Bytes;
+use choir_core::fold::replica::Tail;
+use choir_proto::document::DocumentSummary;
+use choir_proto::event::Actor;
+use choir_proto::{DocumentId, Seq};
+use choir_store::StoreError;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::Duration;
+use tokio::sync::{Notify, OwnedMutexGuard, mpsc};
+
+/// Updates are committed at most so often; the first after a pause at once.
+const COMMIT_EVERY: Duration = Duration::from_millis(250);
+
+/// A pause of this length ends a version.
+const NAME_AFTER: Duration = Duration::from_secs(3);
+
+/// Who may look at one document at the same time.
+const MEMBERS_MAX: usize = 64;
+
+/// Messages that one of them may be behind before it has to come again.
+const OUTGOING_MAX: usize = 1024;
+
+/// Bytes that wait for a commit. Whoever sends more waits until there is room.
+const WAITING_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Come again: what was sent is kept by who sent it.
+const TRY_AGAIN: u16 = 1013;
+
+/// Refused for what it is.
+const POLICY: u16 = 1008;
+
+/// A replica at work.
+pub(super) struct Live {
+    pub(super) replica: Replica,
+    pub(super) version: u32,
+    /// The newest version that has a name.
+    pub(super) named: u32,
+    pub(super) title: String,
+    /// Updates since the last kept state.
+    pub(super) tail: usize,
+    pub(super) tail_bytes: usize,
+}
+
+impl Live {
+    pub(super) fn new(replica: Replica, head: &DocumentSummary, tail: &Tail) -> Self {
+        Self {
+            replica,
+            version: head.version,
+            named: tail.named,
+            title: head.title.clone(),
+            tail: tail.updates.len(),
+            tail_bytes: tail.updates.iter().map(|update| update.update.len()).sum(),
+        }
+    }
+}
+
+/// One document that is open.
+pub(super) struct Room {
+    pub(super) id: DocumentId,
+    /// Nothing until it is needed, and again after a change that could not be written down.
+    live: Arc<tokio::sync::Mutex<Option<Live>>>,
+    inside: Mutex<Inside>,
+    /// Rings when what waited was taken.
+    taken: Notify,
+}
+
+#[derive(Default)]
+struct Inside {
+    next_member: u64,
+    members: BTreeMap<u64, Looker>,
+    waiting: Vec<Waiting>,
+    waiting_bytes: usize,
+    /// Whether somebody is about to commit what waits.
+    is_committing: bool,
+}
+
+/// One of those who look.
+struct Looker {
+    out: mpsc::Sender<Outgoing>,
+    /// Updates of theirs that are in the log.
+    acknowledged: u64,
+    /// What they last said of themselves, for those who come later.
+    awareness: Option<sync::Presence>,
+}
+
+/// An update that is not in the log yet.
+struct Waiting {
+    member: u64,
+    update: Vec<u8>,
+}
+
+/// What is said to somebody who looks at a document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outgoing {
+    /// A message of the Yjs protocol.
+    Message(Bytes),
+    /// Nothing follows.
+    Close(Leave),
+}
+
+/// Why somebody has to leave: a WebSocket's code, and a sentence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leave {
+    /// Of RFC 6455.
+    pub code: u16,
+    /// For people.
+    pub reason: String,
+}
+
+impl Leave {
+    /// Refused for what was said.
+    pub fn refused(reason: impl ToString) -> Self {
+        Self { code: POLICY, reason: reason.to_string() }
+    }
+
+    fn later(reason: &str) -> Self {
+        Self { code: TRY_AGAIN, reason: reason.to_owned() }
+    }
+}
+
+/// A seat in a room; given up when it is dropped.
+pub struct Member {
+    documents: Documents,
+    room: Arc<Room>,
+    id: u64,
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let is_last = {
+            let mut inside = self.room.inside();
+            let left = inside.members.remove(&self.id);
+            if let Some(gone) = left.and_then(|looker| looker.awareness).map(sync::Presence::gone) {
+                inside.tell_all(&Outgoing::Message(gone));
+            }
+            inside.members.is_empty()
+        };
+        if is_last {
+            tokio::spawn(name_at_once(self.documents.clone(), Arc::clone(&self.room)));
+        }
+    }
+}
+
+impl Room {
+    pub(super) fn new(id: DocumentId) -> Self {
+        Self { id, live: Arc::default(), inside: Mutex::default(), taken: Notify::new() }
+    }
+
+    pub(super) async fn lock(&self) -> OwnedMutexGuard<Option<Live>> {
+        Arc::clone(&self.live).lock_owned().await
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.inside().members.is_empty()
+    }
+
+    pub(super) fn tell_update(&self, update: &[u8]) {
+        self.inside().tell_all(&Outgoing::Message(sync::update(update)));
+    }
+
+    fn inside(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Inside {
+    /// Whoever cannot keep up is let go and comes again; nobody waits for the slowest.
+    fn tell_all(&mut self, message: &Outgoing) {
+        self.members.retain(|_, looker| looker.out.try_send(message.clone()).is_ok());
+    }
+
+    fn tell(&mut self, member: u64, message: Outgoing) {
+        let is_gone = self.members.get(&member).is_some_and(|looker| looker.out.try_send(message).is_err());
+        if is_gone {
+            self.members.remove(&member);
+        }
+    }
+
+    fn let_go(&mut self, member: u64, leave: Leave) {
+        self.tell(member, Outgoing::Close(leave));
+        self.members.remove(&member);
+    }
+
+    fn acknowledge(&mut self, members: impl Iterator<Item = u64>, version: u32) {
+        let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
+        members.for_each(|member| *counts.entry(member).or_default() += 1);
+        for (member, count) in counts {
+            let Some(looker) = self.members.get_mut(&member) else { continue };
+            looker.acknowledged += count;
+            let message = sync::acknowledged(looker.acknowledged, version);
+            self.tell(member, Outgoing::Message(message));
+        }
+    }
+}
+
+impl Documents {
+    /// Lets somebody look at a document. What is said to them comes by the receiver. Nothing: there is no such document.
+    pub async fn enter(
+        &self,
+        id: DocumentId,
+    ) -> Result<Option<Result<(Member, mpsc::Receiver<Outgoing>), Leave>>, StoreError> {
+        let room = self.room(id);
+        let Some(held) = self.hold(&room).await? else { return Ok(None) };
+        let Some(live) = held.as_ref() else { return Ok(None) };
+        let (out, incoming) = mpsc::channel(OUTGOING_MAX);
+        let mut inside = room.inside();
+        if inside.members.len() >= MEMBERS_MAX {
+            return Ok(Some(Err(Leave::later("too many look at this document already"))));
+        }
+        inside.next_member += 1;
+        let member = inside.next_member;
+        inside.members.insert(member, Looker { out, acknowledged: 0, awareness: None });
+        // The first word is how far we are: whoever was away sends what we lack.
+        inside.tell(member, Outgoing::Message(sync::step1(live.replica.vector())));
+        drop(inside);
+        Ok(Some(Ok((Member { documents: self.clone(), room, id: member }, incoming))))
+    }
+
+    /// Together if they are all good; else one by one, so that only the bad are refused.
+    async fn commit_all(&self, room: &Arc<Room>, waiting: Vec<Waiting>) {
+        match self.commit_together(room, &waiting).await {
+            Err(DocumentError::Refused(_)) => {
+                for one in waiting {
+                    let member = one.member;
+                    if let Err(error) = self.commit_together(room, std::slice::from_ref(&one)).await {
+                        room.inside().let_go(member, leave(&error));
+                    }
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, document = %room.id, "what was written could not be kept; its authors still have it");
+                let mut inside = room.inside();
+                waiting.iter().for_each(|waiting| inside.let_go(waiting.member, leave(&error)));
+            }
+            Ok(()) => {}
+        }
+    }
+
+    async fn commit_together(&self, room: &Arc<Room>, waiting: &[Waiting]) -> Result<(), DocumentError> {
+        let Some(mut held) = self.hold(room).await? else { return Err(Refused::Missing.into()) };
+        let committed = self.commit_held(room.id, &mut held, waiting).await;
+        if committed.is_err() {
+            *held = None;
+        }
+        let (applied, version) = committed?;
+        let mut inside = room.inside();
+        if let Some(update) = applied {
+            inside.tell_all(&Outgoing::Message(sync::update(&update)));
+        }
+        inside.acknowledge(waiting.iter().map(|waiting| waiting.member), version);
+        drop(inside);
+        tokio::spawn(name_later(self.weak(), Arc::clone(room), version));
+        Ok(())
+    }
+
+    async fn commit_held(
+        &self,
+        id: DocumentId,
+        held: &mut Option<Live>,
+        waiting: &[Waiting],
+    ) -> Result<(Option<Vec<u8>>, u32), DocumentError> {
+        let Some(live) = held.as_mut() else { return Err(Refused::Missing.into()) };
+        let Some(applied) = apply(live, waiting)? else { return Ok((None, live.version)) };
+        let update = applied.update.clone();
+        let facts = self.facts(id, live, applied, None, None).await?;
+        let _: Seq = self.journal.append(&Scope::of(Actor::Person), facts).await?;
+        Ok((Some(update), live.version))
+    }
+
+    /// Makes what a person wrote a version with a name.
+    async fn name_what_was_written(&self, id: DocumentId, held: &mut Option<Live>) {
+        let Some(live) = held.as_mut() else { return };
+        let named = match self.name(id, live).await {
+            Ok(Some(event)) => self.journal.append(&Scope::of(Actor::Person), vec![event]).await.map(drop),
+            Ok(None) => return,
+            Err(error) => return tracing::warn!(%error, "a version could not be named"),
+        };
+        if let Err(error) = named {
+            // The words are in the log; only their name is missing, and the next change brings one.
+            tracing::warn!(%error, "a version could not be named");
+            *held = None;
+        }
+    }
+}
+
+/// Commits what waits, until nothing waits.
+async fn commit(documents: Weak<Parts>, room: Arc<Room>) {
+    while let Some(parts) = documents.upgrade() {
+        let waiting = {
+            let mut inside = room.inside();
+            let waiting = std::mem::take(&mut inside.waiting);
+            inside.waiting_bytes = 0;
+            inside.is_committing = !waiting.is_empty();
+            waiting
+        };
+        room.taken.notify_waiters();
+        if waiting.is_empty() {
+            return;
+        }
+        Documents(parts).commit_all(&room, waiting).await;
+        tokio::time::sleep(COMMIT_EVERY).await;
+    }
+}
+
+/// Names a version if it is still the newest after a while.
+async fn name_later(documents: Weak<Parts>, room: Arc<Room>, version: u32) {
+    tokio::time::sleep(NAME_AFTER).await;
+    let Some(parts) = documents.upgrade() else { return };
+    let mut held = room.lock().await;
+    if held.as_ref().is_some_and(|live| live.version == version) {
+        Documents(parts).name_what_was_written(room.id, &mut held).await;
+    }
+}
+
+/// Names the newest version: everybody has left.
+async fn name_at_once(documents: Documents, room: Arc<Room>) {
+    let mut held = room.lock().await;
+    documents.name_what_was_written(room.id, &mut held).await;
+}
+
+fn apply(live: &mut Live, waiting: &[Waiting]) -> Result<Option<Applied>, Refused> {
+    match waiting {
+        [one] => live.replica.apply(&one.update),
+        several => {
+            let merged = super::replica::merged(several.iter().map(|waiting| waiting.update.as_slice()))?;
+            live.replica.apply(&merged)
+        }
+    }
+}
+
+fn leave(error: &DocumentError) -> Leave {
+    match error {
+        DocumentError::Refused(refused) => Leave::refused(refused),
+        DocumentError::Read(_) | DocumentError::Append(_) => {
+            Leave::later("what was written cannot be kept right now; it is safe with whoever wrote it")
+        }
+    }
+}
+
+impl Member {
+    /// Takes a message of the Yjs protocol. An error ends the visit.
+    pub async fn take(&self, message: &[u8]) -> Result<(), Leave> {
+        for said in sync::read(message)? {
+            match said {
+                sync::Said::Vector(vector) => {
+                    let held = self
+                        .documents
+                        .hold(&self.room)
+                        .await
+                        .map_err(|_| Leave::later("the document cannot be read"))?;
+                    let Some(update) =
+                        held.as_ref().and_then(|held| held.as_ref()).map(|live| live.replica.since(&vector))
+                    else {
+                        return Err(Leave::refused("the document was put away"));
+                    };
+                    self.room.inside().tell(self.id, Outgoing::Message(sync::step2(&update)));
+                }
+                sync::Said::Update(update) => self.submit(update).await,
+                sync::Said::Presence(presence) => self.announce(presence),
+                sync::Said::WhoIsThere => self.introduce(),
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts an update in line. Waits while too much waits already.
+    async fn submit(&self, update: Vec<u8>) {
+        loop {
+            let taken = self.room.taken.notified();
+            {
+                let mut inside = self.room.inside();
+                if inside.waiting_bytes < WAITING_BYTES_MAX {
+                    inside.waiting_bytes += update.len();
+                    inside.waiting.push(Waiting { member: self.id, update });
+                    if !std::mem::replace(&mut inside.is_committing, true) {
+                        tokio::spawn(commit(self.documents.weak(), Arc::clone(&self.room)));
+                    }
+                    return;
+                }
+            }
+            taken.await;
+        }
+    }
+
+    fn announce(&self, presence: sync::Presence) {
+        let mut inside = self.room.inside();
+        let message = Outgoing::Message(presence.message());
+        if let Some(looker) = inside.members.get_mut(&self.id) {
+            looker.awareness = Some(presence);
+        }
+        inside.tell_all(&message);
+    }
+
+    fn introduce(&self) {
+        let mut inside = self.room.inside();
+        let known: Vec<_> = inside
+            .members
+            .values()
+            .filter_map(|looker| looker.awareness.as_ref())
+            .map(sync::Presence::message)
+            .collect();
+        known.into_iter().for_each(|message| inside.tell(self.id, Outgoing::Message(message)));
+    }
+}
+
+impl Documents {
+    /// Appends a person's change and tells everybody who looks.
+    pub async fn save(&self, scope: &Scope, mut change: Change) -> Result<(), DocumentError> {
+        let facts = std::mem::take(&mut change.facts);
+        if !facts.is_empty() {
+            self.journal.append(scope, facts).await?;
+        }
+        change.kept();
+        Ok(())
+    }
+}

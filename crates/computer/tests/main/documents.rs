@@ -1,0 +1,317 @@
+//! Several hands in one document: browsers, programs and agents.
+
+use crate::fake::{Desk, Fake};
+use crate::peer::Peer;
+use choir_proto::DocumentId;
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+use std::path::Path;
+use yrs::sync::Message;
+
+const NOBODY: &str = r#"{"roles": {"conductor": [{"text": "Nobody asked."}]}}"#;
+
+async fn desk_in(directory: &Path) -> Desk {
+    Desk::open(directory, Fake::new(NOBODY)).await
+}
+
+async fn document(desk: &Desk, content: &str) -> DocumentId {
+    let (status, made) = desk.send("POST", "/api/documents", json!({"title": "Notes", "content": content})).await;
+    assert_eq!(status, 201, "{made}");
+    made["document_id"].as_str().unwrap().parse().unwrap()
+}
+
+async fn read(desk: &Desk, id: DocumentId) -> Value {
+    let (status, document) = desk.send("GET", &format!("/api/documents/{id}"), Value::Null).await;
+    assert_eq!(status, 200, "{document}");
+    document
+}
+
+#[tokio::test]
+async fn what_is_typed_is_acknowledged_read_by_everybody_and_there_after_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let desk = desk_in(directory.path()).await;
+    let id = document(&desk, "one two\n").await;
+    let mut ann = Peer::open(&desk, id, 11).await;
+    let mut ben = Peer::open(&desk, id, 12).await;
+    ann.settled().await;
+    assert_eq!(ann.content(), "one two\n");
+    ann.type_at(0, 3, "ONE é").await;
+    ben.type_at(8, 0, "three\n").await;
+    ann.settled().await;
+    ben.settled().await;
+    let expected = "ONE é two\nthree\n";
+    while ann.content() != expected || ben.content() != expected {
+        ann.catch_up().await;
+        ben.catch_up().await;
+        tokio::task::yield_now().await;
+    }
+    let now = read(&desk, id).await;
+    assert_eq!(now["content"], expected);
+    desk.computer.close("test").await.unwrap();
+
+    let rebuilt = choir_computer::maintain::rebuild(directory.path()).await.unwrap();
+    assert_eq!(rebuilt.before, rebuilt.after);
+    let again = desk_in(directory.path()).await;
+    assert_eq!(read(&again, id).await, now);
+    let mut ann_again = Peer::open(&again, id, 13).await;
+    assert_eq!(ann_again.content(), expected);
+    ann_again.type_at(0, 0, "more ").await;
+    ann_again.settled().await;
+    assert_eq!(read(&again, id).await["content"], format!("more {expected}"));
+}
+
+#[tokio::test]
+async fn a_version_is_named_when_its_author_leaves_and_says_whose_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let desk = desk_in(directory.path()).await;
+    let id = document(&desk, "").await;
+    let mut ann = Peer::open(&desk, id, 11).await;
+    ann.type_at(0, 0, "# Trees\n").await;
+    ann.settled().await;
+    let typed = read(&desk, id).await["version"].as_u64().unwrap();
+    let mut head = desk.computer.app.harness.journal.log().watch();
+    head.mark_unchanged();
+    ann.disconnect();
+    head.changed().await.unwrap();
+    let (_, versions) = desk.send("GET", &format!("/api/documents/{id}/versions"), Value::Null).await;
+    let last = versions["versions"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!(
+        (last["version"].as_u64(), &last["author"], &last["reason"]),
+        (Some(typed), &json!("person"), &json!("written"))
+    );
+    assert_eq!(read(&desk, id).await["title"], "Trees", "a heading names the document");
+}
+
+#[tokio::test]
+async fn a_whole_text_against_an_unnamed_version_is_merged_without_doubling_a_word() {
+    let directory = tempfile::tempdir().unwrap();
+    let desk = desk_in(directory.path()).await;
+    let id = document(&desk, "a\n").await;
+    let mut ann = Peer::open(&desk, id, 11).await;
+    ann.type_at(1, 0, " b").await;
+    ann.settled().await;
+    let seen = read(&desk, id).await;
+    ann.type_at(0, 0, "0 ").await;
+    ann.settled().await;
+    let edit = json!({"base_version": seen["version"], "content": "a b c\n"});
+    let (status, merged) = desk.send("PUT", &format!("/api/documents/{id}"), edit.clone()).await;
+    assert_eq!((status, &merged["content"]), (200, &json!("0 a b c\n")));
+    let (_, again) = desk.send("PUT", &format!("/api/documents/{id}"), edit).await;
+    assert_eq!(again["version"], merged["version"], "a retry makes no version");
+    while ann.content() != "0 a b c\n" {
+        ann.hear().await;
+    }
+    let old = format!("/api/documents/{id}/versions/{}", seen["version"]);
+    assert_eq!(desk.send("GET", &old, Value::Null).await.1["content"], "a b\n", "unnamed versions can be read too");
+    assert_eq!(desk.send("GET", &format!("/api/documents/{id}/versions/99"), Value::Null).await.0, 404);
+}
+
+#[tokio::test]
+async fn hostile_messages_end_the_visit_of_who_sent_them_and_nobody_elses() {
+    let directory = tempfile::tempdir().unwrap();
+    let desk = desk_in(directory.path()).await;
+    let id = document(&desk, "text\n").await;
+    let mut ann = Peer::open(&desk, id, 11).await;
+    let mut eve = Peer::open(&desk, id, 12).await;
+    let refused = eve.say_bytes(b"\x00\x09nonsense").await.unwrap_err();
+    assert!(refused.code == 1008 && refused.reason.contains("Yjs"), "{refused:?}");
+    assert!(eve.say_bytes(&[]).await.is_err() && eve.say(Message::Custom(99, vec![1])).await.is_err());
+
+    let mut eve = Peer::open(&desk, id, 13).await;
+    eve.settled().await;
+    ann.type_at(0, 0, "good ").await;
+    eve.send(b"garbage".to_vec()).await.unwrap();
+    while eve.left.is_none() {
+        eve.hear().await;
+    }
+    assert!(eve.left.as_ref().unwrap().reason.contains("no Yjs update"), "{:?}", eve.left);
+    ann.settled().await;
+
+    // An update that stands on one that the server never got.
+    let mut eve = Peer::open(&desk, id, 14).await;
+    eve.write(0, 0, "lost ");
+    let second = eve.write(5, 0, "found ");
+    eve.send(second).await.unwrap();
+    while eve.left.is_none() {
+        eve.hear().await;
+    }
+    assert!(eve.left.as_ref().unwrap().reason.contains("never seen"), "{:?}", eve.left);
+    assert_eq!(read(&desk, id).await["content"], "good text\n");
+    eve.connect(&desk, id).await;
+    eve.settled().await;
+    assert_eq!(read(&desk, id).await["content"], "lost found good text\n", "who comes again brings everything");
+    ann.type_at(0, 0, "still ").await;
+    ann.settled().await;
+}
+
+#[tokio::test]
+async fn a_long_paste_and_many_updates_open_from_a_kept_state() {
+    let directory = tempfile::tempdir().unwrap();
+    let desk = desk_in(directory.path()).await;
+    let id = document(&desk, "").await;
+    let mut ann = Peer::open(&desk, id, 11).await;
+    let long = "All work and no play makes Jack a dull boy.\n".repeat(1000);
+    ann.type_at(0, 0, &long).await;
+    ann.settled().await;
+    ann.type_at(3, 0, " the").await;
+    ann.settled().await;
+    let expected = ann.content();
+    desk.computer.close("test").await.unwrap();
+    let again = desk_in(directory.path()).await;
+    assert_eq!(read(&again, id).await["content"], expected.as_str());
+    assert!(again.kinds().await.contains(&"document.compacted".to_owned()));
+    let ben = Peer::open(&again, id, 12).await;
+    assert_eq!(ben.content(), expected);
+    assert!(!ben.state().is_empty());
+}
+
+/// Writes where a person wrote and where nobody did.
+const EAGER: &str = r#"{"roles": {
+    "conductor": [
+        {"tool_calls": [{"name": "delegate", "arguments": {"role": "writer", "objective": "improve it"}}]},
+        {"tool_calls": [{"name": "finish", "arguments": {"summary": "improved"}}]}],
+    "writer": [
+        {"tool_calls": [{"name": "read_document", "arguments": {}}]},
+        {"tool_calls": [{"name": "write_document", "arguments": {"title": "Plan", "content": "first line, by Writer\nmine, better\nlast line\nadded\n"}}]},
+        {"tool_calls": [{"name": "finish", "arguments": {"summary": "{{last_result}}"}}]}]
+}}"#;
+
+#[tokio::test]
+async fn an_agent_asks_before_it_changes_a_persons_words_and_the_person_decides_place_by_place() {
+    let directory = tempfile::tempdir().unwrap();
+    let desk = Desk::open(directory.path(), Fake::new(EAGER)).await;
+    let id = document(&desk, "first line\nmine\nlast line\n").await;
+    let body = json!({"prompt": "improve it", "document_id": id.to_string()});
+    let (_, accepted) = desk.send("POST", "/api/runs", body).await;
+    let run = desk.ended(accepted["run_id"].as_str().unwrap().parse().unwrap()).await;
+    let asked = run.tasks.iter().filter_map(|task| task.summary.as_deref()).find(|said| said.contains("2 places"));
+    assert!(asked.is_some(), "{:?}", run.tasks);
+    let now = read(&desk, id).await;
+    assert_eq!(now["content"], "first line\nmine\nlast line\nadded\n", "beside the person's words it is free");
+    let proposals = now["proposals"].as_array().unwrap();
+    let wanted: Vec<_> = proposals
+        .iter()
+        .map(|proposal| (proposal["old"].as_str().unwrap(), proposal["new"].as_str().unwrap()))
+        .collect();
+    assert_eq!(wanted.len(), 2, "{wanted:?}");
+    let path =
+        |index: usize| format!("/api/documents/{id}/proposals/{}", proposals[index]["proposal_id"].as_str().unwrap());
+    let (status, after) = desk.send("POST", &path(0), json!({"decision": "accept"})).await;
+    assert_eq!((status, &after["content"]), (200, &json!("first line, by Writer\nmine\nlast line\nadded\n")));
+    let (_, after) = desk.send("POST", &path(1), json!({"decision": "reject"})).await;
+    assert_eq!(
+        (after["content"].as_str(), after["proposals"].as_array().map(Vec::len)),
+        (Some("first line, by Writer\nmine\nlast line\nadded\n"), Some(0))
+    );
+    assert_eq!(desk.send("POST", &path(1), json!({"decision": "accept"})).await.0, 404, "decided is decided");
+    assert_eq!(desk.send("POST", &path(0), json!({"decision": "maybe"})).await.0, 400);
+}
+
+/// Small, seeded and good enough to shuffle with.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+}
+
+/// Documents that live in one computer, so that a thousand of them need few computers.
+const DOCUMENTS: u64 = 50;
+
+/// Lives of each computer.
+const LIVES: usize = 3;
+
+/// Two people at one document, and a program that saves whole texts.
+struct Case {
+    seed: u64,
+    dice: Dice,
+    id: DocumentId,
+    people: [Peer; 2],
+    /// Every word that anybody wrote.
+    words: Vec<String>,
+}
+
+impl Case {
+    async fn open(desk: &Desk, seed: u64) -> Self {
+        let id = document(desk, "base\n").await;
+        let people = [Peer::open(desk, id, 100).await, Peer::open(desk, id, 200).await];
+        let dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1);
+        Self { seed, dice, id, people, words: Vec::new() }
+    }
+
+    /// They type, drop out and come back, and the program saves what it has seen with a word of its own.
+    async fn play(&mut self, desk: &Desk) {
+        for _ in 0..5 {
+            let who = self.dice.roll(2) as usize;
+            let word = format!("<{}.{}>", self.seed, self.words.len());
+            match self.dice.roll(7) {
+                0..=4 => {
+                    let content = self.people[who].content();
+                    let between = |at: &usize| *at == 0 || *at == content.len() || content.as_bytes()[at - 1] == b'>';
+                    let places: Vec<usize> = (0..=content.len()).filter(between).collect();
+                    let at = places[self.dice.roll(places.len() as u64) as usize];
+                    self.people[who].type_at(at as u32, 0, &word).await;
+                    self.words.push(word);
+                }
+                5 => {
+                    self.people[who].disconnect();
+                    self.people[who].connect(desk, self.id).await;
+                }
+                _ => {
+                    let seen = read(desk, self.id).await;
+                    let content = format!("{}{word}", seen["content"].as_str().unwrap());
+                    let edit = json!({"base_version": seen["version"], "content": content});
+                    assert_eq!(desk.send("PUT", &format!("/api/documents/{}", self.id), edit).await.0, 200);
+                    self.words.push(word);
+                }
+            }
+            self.people[who].catch_up().await;
+        }
+    }
+
+    fn leave(&mut self) {
+        self.people.iter_mut().for_each(Peer::disconnect);
+    }
+
+    async fn come_back(&mut self, desk: &Desk) {
+        for person in &mut self.people {
+            person.connect(desk, self.id).await;
+        }
+    }
+
+    async fn check(&mut self, desk: &Desk) {
+        for person in &mut self.people {
+            person.settled().await;
+        }
+        let content = read(desk, self.id).await["content"].as_str().unwrap().to_owned();
+        for word in &self.words {
+            assert_eq!(content.matches(word.as_str()).count(), 1, "seed {}: {word} in {content}", self.seed);
+        }
+        self.leave();
+        self.come_back(desk).await;
+        assert!(self.people.iter().all(|person| person.content() == content), "seed {}", self.seed);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_keystroke_is_lost_or_doubled_in_a_thousand_interleavings() {
+    for batch in 0..1000 / DOCUMENTS {
+        let directory = tempfile::tempdir().unwrap();
+        let mut desk = desk_in(directory.path()).await;
+        let seeds = batch * DOCUMENTS..(batch + 1) * DOCUMENTS;
+        let mut cases = join_all(seeds.map(|seed| Case::open(&desk, seed))).await;
+        for life in 1..=LIVES {
+            join_all(cases.iter_mut().map(|case| case.play(&desk))).await;
+            if life < LIVES {
+                // Whatever was not acknowledged is still with whoever wrote it.
+                cases.iter_mut().for_each(Case::leave);
+                desk.computer.close("test").await.unwrap();
+                desk = desk_in(directory.path()).await;
+                join_all(cases.iter_mut().map(|case| case.come_back(&desk))).await;
+            }
+        }
+        join_all(cases.iter_mut().map(|case| case.check(&desk))).await;
+    }
+}

@@ -1,0 +1,71 @@
+//! Proposals that wait for a person.
+
+use super::Fold;
+use choir_proto::document::Proposal;
+use choir_proto::event::{Actor, Header};
+use choir_proto::{DocumentId, Event, RunId, TaskId};
+use serde::{Deserialize, Serialize};
+
+/// Every proposal that nobody has decided, by document and name.
+pub struct Proposals;
+
+/// A proposal with who made it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Open {
+    /// As people see it.
+    pub proposal: Proposal,
+    /// Who would write.
+    pub author: Actor,
+    /// For which run.
+    pub run: Option<RunId>,
+    /// For which task.
+    pub task: Option<TaskId>,
+    /// By which tool call.
+    pub effect_id: Option<String>,
+}
+
+impl Proposals {
+    /// Where the proposals of a document are.
+    pub fn prefix(document: DocumentId) -> String {
+        format!("{document}/")
+    }
+
+    /// Where one of them is.
+    pub fn key_of(document: DocumentId, proposal: &str) -> String {
+        format!("{document}/{proposal}")
+    }
+}
+
+impl Fold for Proposals {
+    type Row = Open;
+    const NAME: &'static str = "proposals";
+    const VERSION: u32 = 1;
+
+    fn key(_: &Header, event: &Event) -> Option<String> {
+        match event {
+            Event::ProposalMade(made) => Some(Self::key_of(made.document_id, &made.proposal_id)),
+            Event::ProposalDecided(decided) => Some(Self::key_of(decided.document_id, &decided.proposal_id)),
+            _ => None,
+        }
+    }
+
+    fn apply(row: &mut Option<Open>, header: &Header, event: &Event) {
+        *row = match event {
+            Event::ProposalMade(made) => Some(Open {
+                proposal: Proposal {
+                    proposal_id: made.proposal_id.clone(),
+                    old: made.old.clone(),
+                    new: made.new.clone(),
+                    version: made.version,
+                    from: made.from,
+                    run_id: header.run,
+                },
+                author: header.actor.clone(),
+                run: header.run,
+                task: header.task,
+                effect_id: made.effect_id.clone(),
+            }),
+            _ => None,
+        };
+    }
+}
