@@ -25,6 +25,12 @@ const EVENTS_EXAMPLES: &str = "Examples:
 const TRACE_EXAMPLES: &str = "Examples:
   choir trace 01a1e211-f0ad-7b38-a58d-ccb88928412a
   choir trace 01a1e211-f0ad-7b38-a58d-ccb88928412a --json | jq '.spans[] | select(.status == \"failed\")'";
+const ADD_EXAMPLES: &str = "Examples:
+  choir add ~/src/site
+  choir add https://example.org/tool.git --as tool";
+const GET_EXAMPLES: &str = "Examples:
+  choir get site ~/src/site
+  choir get notes ./notes-from-choir";
 const UNDO_EXAMPLES: &str = "Examples:
   choir undo 01a1e211-f0ad-7b38-a58d-ccb88928412a
   choir undo 01a1e211-f0ad-7b38-a58d-ccb88928412a --json | jq -r '.conflicts[]'";
@@ -71,6 +77,17 @@ pub(crate) enum Command {
     /// Show what a run did: agents, models and tools, with times and cost.
     #[command(after_help = TRACE_EXAMPLES)]
     Trace(Trace),
+    /// Bring a folder or a git repository into the workspace, under projects/NAME.
+    ///
+    /// Of a repository comes what is committed, with its history. Its hooks, filters and settings are not used and its
+    /// address is not kept.
+    #[command(after_help = ADD_EXAMPLES)]
+    Add(Add),
+    /// Bring projects/NAME back: into a repository as branch choir/RUN, else into a new folder.
+    ///
+    /// The repository's working tree, index and present branch are not touched.
+    #[command(after_help = GET_EXAMPLES)]
+    Get(Get),
     /// Take back what a run or a task changed in the workspace, as one new change. Done again, it takes that back.
     ///
     /// What changed since is left as it is and named. Exit status: 0 when everything was taken back, 3 when something was
@@ -119,6 +136,7 @@ impl Command {
             Self::Events(arguments) => arguments.json,
             Self::Trace(arguments) => arguments.json,
             Self::Undo(arguments) => arguments.json,
+            Self::Add(_) | Self::Get(_) => false,
             Self::Doctor(arguments) => arguments.json,
             Self::Verify(arguments) | Self::Rebuild(arguments) => arguments.json,
             Self::Token(arguments) => match &arguments.command {
@@ -227,6 +245,32 @@ pub(crate) struct Trace {
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reach: Reach,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Add {
+    /// A folder, a local repository, or the address of one.
+    #[arg(value_name = "PATH|GIT_URL")]
+    pub(crate) from: String,
+    /// Its name in the workspace [default: the last part of where it is from].
+    #[arg(long = "as", value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) reach: Reach,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Get {
+    /// Its name in the workspace.
+    pub(crate) name: String,
+    /// A repository, or a folder that is empty or does not exist yet.
+    #[arg(value_name = "DIR")]
+    pub(crate) into: PathBuf,
+    /// The run that the branch is named after [default: the last one that changed the project].
+    #[arg(long, value_name = "RUN")]
+    pub(crate) run: Option<choir_proto::RunId>,
     #[command(flatten)]
     pub(crate) reach: Reach,
 }

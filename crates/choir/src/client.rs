@@ -15,7 +15,7 @@ use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
 
 /// Longest answer that is read whole.
-const ANSWER_BYTES_MAX: usize = 64 << 20;
+const ANSWER_BYTES_MAX: usize = 1 << 30;
 
 /// Why an instance did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -78,19 +78,33 @@ impl Client {
         decode(&self.send(Method::POST, path, Bytes::from(body.to_string())).await?)
     }
 
+    /// `GET`, as it comes.
+    pub(crate) async fn get_bytes(&self, path: &str) -> Result<Bytes, Error> {
+        self.send(Method::GET, path, Bytes::new()).await
+    }
+
+    /// `PUT` of bytes.
+    pub(crate) async fn put(&self, path: &str, body: Bytes) -> Result<(), Error> {
+        self.send_as(Method::PUT, path, body, "application/octet-stream").await.map(drop)
+    }
+
     /// `DELETE`.
     pub(crate) async fn delete(&self, path: &str) -> Result<(), Error> {
         self.send(Method::DELETE, path, Bytes::new()).await.map(drop)
     }
 
     async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, Error> {
+        self.send_as(method, path, body, "application/json").await
+    }
+
+    async fn send_as(&self, method: Method, path: &str, body: Bytes, media_type: &str) -> Result<Bytes, Error> {
         let stream = self.connect().await?;
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
         tokio::spawn(connection);
         let mut request = Request::builder().method(method).uri(path).header(HOST, self.authority.as_str());
         if !body.is_empty() {
-            request = request.header(CONTENT_TYPE, "application/json");
+            request = request.header(CONTENT_TYPE, media_type);
         }
         let request = request.header(AUTHORIZATION, self.bearer()?).body(Full::new(body)).map_err(broken)?;
         let response = sender.send_request(request).await.map_err(broken)?;

@@ -10,6 +10,7 @@ mod guest;
 mod instance;
 mod log;
 mod output;
+mod project;
 mod report;
 mod run;
 mod token;
@@ -43,6 +44,8 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Run(arguments) => runtime.block_on(run::run(arguments)),
         Command::Events(arguments) => runtime.block_on(events::events(arguments)),
         Command::Trace(arguments) => runtime.block_on(trace::trace(arguments)),
+        Command::Add(arguments) => runtime.block_on(project::add(arguments)),
+        Command::Get(arguments) => runtime.block_on(project::get(arguments)),
         Command::Undo(arguments) => runtime.block_on(undo::undo(arguments)),
         Command::Token(arguments) => runtime.block_on(token::token(arguments)),
         Command::Verify(arguments) => chore::verify(&arguments),

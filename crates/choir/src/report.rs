@@ -1,6 +1,6 @@
 //! The one error report: what failed, why, and how to mend it.
 
-use crate::client;
+use crate::{client, project};
 use choir_computer::maintain::ChoreError;
 use choir_control::db::HeadsError;
 use choir_control::{config, data, db, token, up};
@@ -33,6 +33,7 @@ fn hint(error: &anyhow::Error) -> Option<String> {
         cause
             .downcast_ref::<client::Error>()
             .and_then(client::Error::hint)
+            .or_else(|| cause.downcast_ref::<project::Error>().and_then(project::Error::hint))
             .or_else(|| cause.downcast_ref::<up::Error>().and_then(up_hint))
             .or_else(|| cause.downcast_ref::<data::Error>().map(data_hint))
             .or_else(|| cause.downcast_ref::<db::Error>().map(db_hint))

@@ -22,15 +22,10 @@ pub(crate) async fn undo(arguments: Arguments) -> anyhow::Result<ExitCode> {
 fn print(undo: &Undo) -> anyhow::Result<()> {
     output::line(&undo.summary)?;
     for file in &undo.files_changed {
-        output::line(format!("  {}", printable(&file.path)))?;
+        output::line(format!("  {}", output::printable(&file.path)))?;
     }
     for path in &undo.conflicts {
-        output::line(format!("  left alone: {}", printable(path)))?;
+        output::line(format!("  left alone: {}", output::printable(path)))?;
     }
     Ok(())
-}
-
-/// Names of files must not steer the terminal.
-fn printable(text: &str) -> String {
-    text.chars().map(|character| if character.is_control() { '?' } else { character }).collect()
 }

@@ -78,7 +78,9 @@ fn help_shows_what_is_for_people_and_completions_are_scripts() {
 #[test]
 fn the_help_of_every_command_has_examples() {
     let directory = tempfile::tempdir().unwrap();
-    for command in ["up", "run", "events", "undo", "token", "verify", "rebuild", "erase", "doctor", "completions"] {
+    for command in
+        ["up", "run", "events", "add", "get", "undo", "token", "verify", "rebuild", "erase", "doctor", "completions"]
+    {
         let help = stdout(&choir(directory.path()).args([command, "--help"]).output().unwrap());
         assert!(help.contains("Examples:") && help.contains(&format!("choir {command}")), "{help}");
     }

@@ -6,6 +6,7 @@ mod alone;
 mod description;
 mod documents;
 mod processes;
+mod projects;
 mod refusing;
 mod running;
 mod secrets;

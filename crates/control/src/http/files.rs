@@ -30,6 +30,42 @@ pub(super) struct At {
     path: String,
 }
 
+/// What is put where.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Put {
+    #[serde(default)]
+    path: String,
+    #[serde(default)]
+    kind: PutKind,
+    /// Permission bits in octal digits.
+    mode: Option<String>,
+}
+
+/// What a body is to become.
+#[derive(Debug, Default, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum PutKind {
+    /// A file with these bytes.
+    #[default]
+    File,
+    /// A symbolic link that names this.
+    Link,
+    /// An empty folder; the body says nothing.
+    Directory,
+}
+
+impl Put {
+    fn mode(&self) -> Result<Option<u32>, Refused> {
+        let Some(text) = &self.mode else { return Ok(None) };
+        let wrong = || Refused::bad_request(format!("`{text}` are no permissions."), "Give octal digits, like 755.");
+        u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= MODE_MAX).map(Some).ok_or_else(wrong)
+    }
+}
+
+/// Permission bits, without those that make a program somebody else's.
+const MODE_MAX: u32 = 0o777;
+
 /// What is in a folder.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(super) struct Files {
@@ -47,6 +83,9 @@ struct File {
     size: u64,
     mode: u32,
     modified_at: Timestamp,
+    /// What a link names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<String>,
 }
 
 /// From where to where.
@@ -87,22 +126,28 @@ pub(super) async fn read(State(app): State<App>, Asked(at): Asked<At>) -> Result
     Ok(response)
 }
 
-/// Replaces a file, making the folders above it.
+/// Replaces a file, making the folders above it; or makes a link or a folder.
 #[utoipa::path(put, path = "/api/files", tag = "files",
-    params(("path" = String, Query, description = "relative to the workspace")),
+    params(("path" = String, Query, description = "relative to the workspace"),
+        ("kind" = Option<String>, Query, description = "`file`, or `link` to what the body names, or `directory`"),
+        ("mode" = Option<String>, Query, description = "permissions of a file, like 755")),
     request_body(content_type = "application/octet-stream"),
     responses((status = 200, body = Acknowledged), (status = 413, body = choir_proto::ApiError)))]
 pub(super) async fn write(
     State(app): State<App>,
-    Asked(at): Asked<At>,
+    Asked(put): Asked<Put>,
     request: Request,
 ) -> Result<Json<Acknowledged>, Refused> {
-    let path = path(&at)?;
+    let (path, mode) = (parse_path(&put.path)?, put.mode()?);
     let content = json::read_within(request.into_body(), FILE_BYTES_MAX, UPLOAD).await?;
     let hash = Hash(Sha256::digest(&content).into());
     let keeper = app.sandboxes.keeper().await?;
     let change = if exists(&keeper, &path).await? { ChangeKind::Modified } else { ChangeKind::Added };
-    files::write(&keeper, &path, content).await?;
+    match put.kind {
+        PutKind::File => files::write(&keeper, &path, content, mode).await?,
+        PutKind::Link => files::link(&keeper, &path, content).await?,
+        PutKind::Directory => keeper.make_directory(&path).await.map_err(crate::sandboxes::Error::from)?,
+    }
     changed(&app, &path, change, Some(hash)).await
 }
 
@@ -160,5 +205,6 @@ fn shown(entry: &Entry) -> File {
         size: entry.metadata.size,
         mode: entry.metadata.mode,
         modified_at: Timestamp(entry.metadata.modified_ns / 1000),
+        target: entry.target.as_ref().map(|target| String::from_utf8_lossy(target.as_bytes()).into_owned()),
     }
 }

@@ -4,7 +4,7 @@ use super::{Error, Sandboxes};
 use axum::body::Body;
 use bytes::Bytes;
 use choir_proto::TaskId;
-use choir_sandbox::path::RelativePath;
+use choir_sandbox::path::{LinkTarget, RelativePath};
 use choir_sandbox::protocol::{Entry, FileKind, Metadata, READ_BYTES_MAX, Removal};
 use choir_sandbox::runtime::{CallError, Guest};
 
@@ -59,11 +59,23 @@ pub(crate) async fn read(guest: Guest, path: RelativePath) -> Result<(Metadata, 
 }
 
 /// Replaces a file, making the folders above it.
-pub(crate) async fn write(guest: &Guest, path: &RelativePath, content: Bytes) -> Result<(), Error> {
-    if let Some((parent, _)) = path.split().filter(|(parent, _)| !parent.is_root()) {
-        guest.make_directory(&parent).await?;
+pub(crate) async fn write(guest: &Guest, path: &RelativePath, content: Bytes, mode: Option<u32>) -> Result<(), Error> {
+    make_parent(guest, path).await?;
+    Ok(guest.write_file(path, content, mode).await?)
+}
+
+/// Puts a link, making the folders above it. Where it leads is for whoever follows it to find out.
+pub(crate) async fn link(guest: &Guest, path: &RelativePath, target: Bytes) -> Result<(), Error> {
+    let target = LinkTarget::parse(target)?;
+    make_parent(guest, path).await?;
+    Ok(guest.make_link(path, target).await?)
+}
+
+async fn make_parent(guest: &Guest, path: &RelativePath) -> Result<(), Error> {
+    match path.split().filter(|(parent, _)| !parent.is_root()) {
+        Some((parent, _)) => Ok(guest.make_directory(&parent).await?),
+        None => Ok(()),
     }
-    Ok(guest.write_file(path, content, None).await?)
 }
 
 /// Removes a file or a whole folder.
@@ -80,7 +92,7 @@ impl Sandboxes {
 
     /// Writes a file where a task sees it.
     pub(super) async fn write_in(&self, task: TaskId, path: &str, content: Bytes) -> Result<(), Error> {
-        write(&self.associate(task).await?.guest, &parse_path(path)?, content).await
+        write(&self.associate(task).await?.guest, &parse_path(path)?, content, None).await
     }
 
     /// Lists a folder as a task sees it: one name a line, folders with a slash.

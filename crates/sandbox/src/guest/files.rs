@@ -5,8 +5,8 @@
 //! opened as a text.
 
 use std::collections::BTreeMap;
-use std::ffi::{CString, OsStr};
-use std::os::fd::OwnedFd;
+use std::ffi::{CStr, CString, OsStr};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat};
@@ -104,7 +104,8 @@ impl Files {
                 continue;
             };
             let Ok(parsed) = RelativePath::parse(name) else { continue };
-            first.insert(name.to_vec(), Entry { name: parsed, metadata: metadata(&stat) });
+            let target = link_target(&directory, entry.file_name(), &stat);
+            first.insert(name.to_vec(), Entry { name: parsed, metadata: metadata(&stat), target });
             if first.len() > limit {
                 first.pop_last();
                 more = true;
@@ -363,6 +364,15 @@ fn open_for_removal(parent: &OwnedFd, name: &CString) -> Result<OwnedFd, Errno> 
         rustix::fs::fchmod(&opened, Mode::RWXU)?;
     }
     Ok(opened)
+}
+
+/// What a link names; nothing for anything else, or when it vanished meanwhile.
+fn link_target(directory: impl AsFd, name: &CStr, stat: &Stat) -> Option<LinkTarget> {
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
+        return None;
+    }
+    let target = rustix::fs::readlinkat(directory, name, Vec::new()).ok()?;
+    LinkTarget::parse(target.into_bytes()).ok()
 }
 
 /// What `stat` says, in the protocol's words.

@@ -307,6 +307,7 @@ impl Work {
             Ask::Remove { path, removal } => self.done(move |files| files.remove(&path, removal)).await,
             Ask::Rename { from, to } => self.done(move |files| files.rename(&from, &to)).await,
             Ask::MakeDirectory { path } => self.done(move |files| files.make_directory(&path)).await,
+            Ask::MakeLink { path, target } => self.done(move |files| files.put_link(&path, &target)).await,
             Ask::TakeSnapshot => self.on_keeper(|keeper| keeper.snapshot()).await.map(Answer::Snapshot),
             Ask::ReadTree { tree, offset, length } => {
                 self.part(id, move |keeper| keeper.read_tree(tree, offset, length)).await

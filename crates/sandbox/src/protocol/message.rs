@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::reply::Reply;
-use crate::path::RelativePath;
+use crate::path::{LinkTarget, RelativePath};
 use crate::tree::TreeId;
 
 /// What a guest is for, and so what it may be asked.
@@ -179,6 +179,13 @@ pub enum Ask {
         /// The directory.
         path: RelativePath,
     },
+    /// Put a symbolic link in the place of whatever is not a directory.
+    MakeLink {
+        /// The link.
+        path: RelativePath,
+        /// What it names.
+        target: LinkTarget,
+    },
     /// Tell changes of the workspace until killed. The first report says that watching has begun.
     Watch,
     /// Take the live directory's tree and keep its contents.
@@ -275,6 +282,7 @@ impl Ask {
             | Self::Remove { .. }
             | Self::Rename { .. }
             | Self::MakeDirectory { .. }
+            | Self::MakeLink { .. }
             | Self::Watch
             | Self::Health
             | Self::Shutdown => true,

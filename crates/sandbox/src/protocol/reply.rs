@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::path::RelativePath;
+use crate::path::{LinkTarget, RelativePath};
 use crate::tree::TreeId;
 
 /// A part of an answer.
@@ -168,6 +168,9 @@ pub struct Entry {
     pub name: RelativePath,
     /// What it is.
     pub metadata: Metadata,
+    /// What a link names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<LinkTarget>,
 }
 
 /// How a guest is.

@@ -22,7 +22,7 @@ use super::process::Process;
 use super::spec::Spec;
 use super::terminal::{self, Terminal, TerminalOutput};
 use super::watch::{self, Watch};
-use crate::path::RelativePath;
+use crate::path::{LinkTarget, RelativePath};
 use crate::protocol::{
     Answer, Ask, Channel, DIFF_BYTES_MAX, EffectId, Entry, Exec, Health, LIST_ENTRIES_MAX, MergeReport, Metadata,
     OpenTerminal, READ_BYTES_MAX, Removal, SnapshotReport, TreeChange,
@@ -299,6 +299,11 @@ impl Guest {
     /// Makes a directory and those above it.
     pub async fn make_directory(&self, path: &RelativePath) -> Result<(), CallError> {
         done(self.inner.connection.call(Ask::MakeDirectory { path: path.clone() }).await?)
+    }
+
+    /// Puts a symbolic link in the place of whatever is not a directory.
+    pub async fn make_link(&self, path: &RelativePath, target: LinkTarget) -> Result<(), CallError> {
+        done(self.inner.connection.call(Ask::MakeLink { path: path.clone(), target }).await?)
     }
 
     /// Takes the live directory's tree and keeps its contents. For a keeper.

@@ -1,0 +1,200 @@
+//! `choir add`.
+
+use super::git::{Git, Trust};
+use super::workspace::{self, join};
+use super::{BASE_FILE, Error, Node, PATHS_MAX, check_name};
+use crate::cli::Add as Arguments;
+use crate::client::Client;
+use crate::{instance, output};
+use anyhow::Context;
+use bytes::Bytes;
+use std::collections::HashMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Where projects are in the workspace.
+pub(super) const PROJECTS: &str = "projects";
+
+pub(crate) async fn add(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let source = Source::parse(&arguments.from)?;
+    let name = arguments.name.clone().unwrap_or_else(|| default_name(&arguments.from));
+    let name = check_name(&name)?;
+    let client = instance::connect(&arguments.reach).await?;
+    if workspace::exists(&client, PROJECTS, name).await? {
+        return Err(Error::Exists(name.to_owned()).into());
+    }
+    // Seen by nobody under its name before it is whole.
+    let incoming = format!("{PROJECTS}/.incoming-{name}");
+    client.delete(&format!("/api/files?path={}", workspace::escape(&incoming))).await.ok();
+    let sent = match source {
+        Source::Folder(folder) => send_folder(&client, folder, &incoming).await?,
+        Source::Repository(from, trust) => send_repository(&client, from, trust, &incoming).await?,
+    };
+    let moved = serde_json::json!({"from": incoming, "to": format!("{PROJECTS}/{name}")});
+    let _: serde_json::Value = client.post("/api/files/move", &moved).await?;
+    output::line(format!("{PROJECTS}/{name}: {sent} files and folders"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+enum Source<'a> {
+    Folder(&'a Path),
+    Repository(&'a str, Trust),
+}
+
+impl<'a> Source<'a> {
+    fn parse(from: &'a str) -> Result<Self, Error> {
+        let path = Path::new(from);
+        let is_bare = path.join("HEAD").is_file() && path.join("objects").is_dir() && path.join("refs").is_dir();
+        if path.join(".git").exists() || is_bare {
+            return Ok(Self::Repository(from, Trust::Nobody));
+        }
+        if path.is_dir() {
+            return Ok(Self::Folder(path));
+        }
+        let schemes = ["https://", "http://", "ssh://", "git://", "file://"];
+        // `host:path`, as git itself reads it; with a dash in front it would be an option.
+        let is_short = from.split_once(':').is_some_and(|(host, _)| !host.is_empty() && !host.contains('/'));
+        let is_url = schemes.iter().any(|scheme| from.starts_with(scheme)) || (is_short && !from.contains("::"));
+        if is_url && !from.starts_with('-') {
+            return Ok(Self::Repository(from, Trust::Person));
+        }
+        Err(Error::Nothing(from.to_owned()))
+    }
+}
+
+fn default_name(from: &str) -> String {
+    let path = std::path::absolute(from).unwrap_or_default();
+    let whole = if Path::new(from).exists() { path.to_string_lossy().into_owned() } else { from.to_owned() };
+    let last = whole.trim_end_matches('/').rsplit(['/', ':']).next().unwrap_or_default();
+    last.strip_suffix(".git").unwrap_or(last).to_owned()
+}
+
+/// Sends a folder as it is.
+async fn send_folder(client: &Client, folder: &Path, to: &str) -> anyhow::Result<usize> {
+    let found = look(folder)?;
+    workspace::put(client, to, &Node::Directory, Bytes::new()).await?;
+    for (path, node) in &found {
+        let content = match node {
+            Node::File { .. } => std::fs::read(folder.join(path)).with_context(|| format!("cannot read `{path}`"))?,
+            Node::Link { .. } | Node::Directory => Vec::new(),
+        };
+        workspace::put(client, &join(to, path), node, content.into()).await?;
+    }
+    Ok(found.len())
+}
+
+/// Everything beneath a folder; links are not followed, and what is no file, folder or link is left out.
+fn look(root: &Path) -> anyhow::Result<Vec<(String, Node)>> {
+    let (mut found, mut folders) = (Vec::new(), vec![String::new()]);
+    while let Some(folder) = folders.pop() {
+        let at = root.join(&folder);
+        for entry in std::fs::read_dir(&at).with_context(|| format!("cannot read `{}`", at.display()))? {
+            let entry = entry?;
+            let name = entry.file_name().into_string().map_err(|_| Error::NotText(at.clone()))?;
+            let (path, kind) = (join(&folder, &name), entry.file_type()?);
+            let node = if kind.is_dir() {
+                folders.push(path.clone());
+                Node::Directory
+            } else if kind.is_symlink() {
+                let target = std::fs::read_link(entry.path())?;
+                Node::Link { target: target.into_os_string().into_string().map_err(|_| Error::NotText(at.clone()))? }
+            } else if kind.is_file() {
+                Node::File { mode: entry.metadata()?.permissions().mode() & 0o777 }
+            } else {
+                continue;
+            };
+            found.push((path, node));
+            anyhow::ensure!(found.len() <= PATHS_MAX, Error::TooMuch);
+        }
+    }
+    found.sort_by(|(a, _), (b, _)| a.cmp(b));
+    Ok(found)
+}
+
+/// Sends what a repository has committed, and a copy of its history that names nobody's address.
+async fn send_repository(client: &Client, from: &str, trust: Trust, to: &str) -> anyhow::Result<usize> {
+    let temporary = tempfile::tempdir()?;
+    let copy = temporary.path().join("copy");
+    clone(from, trust, temporary.path())?;
+    let git = Git::at(&copy, Trust::Nobody)?;
+    let mut sent = 0;
+    if let Some(base) = git.line(&["rev-parse", "--verify", "HEAD^{commit}"]) {
+        sent += send_commit(client, &git, to).await?;
+        git.run("make an index", &["read-tree", "HEAD"])?;
+        std::fs::write(copy.join(BASE_FILE), base)?;
+    }
+    sent += send_folder(client, &copy.join(".git"), &join(to, ".git")).await?;
+    Ok(sent)
+}
+
+fn clone(from: &str, trust: Trust, into: &Path) -> anyhow::Result<()> {
+    // A path must not be read as an option or an address.
+    let from =
+        if trust == Trust::Nobody { std::path::absolute(from)?.to_string_lossy().into_owned() } else { from.into() };
+    let options = ["--quiet", "--no-checkout", "--no-local", "--no-tags", "--no-recurse-submodules", "--template="];
+    let arguments: Vec<&str> = ["clone"].into_iter().chain(options).chain(["--", &from, "copy"]).collect();
+    Git::at(into, trust)?.run("copy the repository", &arguments)?;
+    let copy = Git::at(&into.join("copy"), Trust::Nobody)?;
+    // The address may hold a password, and nothing in a sandbox may know one.
+    copy.run("forget the address", &["remote", "remove", "origin"])?;
+    Ok(())
+}
+
+/// Sends the files of the present commit, as they are stored: nothing is checked out, so no filter runs.
+async fn send_commit(client: &Client, git: &Git, to: &str) -> anyhow::Result<usize> {
+    let listed = git.run("list the files", &["ls-tree", "-r", "-z", "--full-tree", "HEAD"])?;
+    let entries: Vec<Blob> = listed.split(|byte| *byte == 0).filter_map(Blob::parse).collect();
+    anyhow::ensure!(entries.len() <= PATHS_MAX, Error::TooMuch);
+    workspace::put(client, to, &Node::Directory, Bytes::new()).await?;
+    let names: Vec<u8> = entries.iter().flat_map(|blob| format!("{}\n", blob.id).into_bytes()).collect();
+    let contents = contents(&git.feed("read the files", &["cat-file", "--batch"], names)?);
+    for Blob { mode, id, path } in &entries {
+        let content = contents.get(id).cloned().unwrap_or_default();
+        let node = match mode.as_str() {
+            "120000" => {
+                Node::Link { target: String::from_utf8(content.to_vec()).map_err(|_| Error::NotText(path.into()))? }
+            }
+            "100755" => Node::File { mode: 0o755 },
+            _ => Node::File { mode: 0o644 },
+        };
+        workspace::put(client, &join(to, path), &node, content).await?;
+    }
+    Ok(entries.len())
+}
+
+struct Blob {
+    mode: String,
+    id: String,
+    path: String,
+}
+
+impl Blob {
+    /// A line of `ls-tree`: mode, type and name of the object, then the path. Other repositories inside are left out.
+    fn parse(line: &[u8]) -> Option<Self> {
+        let line = std::str::from_utf8(line).ok()?;
+        let (object, path) = line.split_once('\t')?;
+        let mut parts = object.split(' ');
+        let (mode, kind, id) = (parts.next()?, parts.next()?, parts.next()?);
+        (kind == "blob").then(|| Self { mode: mode.into(), id: id.into(), path: path.into() })
+    }
+}
+
+/// What `cat-file --batch` printed: a line with name, type and size, the bytes, and a line's end.
+fn contents(printed: &[u8]) -> HashMap<String, Bytes> {
+    let whole = Bytes::copy_from_slice(printed);
+    let (mut contents, mut at) = (HashMap::new(), 0);
+    while let Some(length) = whole[at..].iter().position(|byte| *byte == b'\n') {
+        let header = String::from_utf8_lossy(&whole[at..at + length]).into_owned();
+        at += length + 1;
+        let mut parts = header.split(' ');
+        let (Some(id), Some(_), Some(Ok(size))) = (parts.next(), parts.next(), parts.next().map(str::parse::<usize>))
+        else {
+            continue;
+        };
+        let end = (at + size).min(whole.len());
+        contents.insert(id.to_owned(), whole.slice(at..end));
+        at = (end + 1).min(whole.len());
+    }
+    contents
+}

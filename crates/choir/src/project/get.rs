@@ -1,0 +1,183 @@
+//! `choir get`.
+
+use super::add::PROJECTS;
+use super::git::{Git, Trust};
+use super::workspace::{self, join};
+use super::{BASE_FILE, Error, Node, check_name};
+use crate::cli::Get as Arguments;
+use crate::client::Client;
+use crate::{instance, output};
+use anyhow::Context;
+use choir_proto::api::{ChangeState, Changes};
+use choir_proto::{Run, RunId};
+use serde::Deserialize;
+use std::fs::Permissions;
+use std::io::Write;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// What a branch is called when no run is known to have changed the project.
+const NO_RUN: &str = "workspace";
+
+/// Permissions of a file that is not whole yet.
+const OWN_ONLY: u32 = 0o600;
+
+/// Longest file with the name of a commit.
+const BASE_BYTES_MAX: usize = 100;
+
+pub(crate) async fn get(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let name = check_name(&arguments.name)?;
+    let client = instance::connect(&arguments.reach).await?;
+    if !workspace::exists(&client, PROJECTS, name).await? {
+        return Err(Error::Missing(name.to_owned()).into());
+    }
+    let root = join(PROJECTS, name);
+    let directory = arguments.into.as_path();
+    match Git::at(directory, Trust::Nobody).ok().filter(|git| is_repository(git, directory)) {
+        Some(git) => {
+            let run = match arguments.run {
+                Some(run) => Some(run),
+                None => last_run(&client, &format!("{root}/")).await?,
+            };
+            let branch = format!("choir/{}", run.map_or(NO_RUN.to_owned(), |run| run.to_string()));
+            let commit = into_branch(&client, &git, &root, &branch).await?;
+            output::line(format!("{branch} {commit}"))?;
+        }
+        None => {
+            let count = into_folder(&client, &root, directory).await?;
+            output::line(format!("{}: {count} files and folders", directory.display()))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether the directory is the top of a repository, not merely somewhere in one.
+fn is_repository(git: &Git, directory: &Path) -> bool {
+    let has_own = directory.join(".git").exists() || directory.join("HEAD").is_file();
+    directory.is_dir() && has_own && git.line(&["rev-parse", "--git-dir"]).is_some()
+}
+
+#[derive(Deserialize)]
+struct Runs {
+    runs: Vec<Run>,
+}
+
+/// The newest run that changed something beneath a path.
+async fn last_run(client: &Client, beneath: &str) -> anyhow::Result<Option<RunId>> {
+    let newest: Runs = client.get("/api/runs").await?;
+    for run in newest.runs {
+        let changes: Changes = client.get(&format!("/api/runs/{}/changes", run.run_id)).await?;
+        let merged = changes.changes.iter().filter(|change| change.state == ChangeState::Merged);
+        if merged.flat_map(|change| &change.files_changed).any(|file| file.path.starts_with(beneath)) {
+            return Ok(Some(run.run_id));
+        }
+    }
+    Ok(None)
+}
+
+/// Writes the project into a new folder.
+async fn into_folder(client: &Client, root: &str, directory: &Path) -> anyhow::Result<usize> {
+    match std::fs::read_dir(directory).map(|mut entries| entries.next().is_none()) {
+        Ok(true) => {}
+        Ok(false) => return Err(Error::NotEmpty(directory.to_owned()).into()),
+        Err(_) => {
+            std::fs::create_dir_all(directory).with_context(|| format!("cannot make `{}`", directory.display()))?
+        }
+    }
+    let found = workspace::walk(client, root).await?;
+    // Links last: then nothing can be written through one.
+    let (links, others): (Vec<_>, Vec<_>) = found.iter().partition(|(_, node)| matches!(node, Node::Link { .. }));
+    for (path, node) in others.into_iter().chain(links) {
+        let at = directory.join(check_path(path)?);
+        match node {
+            Node::Directory => std::fs::create_dir(&at)?,
+            Node::Link { target } => symlink(target, &at)?,
+            Node::File { mode } => {
+                let content = workspace::read(client, &join(root, path)).await?;
+                let mut options = std::fs::OpenOptions::new();
+                let mut file = options.write(true).create_new(true).mode(OWN_ONLY).open(&at)?;
+                file.write_all(&content)?;
+                file.set_permissions(Permissions::from_mode(mode & 0o777))?;
+            }
+        }
+    }
+    Ok(found.len())
+}
+
+/// A path from the workspace, believed only when every part of it is a plain name.
+fn check_path(path: &str) -> anyhow::Result<&str> {
+    let plain = |part: &str| !part.is_empty() && part != "." && part != ".." && !part.contains('\0');
+    anyhow::ensure!(path.split('/').all(plain), "the workspace names a path that leads elsewhere");
+    Ok(path)
+}
+
+/// Makes a commit of the project on a branch of its own. Working tree, index and every other branch stay as they are.
+async fn into_branch(client: &Client, git: &Git, root: &str, branch: &str) -> anyhow::Result<String> {
+    let reference = format!("refs/heads/{branch}");
+    if git.line(&["symbolic-ref", "--quiet", "HEAD"]).as_deref() == Some(&reference) {
+        return Err(Error::CheckedOut(branch.to_owned()).into());
+    }
+    let parent = match git.line(&["rev-parse", "--verify", "--quiet", &format!("{reference}^{{commit}}")]) {
+        Some(tip) => Some(tip),
+        None => base(client, git, root).await,
+    };
+    let mut stream = Vec::new();
+    write!(stream, "commit {reference}\ncommitter ChoirOS <choir@localhost> now\n")?;
+    write_data(&mut stream, format!("{branch}\n").as_bytes())?;
+    if let Some(parent) = parent {
+        writeln!(stream, "from {parent}")?;
+    }
+    writeln!(stream, "deleteall")?;
+    for (path, node) in workspace::walk(client, root).await? {
+        if is_of_git(check_path(&path)?) {
+            continue;
+        }
+        let (mode, content) = match node {
+            Node::Directory => continue,
+            Node::Link { target } => ("120000", target.into_bytes().into()),
+            Node::File { mode } if mode & 0o100 != 0 => ("100755", workspace::read(client, &join(root, &path)).await?),
+            Node::File { .. } => ("100644", workspace::read(client, &join(root, &path)).await?),
+        };
+        writeln!(stream, "M {mode} inline {}", quoted(&path))?;
+        write_data(&mut stream, &content)?;
+    }
+    writeln!(stream, "done")?;
+    git.feed("make the commit", &["fast-import", "--quiet", "--done", "--date-format=now"], stream)?;
+    git.line(&["rev-parse", "--verify", &reference])
+        .ok_or_else(|| Error::Git { act: "make the commit", said: "the branch is not there".into() }.into())
+}
+
+/// The commit that the project was made from, if the repository has it; else its present one.
+async fn base(client: &Client, git: &Git, root: &str) -> Option<String> {
+    let said = workspace::read(client, &join(root, BASE_FILE)).await.ok();
+    let said = said.filter(|said| said.len() <= BASE_BYTES_MAX).and_then(|said| String::from_utf8(said.to_vec()).ok());
+    // Agents can write that file: it is a name of a commit or nothing.
+    let is_id = |text: &String| text.len() >= 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let known = |id: String| git.line(&["rev-parse", "--verify", "--quiet", &format!("{id}^{{commit}}")]);
+    said.filter(is_id).and_then(known).or_else(|| git.line(&["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]))
+}
+
+/// What git keeps for itself is no part of a commit.
+fn is_of_git(path: &str) -> bool {
+    path.split('/').any(|part| part.eq_ignore_ascii_case(".git"))
+}
+
+fn write_data(stream: &mut Vec<u8>, content: &[u8]) -> std::io::Result<()> {
+    writeln!(stream, "data {}", content.len())?;
+    stream.write_all(content)?;
+    writeln!(stream)
+}
+
+fn quoted(path: &str) -> String {
+    let mut text = String::from("\"");
+    for byte in path.bytes() {
+        match byte {
+            b'"' | b'\\' => text.extend(['\\', char::from(byte)]),
+            0x20..0x7f => text.push(char::from(byte)),
+            byte => text.push_str(&format!("\\{byte:03o}")),
+        }
+    }
+    text.push('"');
+    text
+}

@@ -1,0 +1,178 @@
+//! Folders and repositories into the workspace and back, with real git.
+
+use crate::support::{Instance, stderr, stdout};
+use serde_json::json;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::Command;
+
+const NO_MODEL: &str = r#"{"roles": {"conductor": [{"error": {"class": "bad_request", "message": "no"}}]}}"#;
+
+/// One that changes the project.
+const CHANGES: &str = r#"{"roles": {
+    "conductor": [
+        {"tool_calls": [{"name": "delegate", "arguments": {"role": "terminal", "objective": "change it"}}]},
+        {"tool_calls": [{"name": "finish", "arguments": {"summary": "done"}}]}
+    ],
+    "terminal": [
+        {"tool_calls": [{"name": "bash", "arguments": {"command":
+            "cd projects/site && git status --short && git log --oneline && echo more >> text && rm gone && ln -s text new-link"}}]},
+        {"tool_calls": [{"name": "finish", "arguments": {"summary": "made"}}]}
+    ]
+}}"#;
+
+/// Git as a person uses it, with nobody's settings.
+fn git(directory: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new("git");
+    command.args(["-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main"]);
+    command.env("GIT_CONFIG_GLOBAL", "/dev/null").current_dir(directory).args(arguments);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
+    stdout(&output)
+}
+
+/// A repository with two commits, and whose every setting that could run something leaves a trace.
+fn hostile(at: &Path, trace: &Path) {
+    std::fs::create_dir_all(at).unwrap();
+    git(at, &["init", "--quiet"]);
+    std::fs::write(at.join("text"), "one\n").unwrap();
+    std::fs::write(at.join("gone"), "gone\n").unwrap();
+    std::fs::write(at.join("tool"), "#!/bin/sh\n").unwrap();
+    std::fs::write(at.join(".gitattributes"), "* filter=evil diff=evil\n").unwrap();
+    std::fs::set_permissions(at.join("tool"), PermissionsExt::from_mode(0o755)).unwrap();
+    symlink("text", at.join("link")).unwrap();
+    git(at, &["add", "--all"]);
+    git(at, &["commit", "--quiet", "--message", "first"]);
+    std::fs::write(at.join("text"), "one\ntwo\n").unwrap();
+    git(at, &["commit", "--quiet", "--all", "--message", "second"]);
+
+    let run = at.join(".git/evil");
+    std::fs::write(&run, format!("#!/bin/sh\ntouch {}\ncat\n", trace.display())).unwrap();
+    std::fs::set_permissions(&run, PermissionsExt::from_mode(0o755)).unwrap();
+    let hooks = ["post-checkout", "reference-transaction", "post-index-change", "pre-commit", "fsmonitor-watchman"];
+    for hook in hooks {
+        std::fs::copy(&run, at.join(".git/hooks").join(hook)).unwrap();
+    }
+    let run = run.display();
+    let config = format!(
+        "[core]\n fsmonitor = {run}\n sshCommand = {run}\n pager = {run}\n editor = {run}\n alternateRefsCommand = {run}\n\
+         hooksPath = {hooks}\n[diff]\n external = {run}\n[filter \"evil\"]\n clean = {run}\n smudge = {run}\n required = true\n\
+         [diff \"evil\"]\n textconv = {run}\n command = {run}\n[uploadpack]\n packObjectsHook = {run}\n\
+         [credential]\n helper = {run}\n[alias]\n clone = !{run}\n[remote \"origin\"]\n url = ext::{run}\n promisor = true\n\
+         uploadpack = {run}\n[gpg]\n program = {run}\n[commit]\n gpgSign = true\n",
+        hooks = at.join(".git/hooks").display()
+    );
+    let file = at.join(".git/config");
+    let before = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(file, before + &config).unwrap();
+}
+
+#[test]
+fn a_repository_comes_in_and_goes_back_as_a_branch_and_nothing_of_it_runs() {
+    let instance = Instance::start(CHANGES);
+    let outside = tempfile::tempdir().unwrap();
+    let (repository, trace) = (outside.path().join("site"), outside.path().join("trace"));
+    hostile(&repository, &trace);
+    std::fs::write(repository.join("text"), "not committed\n").unwrap();
+    let before = std::fs::read(repository.join(".git/index")).unwrap();
+
+    let added = instance.choir(&["add", repository.to_str().unwrap()]);
+    assert_eq!(added.status.code(), Some(0), "{}", stderr(&added));
+    let project = instance.workspace().join("projects/site");
+    assert_eq!(std::fs::read_to_string(project.join("text")).unwrap(), "one\ntwo\n", "what is committed");
+    assert_eq!(project.join("tool").metadata().unwrap().permissions().mode() & 0o777, 0o755);
+    assert_eq!(std::fs::read_link(project.join("link")).unwrap(), Path::new("text"));
+    let config = std::fs::read_to_string(project.join(".git/config")).unwrap();
+    assert!(!config.contains("evil") && !config.contains("url"), "{config}");
+    assert!(!project.join(".git/hooks").exists() && !project.join(".git/logs").exists());
+    assert!(instance.choir(&["add", repository.to_str().unwrap()]).status.code() == Some(1), "the name is taken");
+
+    let run = instance.choir(&["run", "change it"]);
+    assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
+    let got = instance.choir(&["get", "site", repository.to_str().unwrap()]);
+    assert_eq!(got.status.code(), Some(0), "{}", stderr(&got));
+    assert!(!trace.exists(), "something of the repository ran");
+
+    // From here on git reads the repository as it is; what it could run is taken out first.
+    let run = instance.follow(|event| event["kind"] == "run.accepted")["run"].as_str().unwrap().to_owned();
+    std::fs::write(repository.join(".git/config"), "[core]\n repositoryformatversion = 0\n bare = false\n").unwrap();
+    std::fs::remove_dir_all(repository.join(".git/hooks")).unwrap();
+    let branch = format!("choir/{run}");
+    let changes = git(&repository, &["diff", "--name-status", "--no-renames", "main", &branch]);
+    assert_eq!(changes, "D\tgone\nA\tnew-link\nM\ttext\n");
+    assert_eq!(git(&repository, &["show", &format!("{branch}:text")]), "one\ntwo\nmore\n");
+    assert_eq!(git(&repository, &["rev-parse", &format!("{branch}^")]), git(&repository, &["rev-parse", "main"]));
+    assert_eq!(std::fs::read_to_string(repository.join("text")).unwrap(), "not committed\n");
+    assert_eq!(std::fs::read(repository.join(".git/index")).unwrap(), before, "the index is as it was");
+    assert_eq!(git(&repository, &["symbolic-ref", "HEAD"]), "refs/heads/main\n");
+
+    git(&repository, &["switch", "--quiet", "--force", &branch]);
+    let refused = instance.choir(&["get", "site", repository.to_str().unwrap()]);
+    assert!(refused.status.code() == Some(1) && stderr(&refused).contains("checked out"), "{}", stderr(&refused));
+}
+
+#[test]
+fn a_repository_comes_by_its_address_without_its_secrets() {
+    let instance = Instance::start(NO_MODEL);
+    let outside = tempfile::tempdir().unwrap();
+    let repository = outside.path().join("origin");
+    hostile(&repository, &outside.path().join("trace"));
+    let address = format!("file://{}", repository.display());
+    let added = instance.choir(&["add", &address, "--as", "other.name"]);
+    assert_eq!(added.status.code(), Some(0), "{}", stderr(&added));
+    let project = instance.workspace().join("projects/other.name");
+    assert_eq!(std::fs::read_to_string(project.join("text")).unwrap(), "one\ntwo\n");
+    assert!(!outside.path().join("trace").exists());
+    let result = instance.task(&json!({"kind": "run", "instruction": "look", "egress": {"allow": []}, "commands": [
+        "cd projects/other.name && git status --short && git log --format=%s && ! grep -r origin .git --include=config"]}));
+    assert_eq!(result["commands"][0]["stdout"], "second\nfirst\n", "{result}");
+}
+
+#[test]
+fn a_folder_comes_in_as_it_is_and_goes_back_into_a_new_one() {
+    let instance = Instance::start(NO_MODEL);
+    let outside = tempfile::tempdir().unwrap();
+    let folder = outside.path().join("notes");
+    std::fs::create_dir_all(folder.join("empty")).unwrap();
+    std::fs::create_dir_all(folder.join("a b/ü")).unwrap();
+    std::fs::write(folder.join("a b/ü/?&#%"), [0, 255, 10]).unwrap();
+    std::fs::write(folder.join("tool"), "x").unwrap();
+    std::fs::set_permissions(folder.join("tool"), PermissionsExt::from_mode(0o750)).unwrap();
+    symlink("/etc/passwd", folder.join("out")).unwrap();
+    symlink("..", folder.join("up")).unwrap();
+    let added = instance.choir(&["add", folder.to_str().unwrap()]);
+    assert_eq!(added.status.code(), Some(0), "{}", stderr(&added));
+
+    let back = outside.path().join("back");
+    let got = instance.choir(&["get", "notes", back.to_str().unwrap()]);
+    assert_eq!(got.status.code(), Some(0), "{}", stderr(&got));
+    assert_eq!(std::fs::read(back.join("a b/ü/?&#%")).unwrap(), [0, 255, 10]);
+    assert!(back.join("empty").is_dir());
+    assert_eq!(back.join("tool").metadata().unwrap().permissions().mode() & 0o777, 0o750);
+    assert_eq!(std::fs::read_link(back.join("out")).unwrap(), Path::new("/etc/passwd"));
+    assert_eq!(std::fs::read_link(back.join("up")).unwrap(), Path::new(".."));
+    let again = instance.choir(&["get", "notes", back.to_str().unwrap()]);
+    assert!(again.status.code() == Some(1) && stderr(&again).contains("not empty"), "{}", stderr(&again));
+}
+
+#[test]
+fn what_is_no_project_is_refused() {
+    let instance = Instance::start(NO_MODEL);
+    let outside = tempfile::tempdir().unwrap();
+    let folder = outside.path().to_str().unwrap();
+    for (arguments, named) in [
+        (["add", "/no/such/folder"].as_slice(), "neither"),
+        (&["add", "ext::sh -c touch% /tmp/x"], "neither"),
+        (&["add", folder, "--as", "../out"], "no name"),
+        (&["add", folder, "--as", ".git"], "no name"),
+        (&["get", "missing", folder], "no project"),
+        (&["get", "..", folder], "no name"),
+    ] {
+        let refused = instance.choir(arguments);
+        assert!(
+            refused.status.code() == Some(1) && stderr(&refused).contains(named),
+            "{arguments:?}: {}",
+            stderr(&refused)
+        );
+    }
+}
