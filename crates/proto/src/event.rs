@@ -1,8 +1,10 @@
 //! Everything that can happen to a computer, and the envelope in which it is kept.
 
+mod change;
 mod envelope;
 mod kinds;
 
+pub use change::{UndoFinished, UndoOutcome, UndoStarted, Undone, VerifyFinished, VerifyStarted};
 pub use envelope::{Actor, Envelope, Header, NewEvent, PAYLOAD_VERSION_UNKNOWN};
 pub use kinds::*;
 

@@ -5,10 +5,8 @@ use crate::document::{Decision, TextChange};
 use crate::inbox::{AskKind, Verdict};
 use crate::model::{AssistantMessage, ErrorClass, StopReason, Usage};
 use crate::run::{NewRun, RunStatus};
-use crate::task::{ChangeKind, Diff, FileChange, TaskRequest, TaskResult, VerifyResult, VerifySource};
-use crate::{
-    ArtifactId, ComputerId, DocumentId, EventId, Hash, InboxId, Role, Seq, TaskId, TerminalId, UndoId, WindowId,
-};
+use crate::task::{ChangeKind, TaskRequest, TaskResult};
+use crate::{ArtifactId, ComputerId, DocumentId, EventId, Hash, InboxId, Role, Seq, TaskId, TerminalId, WindowId};
 use serde::{Deserialize, Serialize};
 
 macro_rules! payload {
@@ -125,63 +123,6 @@ payload! {
     TaskFinished {
         /// What came of it.
         result: TaskResult,
-    }
-}
-payload! {
-    /// A result is about to be checked by somebody else than its worker.
-    VerifyStarted {
-        /// Counts from 1 within the task; a crash makes it begin anew.
-        attempt: u32,
-        /// The tree that is checked.
-        result_tree: Hash,
-        /// Who chose the checks.
-        source: VerifySource,
-        /// The checks.
-        commands: Vec<String>,
-    }
-}
-payload! {
-    /// A result was checked.
-    VerifyFinished {
-        /// Which attempt.
-        attempt: u32,
-        /// The tree that was checked.
-        result_tree: Hash,
-        /// What came of it.
-        result: VerifyResult,
-    }
-}
-payload! {
-    /// Merged changes are about to be taken back as one.
-    UndoStarted {
-        /// Its name; asking again under it changes nothing.
-        undo_id: UndoId,
-        /// What is taken back, the oldest first.
-        undoes: Vec<Undone>,
-    }
-}
-payload! {
-    /// Changes were taken back, or not.
-    UndoFinished {
-        /// Which intent this answers.
-        undo_id: UndoId,
-        /// How it went.
-        outcome: UndoOutcome,
-        /// In a sentence.
-        summary: String,
-        /// What was changed.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        base_tree: Option<Hash>,
-        /// The base with what arrived in the workspace.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        result_tree: Option<Hash>,
-        /// Paths, as the keeper saw them.
-        files_changed: Vec<FileChange>,
-        /// Paths that had changed since and were left as they are.
-        conflicts: Vec<String>,
-        /// The change as text.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        diff: Option<Diff>,
     }
 }
 payload! {
@@ -534,29 +475,6 @@ payload! {
         /// Blobs that went with it.
         blobs: Vec<Hash>,
     }
-}
-
-/// One change that an undo takes back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-pub struct Undone {
-    /// The event that says that it was made.
-    pub seq: Seq,
-    /// Before it.
-    pub base_tree: Hash,
-    /// After it.
-    pub result_tree: Hash,
-}
-
-/// How an undo went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum UndoOutcome {
-    /// What could be taken back was.
-    Ok,
-    /// It could not be tried, or broke off; it can be asked for again.
-    Failed,
 }
 
 /// What a run waits for.
