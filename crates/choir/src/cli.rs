@@ -393,6 +393,16 @@ pub(crate) struct Computer {
     /// Where it is kept.
     #[arg(long)]
     pub(crate) dir: PathBuf,
+    /// The last position of its log that control has signed.
+    #[arg(long, value_name = "SEQ:HASH", value_parser = signed_head)]
+    pub(crate) signed: Option<choir_proto::wire::Head>,
+}
+
+fn signed_head(text: &str) -> Result<choir_proto::wire::Head, String> {
+    let head = text.split_once(':').and_then(|(seq, hash)| {
+        Some(choir_proto::wire::Head { seq: choir_proto::Seq(seq.parse().ok()?), hash: hash.parse().ok()? })
+    });
+    head.ok_or_else(|| "a signed head is written as SEQ:HASH".to_owned())
 }
 
 #[derive(Debug, Args)]

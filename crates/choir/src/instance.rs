@@ -51,5 +51,5 @@ pub(crate) fn running(data: &Data) -> anyhow::Result<String> {
 async fn own_token(data: &Data) -> anyhow::Result<Secret> {
     let data = DataDir::open(&data.path()?)?;
     let db = token::open(&data)?;
-    Ok(token::create(&db, &Clock::system(), "command line".into(), Scope::Run, Some(OWN_TOKEN)).await?)
+    Ok(token::create(&db, &Clock::system(), "command line".into(), Scope::Admin, Some(OWN_TOKEN)).await?)
 }

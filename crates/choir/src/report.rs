@@ -2,6 +2,7 @@
 
 use crate::{client, project};
 use choir_computer::maintain::ChoreError;
+use choir_control::computer::REFUSED;
 use choir_control::db::HeadsError;
 use choir_control::{config, data, db, token, up};
 use choir_proto::ApiError;
@@ -16,7 +17,7 @@ pub(crate) fn print(error: &anyhow::Error, json: bool) -> ExitCode {
         let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
         let report = ApiError::new("failed", causes.join(": "), hint.unwrap_or_default());
         eprintln!("{}", serde_json::to_string(&report).unwrap_or_else(|_| report.to_string()));
-        return ExitCode::FAILURE;
+        return status(error);
     }
     eprintln!("choir: {error}");
     for cause in error.chain().skip(1) {
@@ -25,7 +26,15 @@ pub(crate) fn print(error: &anyhow::Error, json: bool) -> ExitCode {
     if let Some(hint) = hint {
         eprintln!("  {hint}");
     }
-    ExitCode::FAILURE
+    status(error)
+}
+
+/// What no further try will mend is told to whoever starts this again and again.
+fn status(error: &anyhow::Error) -> ExitCode {
+    match error.downcast_ref() {
+        Some(up::Error::Contradicted(_)) => ExitCode::from(REFUSED),
+        _ => ExitCode::FAILURE,
+    }
 }
 
 fn hint(error: &anyhow::Error) -> Option<String> {
@@ -60,8 +69,13 @@ fn up_hint(error: &up::Error) -> Option<String> {
         }
         up::Error::Data(error) => Some(data_hint(error)),
         up::Error::Db(error) => Some(db_hint(error)),
+        up::Error::Heads(_) => Some(HEADS.to_owned()),
         up::Error::Sandboxes(_) => Some("Is another instance still ending, or the disk full or read-only?".into()),
         up::Error::Computer(_) => Some("What it said is above; `choir verify` looks at its log.".into()),
+        up::Error::Contradicted(_) => Some(
+            "Stop using this log: `choir verify` says what is wrong with it. Restore the computer's directory from a backup."
+                .into(),
+        ),
         up::Error::Refused => None,
         up::Error::Gateway(_) => Some("Mend the provider in choir.toml and start again.".into()),
         up::Error::Write { .. } => Some("Is the disk full or read-only?".into()),
@@ -72,6 +86,12 @@ fn data_hint(error: &data::Error) -> String {
     match error {
         data::Error::Locked { .. } => "Use the one that runs, stop it, or choose another directory with --data.".into(),
         data::Error::Path { .. } => "Choose a directory that you may write to with --data.".into(),
+        data::Error::KeyGone { path, .. } => {
+            let path = path.display();
+            format!(
+                "Restore {path} from a backup. Without one, move control/ away: tokens and stored keys are made anew."
+            )
+        }
         data::Error::Key { path, .. } => {
             format!("Restore {} from a backup; without it stored keys stay closed.", path.display())
         }
@@ -103,6 +123,10 @@ fn db_hint(error: &db::Error) -> String {
 fn open_hint(error: &OpenError) -> &'static str {
     match error {
         OpenError::Newer { .. } => "Use the newer version of choir that wrote it; nothing was changed.",
+        OpenError::Contradicted { .. } => {
+            "Restore the computer's directory from a backup that is as new as control/, or choose another directory with \
+             --data; nothing was changed."
+        }
         OpenError::InUse(_) => "Use the instance that runs, stop it, or choose another directory with --data.",
         OpenError::OldSqlite(_) | OpenError::Setting(_) => {
             "Keep the data on a local disk, and build with the bundled SQLite."

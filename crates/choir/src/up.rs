@@ -25,7 +25,7 @@ pub(crate) async fn up(arguments: Up) -> anyhow::Result<ExitCode> {
                 control.stop().await;
                 return match error {
                     // The computer has said why and how to mend it: one report is enough.
-                    up::Error::Refused => Ok(ExitCode::FAILURE),
+                    up::Error::Refused => Ok(ExitCode::from(computer::REFUSED)),
                     other => Err(other.into()),
                 };
             }

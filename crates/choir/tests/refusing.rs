@@ -43,8 +43,17 @@ fn refused(command: &mut Command) -> Output {
 
 /// One report on standard error, a hint at its end, and nothing that looks like a program that broke.
 fn assert_refused(refused: &Output, named: &str, hint: &str) {
+    assert_refused_with(1, refused, named, hint);
+}
+
+/// The same of a start that no further try will mend.
+fn assert_hopeless(refused: &Output, named: &str, hint: &str) {
+    assert_refused_with(78, refused, named, hint);
+}
+
+fn assert_refused_with(status: i32, refused: &Output, named: &str, hint: &str) {
     let said = stderr(refused);
-    assert_eq!((refused.status.code(), stdout(refused).as_str()), (Some(1), ""), "{said}");
+    assert_eq!((refused.status.code(), stdout(refused).as_str()), (Some(status), ""), "{said}");
     assert_eq!(said.lines().filter(|line| line.starts_with("choir: ")).count(), 1, "one report: {said}");
     assert!(said.contains(named) && said.lines().any(|line| line.starts_with("  ") && line.contains(hint)), "{said}");
     assert!(!said.contains("panicked") && !said.contains("stack backtrace"), "{said}");
@@ -80,7 +89,7 @@ fn a_log_from_a_newer_version_is_left_alone() {
     settle(&log);
     make_newer(&log);
     let before = std::fs::read(&log).unwrap();
-    assert_refused(&up(data.path()), "format 99", "newer version");
+    assert_hopeless(&up(data.path()), "format 99", "newer version");
     assert_eq!(std::fs::read(&log).unwrap(), before, "nothing was changed");
     let rebuild = choir(data.path()).arg("rebuild").output().unwrap();
     assert_refused(&rebuild, "format 99", "newer version");
@@ -108,7 +117,7 @@ fn damaged_pages_are_told_and_not_made_worse() {
     torn[4096..].fill(0xad);
     for broken in [torn, b"not a database at all, whatever its name says".to_vec()] {
         std::fs::write(&log, &broken).unwrap();
-        assert_refused(&up(data.path()), "does not start", "backup");
+        assert_hopeless(&up(data.path()), "does not start", "backup");
         assert_eq!(std::fs::read(&log).unwrap(), broken);
         assert_refused(&choir(data.path()).arg("verify").output().unwrap(), "cannot be read", "backup");
     }
@@ -221,4 +230,45 @@ fn rights_of_others_are_taken_away() {
     for path in ["control/control.sqlite", "control/seal.key", "control/signing.key"] {
         assert_eq!(mode(path), 0o600, "{path}");
     }
+}
+
+#[test]
+fn a_log_that_is_lost_emptied_or_cut_off_is_not_written_to() {
+    let (_, _, data) = Instance::start(SCENARIO).stop();
+    let log = computer(data.path()).join("log.sqlite");
+    let early = std::fs::read(&log).unwrap();
+    let mut instance = Instance::start_on(data);
+    assert!(instance.choir(&["run", "say yes"]).status.success());
+    rustix::process::kill_process(instance.pid(), rustix::process::Signal::KILL).unwrap();
+    instance.wait();
+    let data = instance.directory.path();
+    let of_another = std::fs::read(computer(used().path()).join("log.sqlite")).unwrap();
+    for harmed in [Some(early), Some(of_another), Some(Vec::new()), None] {
+        settle(&log);
+        std::fs::remove_file(&log).ok();
+        if let Some(bytes) = &harmed {
+            std::fs::write(&log, bytes).unwrap();
+        }
+        assert_hopeless(&up(data), "was seen up to event", "backup");
+        assert_eq!(std::fs::read(&log).ok(), harmed, "nothing is written");
+        assert_eq!(std::fs::read(log.with_extension("sqlite-wal")).unwrap_or_default(), b"");
+        let verified = choir(data).arg("verify").output().unwrap();
+        assert_eq!(verified.status.code(), Some(1), "{}", stdout(&verified));
+    }
+}
+
+#[test]
+fn a_computer_that_is_gone_is_not_made_anew() {
+    let data = used();
+    let directory = computer(data.path());
+    std::fs::remove_dir_all(&directory).unwrap();
+    assert_hopeless(&up(data.path()), "is gone", "backup");
+    assert!(!directory.exists());
+}
+
+#[test]
+fn a_key_that_is_gone_is_named() {
+    let data = used();
+    std::fs::remove_file(data.path().join("control/signing.key")).unwrap();
+    assert_refused(&up(data.path()), "signing.key", "backup");
 }

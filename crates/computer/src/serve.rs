@@ -11,7 +11,8 @@ use crate::undo::Undoer;
 use crate::view::{ViewReader, projections};
 use crate::world::{RealWorld, World};
 use choir_proto::event::{Actor, ComputerCreated, ComputerStarted, ComputerStopped};
-use choir_proto::{ComputerId, Seq};
+use choir_proto::{ComputerId, Seq, wire};
+use choir_store::log::Head;
 use choir_store::{AppendError, LiveViews, Log, OpenError, Query, StoreError, Views};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::service::TowerToHyperService;
@@ -50,9 +51,20 @@ pub enum ServeError {
 }
 
 /// Runs the computer in a directory. `api` is answered, `control` is asked; it ends when told to or when control is gone.
-pub async fn serve(directory: &Path, id: ComputerId, api: UnixStream, control: UnixStream) -> Result<(), ServeError> {
+/// A log that does not hold the head that control has signed is refused before anything is appended to it.
+pub async fn serve(
+    directory: &Path,
+    id: ComputerId,
+    signed: Option<wire::Head>,
+    api: UnixStream,
+    control: UnixStream,
+) -> Result<(), ServeError> {
+    let log = match signed {
+        Some(wire::Head { seq, hash }) => Log::open_seen(directory, Head { seq, hash })?,
+        None => Log::open(directory)?,
+    };
     let control = Arc::new(ControlClient::connect(control).await?);
-    let mut computer = Computer::open(directory, id, control, RealWorld::new()).await?;
+    let mut computer = Computer::start(log, directory, id, control, RealWorld::new()).await?;
     let escalated = computer.escalated();
     let mut stopping = computer.stopping.subscribe();
     let service = TowerToHyperService::new(api::router(computer.app.clone()));
@@ -89,7 +101,17 @@ impl Computer {
         control: Arc<dyn Control>,
         world: Arc<dyn World>,
     ) -> Result<Self, ServeError> {
-        let log = Log::open(directory)?;
+        Self::start(Log::open(directory)?, directory, id, control, world).await
+    }
+
+    /// Starts the tree on a log that is open.
+    async fn start(
+        log: Log,
+        directory: &Path,
+        id: ComputerId,
+        control: Arc<dyn Control>,
+        world: Arc<dyn World>,
+    ) -> Result<Self, ServeError> {
         let views = Views::open(directory, projections())?;
         let journal = Journal::new(log.clone(), world);
         record_start(&journal, id).await?;

@@ -27,6 +27,14 @@ pub enum Error {
         /// The directory.
         path: PathBuf,
     },
+    /// A key without which something that is kept is worth nothing.
+    #[error("`{path}` is gone, but {rests} in control's database need it")]
+    KeyGone {
+        /// The file.
+        path: PathBuf,
+        /// What was made with it.
+        rests: &'static str,
+    },
     /// A key file that is not ours.
     #[error("`{path}` is not a key of {expected} bytes")]
     Key {
@@ -122,12 +130,16 @@ impl DataDir {
         Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
     }
 
-    /// A key of 32 bytes in `control/`, made at its first use.
-    pub(crate) fn key(&self, name: &str) -> Result<[u8; 32], Error> {
+    /// A key of 32 bytes in `control/`. It is made at its first use, and never in the place of one that something which is
+    /// kept `rests` on: a new one would make a liar of every signature and noise of every sealed value.
+    pub(crate) fn key(&self, name: &str, rests: Option<&'static str>) -> Result<[u8; 32], Error> {
         let path = self.control().join(name);
         let wrap = |source| Error::Path { path: path.clone(), source };
         match read_key(&path) {
-            Err(Error::Path { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            Err(Error::Path { source, path }) if source.kind() == io::ErrorKind::NotFound => {
+                if let Some(rests) = rests {
+                    return Err(Error::KeyGone { path, rests });
+                }
                 let key = random_bytes();
                 write_private(&path, &key).map_err(wrap)?;
                 Ok(key)

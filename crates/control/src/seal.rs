@@ -22,9 +22,9 @@ pub struct Seal {
 }
 
 impl Seal {
-    /// With the key of a data directory, made at its first use.
-    pub fn open(data: &DataDir) -> Result<Self, data::Error> {
-        Ok(Self { cipher: XChaCha20Poly1305::new(&data.key("seal.key")?.into()) })
+    /// With the key of a data directory; `rests` says what was sealed with it before.
+    pub fn open(data: &DataDir, rests: Option<&'static str>) -> Result<Self, data::Error> {
+        Ok(Self { cipher: XChaCha20Poly1305::new(&data.key("seal.key", rests)?.into()) })
     }
 
     /// The name is sealed in: a key moved to another provider's row does not open.
@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn a_sealed_key_opens_only_under_its_own_name_and_untouched() {
         let directory = tempfile::tempdir().unwrap();
-        let seal = Seal::open(&DataDir::open(directory.path()).unwrap()).unwrap();
+        let seal = Seal::open(&DataDir::open(directory.path()).unwrap(), None).unwrap();
         let secret = Secret::new("sk-canary");
         let mut sealed = seal.seal("openai", &secret);
         assert!(!sealed.windows(6).any(|window| window == b"canary"));

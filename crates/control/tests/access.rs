@@ -128,7 +128,10 @@ async fn a_token_does_what_its_scope_says() {
         assert_eq!(run.json(Method::PUT, path, "{}").await.status, StatusCode::FORBIDDEN, "{path}");
         assert!(admin.json(Method::PUT, path, "{}").await.status.is_success(), "{path}");
     }
-    assert_eq!(run.json(Method::POST, "/api/inbox/1", "{}").await.status, StatusCode::FORBIDDEN);
+    for path in ["/api/inbox/1", "/api/events/1/erase", "/api/import"] {
+        assert_eq!(run.json(Method::POST, path, "{}").await.status, StatusCode::FORBIDDEN, "{path}");
+        assert_ne!(admin.json(Method::POST, path, "{}").await.status, StatusCode::FORBIDDEN, "{path}");
+    }
 }
 
 async fn world_post(client: &crate::support::http::Client, path: &str) -> (StatusCode, Option<String>) {

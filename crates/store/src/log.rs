@@ -143,6 +143,21 @@ impl Log {
         Self::open_with(directory, Index::open)
     }
 
+    /// Opens a log of which somebody else has seen `head`. One that does not hold that event was cut off, rewritten or
+    /// lost: it is refused, and nothing is made or changed.
+    pub fn open_seen(directory: &Path, head: Head) -> Result<Self, OpenError> {
+        if head.seq == Seq::ZERO {
+            return Self::open(directory);
+        }
+        let path = log_path(directory);
+        if !path.exists() {
+            return Err(OpenError::Contradicted { path, seen: head.seq, what: "it is gone".into() });
+        }
+        let lock = lock(directory)?;
+        holds(&path, head)?;
+        Self::open_locked(directory, lock, Index::open)
+    }
+
     /// The same, building the index anew.
     pub fn open_reindexed(directory: &Path) -> Result<Self, OpenError> {
         Self::open_with(directory, Index::open_anew)
@@ -154,7 +169,15 @@ impl Log {
     ) -> Result<Self, OpenError> {
         let failed = |source| OpenError::File { path: directory.to_owned(), source };
         fs::create_dir_all(directory).map_err(failed)?;
-        let lock = lock(directory)?;
+        Self::open_locked(directory, lock(directory)?, open_index)
+    }
+
+    fn open_locked(
+        directory: &Path,
+        lock: File,
+        open_index: impl FnOnce(&Path, &rusqlite::Connection, Seq) -> Result<Arc<Index>, OpenError>,
+    ) -> Result<Self, OpenError> {
+        let failed = |source| OpenError::File { path: directory.to_owned(), source };
         let path = log_path(directory);
         let connection = writer::open(&path)?;
         let blobs = Arc::new(Blobs::open(&blobs_path(directory)).map_err(|error| damaged(&path, error))?);
@@ -320,6 +343,24 @@ fn lock(directory: &Path) -> Result<File, OpenError> {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(OpenError::InUse(directory.to_owned())),
         Err(TryLockError::Error(source)) => Err(failed(source)),
+    }
+}
+
+/// Whether a log holds an event, without a connection that could write.
+fn holds(path: &Path, head: Head) -> Result<(), OpenError> {
+    let contradicted = |what: String| Err(OpenError::Contradicted { path: path.to_owned(), seen: head.seq, what });
+    let readers = Readers::new(path.to_owned());
+    match readers.format().map_err(|error| damaged(path, error))? {
+        0 => return contradicted("it is empty".into()),
+        found if found > FORMAT => return Err(OpenError::Newer { path: path.to_owned(), found, known: FORMAT }),
+        _ => {}
+    }
+    let query = Query { after: Seq(head.seq.0 - 1), limit: 1, ..Query::default() };
+    let rows = readers.stored(&query).map_err(|error| damaged(path, error))?;
+    match rows.first() {
+        Some(row) if row.header.seq == head.seq && row.header.hash == head.hash => Ok(()),
+        Some(_) => contradicted(format!("it holds another event {}", head.seq)),
+        None => contradicted("it ends before that".into()),
     }
 }
 

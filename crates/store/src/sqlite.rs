@@ -25,6 +25,16 @@ pub enum OpenError {
         /// The newest that is understood.
         known: i32,
     },
+    /// Somebody else has seen an event that the log does not hold.
+    #[error("{path} is not the log that was seen up to event {seen}: {what}")]
+    Contradicted {
+        /// Which file.
+        path: PathBuf,
+        /// How far it was seen.
+        seen: choir_proto::Seq,
+        /// What it is instead.
+        what: String,
+    },
     /// The linked SQLite is too old to be trusted with a log.
     #[error("SQLite {0} is linked, but 3.51.3 or newer is needed")]
     OldSqlite(&'static str),

@@ -1,5 +1,6 @@
 //! Starting a computer: two sockets as its standard input and output, and nothing else of ours.
 
+use choir_proto::wire::Head;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdStream;
@@ -26,15 +27,15 @@ pub struct Launched {
     pub child: Option<Child>,
 }
 
-/// Starts a computer, again and again if it must.
-pub type Launcher = Arc<dyn Fn() -> io::Result<Launched> + Send + Sync>;
+/// Starts a computer, again and again if it must, telling it the last position of its log that control has seen.
+pub type Launcher = Arc<dyn Fn(Option<Head>) -> io::Result<Launched> + Send + Sync>;
 
 /// Starts `choir computer --dir DIRECTORY` of this very binary.
 pub fn program(directory: PathBuf) -> Launcher {
-    Arc::new(move || launch(&directory))
+    Arc::new(move |seen| launch(&directory, seen))
 }
 
-fn launch(directory: &Path) -> io::Result<Launched> {
+fn launch(directory: &Path, seen: Option<Head>) -> io::Result<Launched> {
     let (api, their_api) = StdStream::pair()?;
     let (service, their_service) = StdStream::pair()?;
     let child = Command::new(OWN_PROGRAM)
@@ -42,6 +43,7 @@ fn launch(directory: &Path) -> io::Result<Launched> {
         .arg("computer")
         .arg("--dir")
         .arg(directory)
+        .args(seen.map(|Head { seq, hash }| format!("--signed={seq}:{hash}")))
         .env_clear()
         .envs(std::env::vars_os().filter(|(name, _)| is_harmless(name)))
         .stdin(Stdio::from(OwnedFd::from(their_api)))

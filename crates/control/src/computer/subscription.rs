@@ -55,8 +55,7 @@ pub(super) async fn follow(link: &Link, hub: &Hub, head: &watch::Sender<Option<H
 }
 
 async fn read(link: &Link, hub: &Hub, head: &watch::Sender<Option<Head>>) -> Result<(), Broken> {
-    let known = *head.borrow();
-    let after = start(link, hub, known).await?;
+    let after = start(link, hub, head).await?;
     let path = format!("/internal/stream?after={after}");
     let response = link.send(request(Method::GET, &path, Body::empty())).await?;
     if !response.status().is_success() {
@@ -74,11 +73,12 @@ async fn read(link: &Link, hub: &Hub, head: &watch::Sender<Option<Head>>) -> Res
 }
 
 /// Where to subscribe: at the log's end the first time, where the last subscription broke afterwards.
-async fn start(link: &Link, hub: &Hub, known: Option<Head>) -> Result<Seq, Broken> {
-    let found = link.get::<Head>("/internal/head").await?.seq;
+async fn start(link: &Link, hub: &Hub, head: &watch::Sender<Option<Head>>) -> Result<Seq, Broken> {
+    let known = *head.borrow();
+    let found: Head = link.get("/internal/head").await?;
     let seen = hub.head().into_iter().chain(known.map(|head| head.seq)).max().unwrap_or(Seq::ZERO);
-    if found < seen {
-        return Err(Broken::Shorter { seen, found });
+    if found.seq < seen {
+        return Err(Broken::Shorter { seen, found: found.seq });
     }
     if let Some(known) = known.filter(|known| known.seq > Seq::ZERO) {
         agree(link, known).await?;
@@ -86,8 +86,12 @@ async fn start(link: &Link, hub: &Hub, known: Option<Head>) -> Result<Seq, Broke
     match hub.head() {
         Some(head) => Ok(head),
         None => {
-            hub.begin(found);
-            Ok(found)
+            hub.begin(found.seq);
+            // Signed from the first event on: a log that is lost before its second start is missed too.
+            if found.seq > Seq::ZERO {
+                head.send_if_modified(|head| head.replace(found) != Some(found));
+            }
+            Ok(found.seq)
         }
     }
 }

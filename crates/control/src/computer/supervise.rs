@@ -129,7 +129,7 @@ impl Keeper {
 
     /// One life of the process, from start to death or to an orderly stop.
     async fn live(&mut self) -> Life {
-        let Launched { api, service, child } = match (self.launcher)() {
+        let Launched { api, service, child } = match (self.launcher)(*self.head.borrow()) {
             Ok(launched) => launched,
             Err(error) => return Life::Died(format!("it could not be started: {error}")),
         };

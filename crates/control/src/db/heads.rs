@@ -3,7 +3,7 @@
 use super::{Db, Error};
 use crate::data::{DataDir, read_key};
 use choir_proto::{ComputerId, Hash, Seq};
-use ed25519_dalek::{Signature, Signer, SigningKey, Verifier};
+use ed25519_dalek::{Signature, Signer, SigningKey, Verifier, VerifyingKey};
 use rusqlite::{Connection, OpenFlags, params};
 use std::path::Path;
 
@@ -54,10 +54,16 @@ impl Db {
         self.call(move |c| c.execute(SQL, params![row.0, row.1, row.2, row.3]).map(drop)).await
     }
 
-    /// The last position that was signed, not checked.
-    pub async fn head(&self, computer: ComputerId) -> Result<Option<Head>, Error> {
+    /// The last position that was signed, with its signature checked.
+    pub async fn head(&self, computer: ComputerId, key: &SigningKey) -> Result<Option<Head>, HeadsError> {
         let all = self.call(|c| read(c)).await?;
-        Ok(all.into_iter().map(|(head, _)| head).find(|head| head.computer == computer))
+        let found = all.into_iter().find(|(head, _)| head.computer == computer);
+        found.map(|(head, signature)| check(head, &signature, &key.verifying_key())).transpose()
+    }
+
+    /// Whether any position was ever signed.
+    pub async fn has_heads(&self) -> Result<bool, Error> {
+        self.call(|c| c.query_row("SELECT EXISTS (SELECT 1 FROM heads)", [], |row| row.get(0))).await
     }
 }
 
@@ -68,17 +74,19 @@ pub fn heads(data_dir: &Path) -> Result<Vec<Head>, HeadsError> {
     let connection = Connection::open_with_flags(control.join("control.sqlite"), flags).map_err(Error::from)?;
     let key = SigningKey::from_bytes(&read_key(&control.join(KEY_FILE))?).verifying_key();
     let rows = read(&connection).map_err(Error::from)?;
-    rows.into_iter()
-        .map(|(head, signature)| match key.verify(&head.message(), &Signature::from_bytes(&signature)) {
-            Ok(()) => Ok(head),
-            Err(_) => Err(HeadsError::Forged { computer: head.computer }),
-        })
-        .collect()
+    rows.into_iter().map(|(head, signature)| check(head, &signature, &key)).collect()
 }
 
-/// The key with which heads are signed.
-pub(crate) fn signing_key(data: &DataDir) -> Result<SigningKey, crate::data::Error> {
-    Ok(SigningKey::from_bytes(&data.key(KEY_FILE)?))
+fn check(head: Head, signature: &[u8; 64], key: &VerifyingKey) -> Result<Head, HeadsError> {
+    match key.verify(&head.message(), &Signature::from_bytes(signature)) {
+        Ok(()) => Ok(head),
+        Err(_) => Err(HeadsError::Forged { computer: head.computer }),
+    }
+}
+
+/// The key with which heads are signed; `rests` says what was signed with it before.
+pub(crate) fn signing_key(data: &DataDir, rests: Option<&'static str>) -> Result<SigningKey, crate::data::Error> {
+    Ok(SigningKey::from_bytes(&data.key(KEY_FILE, rests)?))
 }
 
 fn read(connection: &Connection) -> rusqlite::Result<Vec<(Head, [u8; 64])>> {

@@ -30,6 +30,12 @@ impl Db {
         .await
     }
 
+    /// Whether any key was ever sealed.
+    pub async fn has_sealed_keys(&self) -> Result<bool, Error> {
+        const SQL: &str = "SELECT EXISTS (SELECT 1 FROM providers WHERE sealed_key IS NOT NULL)";
+        self.call(|c| c.query_row(SQL, [], |row| row.get(0))).await
+    }
+
     /// Keeps one, replacing one of the same name.
     pub async fn set_provider(&self, provider: Stored) -> Result<(), Error> {
         const SQL: &str = "INSERT INTO providers (name, kind, base_url, sealed_key) VALUES (?1, ?2, ?3, ?4)

@@ -4,6 +4,7 @@ use super::App;
 use super::error::Refused;
 use super::limits::Key;
 use super::serve::Peer;
+use crate::computer::State as ComputerState;
 use crate::db::Scope;
 use crate::secret::{Digest, Secret};
 use axum::extract::{Request, State};
@@ -53,8 +54,28 @@ pub(super) async fn require(State(app): State<App>, mut request: Request, next: 
         let hint = format!("Make another one: choir token create --scope {}.", needed.name());
         return Err(Refused::new(StatusCode::FORBIDDEN, "wrong_scope", message, hint));
     }
+    if needed > Scope::Read && !is_control_alone(request.uri().path()) {
+        agreement(&app)?;
+    }
     request.extensions_mut().insert(account);
     Ok(next.run(request).await)
+}
+
+/// Nothing is written to a log that contradicts what control has signed: it may not be the one that people think it is.
+fn agreement(app: &App) -> Result<(), Refused> {
+    match &*app.computer.borrow() {
+        ComputerState::Contradicted { reason } => {
+            let message = format!("Nothing is written: {reason}.");
+            Err(Refused::unavailable("log_contradicted", message, "Stop and run `choir verify`."))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What is kept in control's own database and nowhere else.
+fn is_control_alone(path: &str) -> bool {
+    const OWN: [&str; 4] = ["/api/session", "/api/settings", "/api/providers", "/api/tokens"];
+    OWN.iter().any(|prefix| is_under(path, prefix))
 }
 
 /// The account behind a request's cookie or token.
@@ -96,14 +117,18 @@ fn needed(request: &Request) -> Scope {
     let reads = matches!(*request.method(), Method::GET | Method::HEAD)
         && (path == "/api/stream" || !request.headers().contains_key(UPGRADE));
     const ADMIN: [&str; 5] = ["/api/settings", "/api/providers", "/api/inbox", "/api/import", "/api/tokens"];
-    let is_admin = ADMIN
-        .iter()
-        .any(|prefix| path.strip_prefix(prefix).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric)));
+    // What is erased cannot be brought back by anybody.
+    let erases = is_under(path, "/api/events");
+    let is_admin = erases || ADMIN.iter().any(|prefix| is_under(path, prefix));
     match (reads, is_admin) {
         (true, _) => Scope::Read,
         (false, true) => Scope::Admin,
         (false, false) => Scope::Run,
     }
+}
+
+fn is_under(path: &str, prefix: &str) -> bool {
+    path.strip_prefix(prefix).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
 }
 
 fn bearer(headers: &HeaderMap) -> Option<Secret> {

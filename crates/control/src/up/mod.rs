@@ -18,6 +18,7 @@ use crate::stop::{Stopper, stop};
 use crate::token;
 use axum::Router;
 use choir_proto::{ComputerId, wire};
+use ed25519_dalek::SigningKey;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -65,6 +66,9 @@ pub enum Error {
     /// The database.
     #[error(transparent)]
     Db(#[from] db::Error),
+    /// Signed heads.
+    #[error(transparent)]
+    Heads(#[from] db::HeadsError),
     /// The gateway.
     #[error(transparent)]
     Gateway(#[from] gateway::Error),
@@ -77,6 +81,9 @@ pub enum Error {
     /// The computer, which has told people itself.
     #[error("the computer refuses to start")]
     Refused,
+    /// The computer's log is not the one that control has signed.
+    #[error("the computer's log contradicts what control has signed: {0}")]
+    Contradicted(String),
     /// The address.
     #[error("cannot listen on {listen}")]
     Listen {
@@ -129,6 +136,15 @@ struct Ground {
     listener: TcpListener,
     address: SocketAddr,
     computer: ComputerId,
+    /// The last position of its log that was signed.
+    signed: Option<wire::Head>,
+    keys: Keys,
+}
+
+/// What control signs and seals with.
+struct Keys {
+    signing: SigningKey,
+    seal: Seal,
 }
 
 /// Decisions about connections, on their way to be kept.
@@ -136,22 +152,21 @@ type Decided = mpsc::Receiver<Decision>;
 
 /// Starts everything and returns when requests can be served.
 pub async fn start(options: Options) -> Result<Control, Error> {
-    let Ground { data, lock, db, listener, address, computer } = prepare(&options).await?;
+    let Ground { data, lock, db, listener, address, computer, signed, keys } = prepare(&options).await?;
     let directory = data.computer(computer);
-    let gateway = Gateway::open(options.config, &options.config_directory, db.clone(), Seal::open(&data)?).await?;
+    let gateway = Gateway::open(options.config, &options.config_directory, db.clone(), keys.seal).await?;
     let (decisions, decided) = mpsc::channel(DECISIONS_MAX);
     let places = places(&data, computer, options.guest_program);
     let sandboxes = Sandboxes::open(places, db.clone(), gateway.clone(), options.clock.clone(), decisions).await?;
 
-    let known = db.head(computer).await?.map(|head| wire::Head { seq: head.seq, hash: head.hash });
     let (stop_computer, computer_stops) = stop();
     let inbox = Inbox::new(db.clone(), gateway.clone(), options.clock.clone());
     let service = inside(gateway.clone(), sandboxes.clone(), inbox.clone());
     let Supervised { link, hub, state, head, done } =
-        supervise((options.launcher)(directory), service, known, computer_stops);
+        supervise((options.launcher)(directory), service, signed, computer_stops);
     tokio::spawn(duties::tell_models(gateway.watch_models(), state.clone(), link.clone()));
     tokio::spawn(duties::keep_decisions(decided, db.clone(), link.clone(), options.clock.clone()));
-    let signing = tokio::spawn(duties::sign_heads(db.clone(), db::signing_key(&data)?, computer, head));
+    let signing = tokio::spawn(duties::sign_heads(db.clone(), keys.signing, computer, head));
 
     let (stop_front, front_stops) = stop();
     let host = options.listen.rsplit_once(':').map_or(options.listen.as_str(), |(host, _)| host);
@@ -185,13 +200,27 @@ async fn prepare(options: &Options) -> Result<Ground, Error> {
     let data = DataDir::open(&options.data)?;
     let lock = lock(&data).await?;
     let db = Db::open(&data.database())?;
+    let keys = keys(&data, &db).await?;
     let failed = |source| Error::Listen { listen: options.listen.clone(), source };
     let listener = TcpListener::bind(&options.listen).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     let computer = local_computer(&data, &db, &options.clock).await?;
+    let signed = db.head(computer, &keys.signing).await?.map(|head| wire::Head { seq: head.seq, hash: head.hash });
     let directory = data.computer(computer);
-    data::make_private(&directory).map_err(|source| Error::Write { path: directory, source })?;
-    Ok(Ground { data, lock, db, listener, address, computer })
+    match signed {
+        Some(head) if !directory.is_dir() => {
+            let (seq, directory) = (head.seq, directory.display());
+            return Err(Error::Contradicted(format!("{directory} is gone, but event {seq} was signed")));
+        }
+        _ => data::make_private(&directory).map_err(|source| Error::Write { path: directory, source })?,
+    }
+    Ok(Ground { data, lock, db, listener, address, computer, signed, keys })
+}
+
+async fn keys(data: &DataDir, db: &Db) -> Result<Keys, Error> {
+    let signing = db::signing_key(data, db.has_heads().await?.then_some("signed heads"))?;
+    let seal = Seal::open(data, db.has_sealed_keys().await?.then_some("sealed keys"))?;
+    Ok(Keys { signing, seal })
 }
 
 /// An instance that was killed may hold the lock until the last of its children is gone.
@@ -218,6 +247,7 @@ impl Control {
         match self.computer.wait_for(settled).await.as_deref() {
             Ok(State::Restarting { hopeless: true, .. }) => Err(Error::Refused),
             Ok(State::Restarting { reason, .. }) => Err(Error::Computer(reason.clone())),
+            Ok(State::Contradicted { reason }) => Err(Error::Contradicted(reason.clone())),
             Ok(_) | Err(_) => Ok(()),
         }
     }

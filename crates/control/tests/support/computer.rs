@@ -112,7 +112,7 @@ impl FakeComputer {
 
     pub(crate) fn launcher(&self) -> Launcher {
         let computer = self.clone();
-        Arc::new(move || {
+        Arc::new(move |_| {
             let (api, their_api) = UnixStream::pair()?;
             let (service, their_service) = UnixStream::pair()?;
             let tasks = [
