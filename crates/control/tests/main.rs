@@ -5,6 +5,7 @@
 mod access;
 mod bad_input;
 mod egress;
+mod fetching;
 mod forwarding;
 mod gateway;
 mod guarding;

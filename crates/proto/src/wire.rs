@@ -215,6 +215,46 @@ pub struct ChangesUndone {
     pub conflicts: Vec<String>,
 }
 
+/// Header that says where a page was in the end.
+pub const PAGE_URL_HEADER: &str = "x-choir-page-url";
+
+/// Get a page: `POST /fetch`, answered by its bytes, its type, and where it was in [`PAGE_URL_HEADER`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fetch {
+    /// On whose behalf; nothing for the person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskId>,
+    /// Where.
+    pub url: String,
+}
+
+/// Ask the person's search engine: `POST /search`, answered by [`SearchHits`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Search {
+    /// On whose behalf.
+    pub task: TaskId,
+    /// What for.
+    pub query: String,
+}
+
+/// What a search engine found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SearchHits {
+    /// Best first.
+    pub hits: Vec<SearchHit>,
+}
+
+/// One page that was found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SearchHit {
+    /// As it calls itself.
+    pub title: String,
+    /// Where.
+    pub url: String,
+    /// A little of it.
+    pub snippet: String,
+}
+
 /// Something is published that is not in the log: a piece of a model's answer while it streams.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Live {

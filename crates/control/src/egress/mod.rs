@@ -6,11 +6,13 @@
 
 mod address;
 mod broker;
+mod fetch;
 mod host;
 mod policy;
 mod proxy;
 
 pub(crate) use broker::environment as git_environment;
+pub use fetch::{Fetcher, service as fetch_service};
 pub use host::{BadHost, Host};
 pub(crate) use policy::{ENTRY, hash_of, is_entry};
 pub use policy::{Policy, clamp};

@@ -9,6 +9,8 @@ use sha2::{Digest, Sha256};
 pub(super) const GIT: &str = "git";
 /// Package registries.
 const REGISTRIES: &str = "registries";
+/// Pages of the public web, read by control's fetcher and by nobody else: no task gets a way out by it.
+pub(super) const WEB: &str = "web";
 /// What a task gets that wishes for nothing in particular.
 const DEFAULT: [&str; 2] = [GIT, REGISTRIES];
 
@@ -73,11 +75,16 @@ impl Policy {
 }
 
 /// What an entry of a ceiling looks like.
-pub(crate) const ENTRY: &str = "an entry is `git`, `registries` or HOST:PORT";
+pub(crate) const ENTRY: &str = "an entry is `git`, `registries`, `web` or HOST:PORT";
 
 /// Whether a ceiling may hold this.
 pub(crate) fn is_entry(entry: &str) -> bool {
-    DEFAULT.contains(&entry) || Host::parse_with_port(entry).is_ok()
+    DEFAULT.contains(&entry) || entry == WEB || Host::parse_with_port(entry).is_ok()
+}
+
+/// Whether an entry of a ceiling is this very host.
+pub(super) fn names_host(entry: &str, host: &Host, port: u16) -> bool {
+    Host::parse_with_port(entry).is_ok_and(|named| named == (host.clone(), port))
 }
 
 /// What an approval of an entry is bound to: who may reach what.

@@ -7,7 +7,7 @@ use crate::computer::{Launcher, State, Supervised, supervise};
 use crate::config::Config;
 use crate::data::{self, DataDir, Lock};
 use crate::db::{self, Db};
-use crate::egress::Decision;
+use crate::egress::{Decision, Fetcher, fetch_service};
 use crate::gateway::{self, Gateway};
 use crate::http::{self, App, Front, Limits, Names, Parts};
 use crate::inbox::{self, Inbox};
@@ -154,14 +154,16 @@ type Decided = mpsc::Receiver<Decision>;
 pub async fn start(options: Options) -> Result<Control, Error> {
     let Ground { data, lock, db, listener, address, computer, signed, keys } = prepare(&options).await?;
     let directory = data.computer(computer);
+    let engines = options.config.search.engines.clone();
     let gateway = Gateway::open(options.config, &options.config_directory, db.clone(), keys.seal).await?;
     let (decisions, decided) = mpsc::channel(DECISIONS_MAX);
     let places = places(&data, computer, options.guest_program);
+    let fetcher = Fetcher::new(gateway.clone(), engines, decisions.clone());
     let sandboxes = Sandboxes::open(places, db.clone(), gateway.clone(), options.clock.clone(), decisions).await?;
 
     let (stop_computer, computer_stops) = stop();
     let inbox = Inbox::new(db.clone(), gateway.clone(), options.clock.clone());
-    let service = inside(gateway.clone(), sandboxes.clone(), inbox.clone());
+    let service = inside(gateway.clone(), sandboxes.clone(), inbox.clone(), fetcher);
     let Supervised { link, hub, state, head, done } =
         supervise((options.launcher)(directory), service, signed, computer_stops);
     tokio::spawn(duties::tell_models(gateway.watch_models(), state.clone(), link.clone()));
@@ -279,9 +281,10 @@ impl Control {
 }
 
 /// What a computer may ask, on its own socket.
-fn inside(gateway: Gateway, sandboxes: Sandboxes, inbox: Inbox) -> Router {
+fn inside(gateway: Gateway, sandboxes: Sandboxes, inbox: Inbox, fetcher: Fetcher) -> Router {
     let unknown = async || http::Refused::not_found();
-    gateway::service(gateway).merge(sandboxes::service(sandboxes)).merge(inbox::service(inbox)).fallback(unknown)
+    let services = gateway::service(gateway).merge(sandboxes::service(sandboxes)).merge(inbox::service(inbox));
+    services.merge(fetch_service(fetcher)).fallback(unknown)
 }
 
 fn places(data: &DataDir, id: ComputerId, guest_program: PathBuf) -> Places {

@@ -1,0 +1,100 @@
+//! Pages for agents: what is fetched, what is not, and what the log hears of it.
+
+use crate::support::World;
+use crate::support::computer::FakeComputer;
+use axum::Router;
+use axum::body::Body;
+use axum::response::Redirect;
+use axum::routing::get;
+use choir_control::config::{Config, Egress, Engine, EngineKind, Search};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+
+/// A server of the world, with pages that behave and pages that do not.
+async fn pages() -> SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let router = Router::new()
+        .route("/page", get(|| async { ([("content-type", "text/html")], "<p>hello</p>") }))
+        .route("/moved", get(|| async { Redirect::temporary("/page") }))
+        .route("/trap", get(|| async { Redirect::temporary("http://169.254.169.254/latest") }))
+        .route("/file", get(|| async { Redirect::temporary("file:///etc/passwd") }))
+        .route("/loop", get(|| async { Redirect::temporary("/loop") }))
+        .route("/long", get(|| async { Body::from(vec![b'x'; 9 << 20]) }))
+        .route("/cookies", get(|headers: http::HeaderMap| async move { format!("{:?}", headers.get("cookie")) }))
+        .route(
+            "/search",
+            get(|| async { r#"{"results": [{"title": "T", "url": "https://x.example/", "content": "c"}]}"# }),
+        );
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    address
+}
+
+async fn ask(world: &World, path: &str, body: Value) -> (u16, http::HeaderMap, String) {
+    let request = http::Request::builder().method("POST").uri(format!("http://control{path}"));
+    let request = request.header("content-type", "application/json").body(Body::from(body.to_string())).unwrap();
+    let (head, body) = world.computer.ask(request).await.into_parts();
+    let bytes = body.collect().await.unwrap().to_bytes();
+    (head.status.as_u16(), head.headers, String::from_utf8_lossy(&bytes).into_owned())
+}
+
+async fn fetch(world: &World, url: String) -> (u16, http::HeaderMap, String) {
+    ask(world, "/fetch", json!({"task": "01890a5d-ac96-774b-bcce-b302099a8054", "url": url})).await
+}
+
+fn ceiling(entries: &[String]) -> Egress {
+    Egress { ceiling: entries.to_vec() }
+}
+
+#[tokio::test]
+async fn a_page_that_the_person_allowed_is_fetched_over_redirects_and_every_hop_is_looked_at() {
+    let at = pages().await;
+    let config = Config { egress: ceiling(&[at.to_string(), "web".into()]), ..Config::default() };
+    let world = World::with(config, FakeComputer::default()).await;
+    let (status, headers, body) = fetch(&world, format!("http://{at}/moved")).await;
+    assert_eq!((status, body.as_str()), (200, "<p>hello</p>"));
+    assert_eq!(headers["content-type"], "text/html");
+    assert_eq!(headers["x-choir-page-url"], format!("http://{at}/page"));
+    let (_, _, cookies) = fetch(&world, format!("http://{at}/cookies")).await;
+    assert_eq!(cookies, "None");
+    for (path, why) in
+        [("trap", "not public"), ("file", "not an address"), ("loop", "again and again"), ("long", "longer")]
+    {
+        let (status, _, body) = fetch(&world, format!("http://{at}/{path}")).await;
+        assert!(status == 403 && body.contains(why), "{path}: {status} {body}");
+    }
+    world
+        .computer
+        .told_that("/internal/record", |body| {
+            let said = String::from_utf8_lossy(body);
+            said.contains("egress.denied") && said.contains("169.254.169.254")
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn without_a_word_of_the_person_nothing_is_fetched() {
+    let at = pages().await;
+    let world = World::start().await;
+    let (status, _, body) = fetch(&world, format!("http://{at}/page")).await;
+    assert!(status == 403 && body.contains("allow `web`"), "{body}");
+    let config = Config { egress: ceiling(&["web".into()]), ..Config::default() };
+    let world = World::with(config, FakeComputer::default()).await;
+    let (status, _, body) = fetch(&world, format!("http://{at}/page")).await;
+    assert!(status == 403 && body.contains("not public"), "near pages are not public: {body}");
+}
+
+#[tokio::test]
+async fn the_persons_search_engine_is_asked_and_a_missing_one_is_said() {
+    let at = pages().await;
+    let wish = json!({"task": "01890a5d-ac96-774b-bcce-b302099a8054", "query": "trees & shrubs"});
+    let world = World::start().await;
+    let (status, _, body) = ask(&world, "/search", wish.clone()).await;
+    assert!(status == 403 && body.contains("no search engine"), "{body}");
+    let engines = vec![Engine { kind: EngineKind::Searxng, url: format!("http://{at}/") }];
+    let config = Config { search: Search { engines, ..Search::default() }, ..Config::default() };
+    let world = World::with(config, FakeComputer::default()).await;
+    let (status, _, body) = ask(&world, "/search", wish).await;
+    assert_eq!((status, body.as_str()), (200, r#"{"hits":[{"title":"T","url":"https://x.example/","snippet":"c"}]}"#));
+}
