@@ -2,8 +2,10 @@
 
 #![allow(unused_qualifications, reason = "the description of routes expands to qualified names")]
 
+mod artifacts;
 mod documents;
 mod events;
+mod export;
 mod internal;
 mod reject;
 mod runs;
@@ -71,6 +73,10 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(documents::versions))
         .routes(routes!(documents::version))
         .routes(routes!(documents::decide))
+        .routes(routes!(documents::provenance))
+        .routes(routes!(export::export))
+        .routes(routes!(artifacts::create))
+        .routes(routes!(artifacts::get))
         .routes(routes!(shell::desktop, shell::command))
         .routes(routes!(shell::supervision))
         .routes(routes!(shell::blob))

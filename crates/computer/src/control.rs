@@ -7,10 +7,11 @@ pub use client::ControlClient;
 use choir_proto::inbox::{Ask, Asked, Verdict};
 use choir_proto::model::{Answer, Delta, ModelError};
 use choir_proto::wire::{
-    AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, EffectRecord, Exec, Exit, FinishAssociate,
-    ModelCall, Models, OutputStream, StartAssociate, UndoChanges,
+    AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, EffectRecord, Exec, Exit, Fetch,
+    FinishAssociate, ModelCall, Models, OutputStream, Search, SearchHits, StartAssociate, UndoChanges,
 };
 use choir_proto::{InboxId, TaskId};
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 /// Why control did not do what was asked.
@@ -22,6 +23,17 @@ pub enum ControlError {
     /// It cannot be reached, or broke off.
     #[error("control cannot be reached: {0}")]
     Gone(String),
+}
+
+/// A page as it came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fetched {
+    /// Where it was in the end.
+    pub url: String,
+    /// For example `text/html`; a claim.
+    pub media_type: String,
+    /// As they came.
+    pub bytes: Vec<u8>,
 }
 
 /// Takes pieces of a model's answer while they arrive.
@@ -70,6 +82,14 @@ pub trait Control: Send + Sync {
     fn forget_associate(&self, task: TaskId) -> BoxFuture<'_, Result<(), ControlError>>;
     /// Takes merged changes back as one new change.
     fn undo(&self, changes: UndoChanges) -> BoxFuture<'_, Result<ChangesUndone, ControlError>>;
+    /// Gets a page of the web. Control decides whether, and gives bytes only.
+    fn fetch(&self, _: Fetch) -> BoxFuture<'_, Result<Fetched, ControlError>> {
+        async { Err(ControlError::Refused("Pages cannot be fetched here.".into())) }.boxed()
+    }
+    /// Asks the person's search engine.
+    fn search(&self, _: Search) -> BoxFuture<'_, Result<SearchHits, ControlError>> {
+        async { Err(ControlError::Refused("No search engine is configured.".into())) }.boxed()
+    }
     /// Ends an associate at once, with everything in it.
     fn kill_associate(&self, task: TaskId) -> BoxFuture<'_, Result<(), ControlError>>;
 }

@@ -7,6 +7,7 @@
 mod change;
 mod past;
 mod proposal;
+mod provenance;
 mod replica;
 mod room;
 mod sync;

@@ -2,13 +2,17 @@
 
 mod account;
 mod begin;
+mod cite;
 mod command;
 mod document;
 mod exec;
 mod finish;
+mod material;
 mod past;
 mod perform;
 mod person;
+mod plan;
+mod research;
 mod verify;
 mod waiting;
 
@@ -78,6 +82,8 @@ pub struct Signal {
     pub paused: bool,
     /// Stop now.
     pub cancelled: bool,
+    /// How often they said go on.
+    pub resumed: u64,
     /// Words to the agents, with their place in the log.
     pub steered: Vec<(Seq, String)>,
 }
@@ -95,6 +101,10 @@ pub struct RunContext {
     pub model: Option<String>,
     /// How the person wants what the run's workers make to be checked.
     pub verify: Option<Verify>,
+    /// Whether the plan is shown before the first delegation.
+    pub plan_first: bool,
+    /// What the person points at, in words: every agent is told.
+    pub material: Arc<str>,
     /// What the person wants.
     pub signal: watch::Receiver<Signal>,
     /// What had happened when this process took the run.
@@ -147,6 +157,8 @@ struct Driver {
     purse: Purse,
     /// Words from the person that the agent has heard.
     heard: Seq,
+    /// Whether the person has said yes to the plan.
+    approved: bool,
     /// The tree it works on, once it has a place to work in.
     base_tree: Option<Hash>,
 }
@@ -166,7 +178,8 @@ impl Driver {
         let depth = parent.as_ref().map_or(0, |parent| parent.depth + 1);
         let (parent, above) = parent.map(|parent| (parent.task, parent.purse)).unzip();
         let purse = Purse::new(limits, context.past.spent(identity.task), world, above);
-        Self { context, identity, request, parent, depth, agent, purse, heard, base_tree: None }
+        let approved = context.past.approved();
+        Self { context, identity, request, parent, depth, agent, purse, heard, approved, base_tree: None }
     }
 
     fn scope(&self) -> Scope {
@@ -218,7 +231,10 @@ impl Driver {
             let ended = match self.agent.next(&self.purse.accounts()) {
                 Next::Ask(question) => self.question(question).await?,
                 Next::Model(request) => self.ask(*request).await?,
-                Next::Begin(calls) => self.perform(calls, Begun::Now).await?,
+                Next::Begin(calls) => {
+                    let calls = self.planned(calls).await?;
+                    self.perform(calls, Begun::Now).await?
+                }
                 Next::Outstanding(calls) => self.perform(calls, Begun::BeforeACrash).await?,
                 Next::End(ending) => Some(ending),
             };
@@ -243,6 +259,7 @@ impl Driver {
         let before = world.elapsed();
         let Identity { run, task, .. } = self.identity;
         let (failures, usd_left) = (self.agent.failures(), Some(self.purse.usd_left()));
+        let request = self.told(request).await?;
         let call = ModelCall { run, task, failures, usd_left, request };
         let control = Arc::clone(&self.context.harness.control);
         // From before the question: a model that appears while we ask must not be missed.

@@ -22,7 +22,8 @@ pub fn merge(base: &str, ours: &str, theirs: &str) -> String {
     apply(base, join(changes))
 }
 
-/// What makes `new` of `old`, in order.
+/// What makes `new` of `old`, in order. Words of one line that changed together are one change: a blank that happened to
+/// stay between them is not a place where somebody else's text goes on.
 pub fn changes(old: &str, new: &str) -> Vec<TextChange> {
     let change = |Change { from, to, text }: Change| TextChange {
         from: from as u64,
@@ -30,7 +31,22 @@ pub fn changes(old: &str, new: &str) -> Vec<TextChange> {
         inserted: text.len() as u64,
         text: Some(text),
     };
-    differences(old, new).into_iter().map(change).collect()
+    let mut joined: Vec<Change> = Vec::new();
+    for next in differences(old, new) {
+        match joined.last_mut() {
+            Some(last) if is_blank(&old[last.to..next.from]) => {
+                last.text.push_str(&old[last.to..next.from]);
+                last.text.push_str(&next.text);
+                last.to = next.to;
+            }
+            _ => joined.push(next),
+        }
+    }
+    joined.into_iter().map(change).collect()
+}
+
+fn is_blank(between: &str) -> bool {
+    between.chars().all(|letter| letter == ' ' || letter == '\t')
 }
 
 /// Replaces a range of bytes of the base.
@@ -128,6 +144,8 @@ mod tests {
         assert_eq!(merge("x mid y", "x premid y", "x midpost y"), "x premidpost y");
         let changes = changes("one (two)", "one (two, three)");
         assert_eq!((changes.len(), changes[0].removed, changes[0].text.as_deref()), (1, 0, Some(", three")));
+        let whole = self::changes("all the old words\nstay", "quite some new ones\nstay");
+        assert_eq!((whole.len(), whole[0].removed), (1, 17), "a line that is new is one change: {whole:?}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 pub mod desktop;
 pub mod document;
+pub mod evidence;
 pub mod proposal;
 pub mod replica;
 pub mod run;

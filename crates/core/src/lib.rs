@@ -6,8 +6,13 @@
 pub mod agent;
 pub mod command;
 pub mod effect;
+pub mod evidence;
+pub mod export;
 pub mod fold;
+pub mod markdown;
+pub mod page;
 pub mod proposal;
+pub mod roster;
 pub mod search;
 pub mod supervise;
 pub mod text;

@@ -39,6 +39,38 @@ pub enum Tool {
     EditFile(ReplaceInFile),
     /// List a folder.
     ListFiles(PathOnly),
+    /// Show that a source holds words.
+    Cite(Cite),
+    /// Read a page.
+    FetchUrl(FetchUrl),
+    /// Look for pages.
+    WebSearch(WebSearch),
+}
+
+/// Arguments of `fetch_url`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FetchUrl {
+    /// Where.
+    pub url: String,
+}
+
+/// Arguments of `web_search`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WebSearch {
+    /// What for.
+    pub query: String,
+}
+
+/// Arguments of `cite`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cite {
+    /// An artifact's id, a content hash, or `output` for what the commands of this run printed.
+    pub source: String,
+    /// The words, exactly as they stand there.
+    pub quote: String,
 }
 
 /// Arguments of `answer`.
@@ -210,6 +242,8 @@ impl Tool {
             Self::WriteDocument(_) | Self::EditDocument(_) | Self::ReadFile(_) | Self::ListFiles(_) => {
                 Nature::Repeatable
             }
+            // A page that is fetched twice is read twice; nothing outside changes by a `GET`.
+            Self::FetchUrl(_) | Self::WebSearch(_) | Self::Cite(_) => Nature::Repeatable,
         }
     }
 
@@ -251,6 +285,9 @@ impl Tool {
             "write_file" => Self::WriteFile(from_value(arguments)?),
             "edit_file" => Self::EditFile(from_value(arguments)?),
             "list_files" => Self::ListFiles(from_value(arguments)?),
+            "cite" => Self::Cite(from_value(arguments)?),
+            "fetch_url" => Self::FetchUrl(from_value(arguments)?),
+            "web_search" => Self::WebSearch(from_value(arguments)?),
             other => return Err(serde::de::Error::custom(format_args!("no tool is called {other}"))),
         })
     }

@@ -7,7 +7,7 @@ pub mod computer;
 pub mod files;
 pub mod geometry;
 pub mod icon;
-pub mod markdown;
+pub use choir_core::markdown;
 pub mod menu;
 pub mod prompt;
 pub mod settings;

@@ -20,6 +20,9 @@ export type ApiError = { error: Refusal };
 /** What a window shows. */
 export type App = "writer" | "terminal" | "files" | "trace" | "timeline" | "search" | "inbox" | "settings" | "preview";
 
+/** Something that was brought in: the answer of `POST /api/artifacts` and `GET /api/artifacts/{id}`. */
+export type Artifact = { artifact_id: ArtifactId; at: Timestamp; content_hash: Hash; media_type: string; origin: string; seq: Seq; size: number };
+
 /** An artifact. */
 export type ArtifactContext = { artifact_id: ArtifactId };
 
@@ -36,7 +39,7 @@ export type AskKind = "egress" | "tool" | "question";
 export type AssistantMessage = { reasoning?: string; reasoning_signature?: string; text?: string; tool_calls?: ToolCall[] };
 
 /** What a run waits for. */
-export type BlockedOn = "model" | "inbox" | "sandbox";
+export type BlockedOn = "model" | "inbox" | "sandbox" | "plan";
 
 /** Walls around an effort. A missing one means the default, never "unlimited". */
 export type Budget = { steps?: number | null; time_s?: number | null; tokens?: number | null; usd?: Usd | null };
@@ -54,7 +57,10 @@ export type ChangeState = "merged" | "undone" | "kept_out";
 export type Changes = { changes: Change[] };
 
 /** Evidence under a claim: a range of a stored source. */
-export type Citation = { from: number; hash: Hash; source: Hash; to: number };
+export type Citation = { artifact_id?: ArtifactId | null; at?: Place | null; from: number; hash: Hash; quote?: string | null; run_id?: RunId | null; source: Hash; to: number };
+
+/** An agent found words in a source, exactly as it quotes them. */
+export type CitationMade = { artifact_id?: ArtifactId | null; citation_id: string; document_id?: DocumentId | null; from: number; hash: Hash; quote: string; source: Hash; to: number };
 
 /** What one command did. */
 export type CommandResult = { command: string; duration_ms: number; exit_code?: number | null; log?: Hash | null; stderr: string; stdout: string; truncated: boolean };
@@ -93,7 +99,7 @@ export type DesktopCommand = ({ app: App; command: "open"; rect?: Rect | null; s
 export type Diff = { blob?: Hash | null; content: string; format: string };
 
 /** A whole document: the answer of `GET /api/documents/{id}`. */
-export type Document = { citations: Citation[]; content: string; document_id: DocumentId; proposals: Proposal[]; title: string; version: number };
+export type Document = { citations: Citation[]; content: string; document_id: DocumentId; proposals: Proposal[]; title: string; unsupported?: Unsupported[]; version: number };
 
 /** A document's replica was kept as a whole, so that opening it need not read every update. */
 export type DocumentCompacted = { document_id: DocumentId; state: Hash; version: number };
@@ -182,11 +188,17 @@ export type NewRun = { budget?: Budget | null; context?: Context[]; document_id?
 /** The body of `POST /api/runs/{id}/undo` and `POST /api/tasks/{id}/undo`; it may be left out. */
 export type NewUndo = { undo_id?: UndoId | null };
 
+/** Where one piece of a text comes from. */
+export type Origin = { at: Timestamp; author: Actor; from: number; prompt?: string | null; run_id?: RunId | null; seq: Seq; sources: Citation[]; to: number; tool_call?: Span | null; usage?: Usage | null };
+
 /** A file of the workspace. */
 export type PathContext = { path: string };
 
 /** A payload or blob was replaced by a tombstone. */
 export type PayloadErased = { blobs: Hash[]; event_id: EventId; seq: Seq };
+
+/** A range of a document's text, in characters. */
+export type Place = { from: number; to: number };
 
 /** A change that waits for a person. */
 export type Proposal = { from?: number; new: string; old: string; proposal_id: string; run_id?: RunId | null; version?: number };
@@ -196,6 +208,9 @@ export type ProposalDecided = { decision: Decision; document_id: DocumentId; pro
 
 /** An agent would change what a person wrote. */
 export type ProposalMade = { document_id: DocumentId; effect_id?: string | null; from: number; new: string; old: string; proposal_id: string; version: number };
+
+/** Where a range of a document comes from: the answer of `GET /api/documents/{id}/provenance`. */
+export type Provenance = { document_id: DocumentId; pieces: Origin[]; truncated: boolean; version: number };
 
 /** For how much a decision counts. */
 export type Reach = "once" | "run" | "always";
@@ -355,6 +370,9 @@ export type UndoStarted = { undo_id: UndoId; undoes: Undone[] };
 
 /** One change that an undo takes back. */
 export type Undone = { base_tree: Hash; result_tree: Hash; seq: Seq };
+
+/** A quotation that no citation holds word for word. */
+export type Unsupported = { from: number; text: string; to: number };
 
 /** A page. */
 export type UrlContext = { url: string };

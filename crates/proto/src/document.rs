@@ -1,6 +1,8 @@
 //! A living document as people and programs see it.
 
-use crate::{DocumentId, Hash, RunId, Seq, Timestamp};
+use crate::model::Usage;
+use crate::trace::Span;
+use crate::{ArtifactId, DocumentId, Hash, RunId, Seq, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// What is known of a document without its text: the view that `core` folds from the log.
@@ -40,8 +42,11 @@ pub struct Document {
     pub version: u32,
     /// Markdown.
     pub content: String,
-    /// Evidence.
+    /// Evidence: sources whose words stand in the text.
     pub citations: Vec<Citation>,
+    /// Quotations that stand in no source that is known.
+    #[serde(default)]
+    pub unsupported: Vec<Unsupported>,
     /// Changes that wait for a person.
     pub proposals: Vec<Proposal>,
 }
@@ -58,6 +63,84 @@ pub struct Citation {
     pub to: u64,
     /// Of the quoted bytes.
     pub hash: Hash,
+    /// The words themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quote: Option<String>,
+    /// The artifact that the source is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifact_id: Option<ArtifactId>,
+    /// The run that cited it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+    /// Where the words stand in the document, in characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Place>,
+}
+
+/// A range of a document's text, in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Place {
+    /// First.
+    pub from: u64,
+    /// After the last.
+    pub to: u64,
+}
+
+/// A quotation that no citation holds word for word.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Unsupported {
+    /// First character of the words.
+    pub from: u64,
+    /// After the last.
+    pub to: u64,
+    /// The words.
+    pub text: String,
+}
+
+/// Where a range of a document comes from: the answer of `GET /api/documents/{id}/provenance`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Provenance {
+    /// Which document.
+    pub document_id: DocumentId,
+    /// The version that was looked at.
+    pub version: u32,
+    /// In order; together they are the range.
+    pub pieces: Vec<Origin>,
+    /// Whether the range has more pieces than are shown.
+    pub truncated: bool,
+}
+
+/// Where one piece of a text comes from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Origin {
+    /// First character.
+    pub from: u64,
+    /// After the last.
+    pub to: u64,
+    /// Who wrote it.
+    pub author: crate::event::Actor,
+    /// When.
+    pub at: Timestamp,
+    /// The event that says so.
+    pub seq: Seq,
+    /// The run it was written for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+    /// The person's words that began that run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+    /// The tool call that wrote it: its span in the run's trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_call: Option<Span>,
+    /// What the model took to ask for that call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// Sources whose words stand in it.
+    pub sources: Vec<Citation>,
 }
 
 /// A change that waits for a person.
@@ -155,4 +238,24 @@ pub struct EditDocument {
     pub base_version: u32,
     /// The whole text wanted.
     pub content: String,
+}
+
+/// Something that was brought in: the answer of `POST /api/artifacts` and `GET /api/artifacts/{id}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Artifact {
+    /// Its name.
+    pub artifact_id: ArtifactId,
+    /// Its bytes: `GET /api/blobs/{hash}`.
+    pub content_hash: Hash,
+    /// Their number.
+    pub size: u64,
+    /// For example `text/html`; a claim of whoever brought it.
+    pub media_type: String,
+    /// A file name or URL; a claim, not a fact.
+    pub origin: String,
+    /// When it came.
+    pub at: Timestamp,
+    /// Where in the log.
+    pub seq: Seq,
 }

@@ -166,6 +166,8 @@ events! {
     DocumentCompacted = "document.compacted", 1;
     /// An agent would change what a person wrote.
     ProposalMade = "proposal.made", 1;
+    /// An agent found words in a source.
+    CitationMade = "citation.made", 1;
     /// A person said yes or no to it.
     ProposalDecided = "proposal.decided", 1;
     /// A document was put away.
@@ -210,6 +212,7 @@ impl Event {
         match self {
             Self::DocumentVersioned(version) if version.content.is_none() => vec![version.content_hash],
             Self::DocumentCompacted(compacted) => vec![compacted.state],
+            Self::CitationMade(citation) => vec![citation.source],
             Self::ArtifactImported(artifact) => vec![artifact.content_hash],
             Self::ToolFinished(tool) => tool.output.into_iter().collect(),
             Self::TaskFinished(task) => {

@@ -77,6 +77,8 @@ pub fn api() -> Map<String, Value> {
     parts.add::<crate::document::NewDocument>();
     parts.add::<crate::document::EditDocument>();
     parts.add::<crate::document::Decide>();
+    parts.add::<crate::document::Provenance>();
+    parts.add::<crate::document::Artifact>();
     parts.add::<crate::desktop::Desktop>();
     parts.add::<crate::desktop::DesktopCommand>();
     parts.add::<crate::api::Health>();

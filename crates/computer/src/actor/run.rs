@@ -81,13 +81,16 @@ impl Actor for Run {
         if !past.started() && !paused {
             harness.journal.append(&Scope::of(By::Computer).run(run), vec![RunStarted {}.into()]).await?;
         }
-        let (signal, receiver) = watch::channel(Signal { paused, cancelled: false, steered: past.steered() });
+        let (signal, receiver) = watch::channel(Signal { paused, steered: past.steered(), ..Signal::default() });
+        let material = harness.material(&accepted.request.context).await?;
         let context = RunContext {
             harness: harness.clone(),
             run,
             document: accepted.document_id,
             model: accepted.request.model.clone(),
             verify: accepted.request.verify.clone(),
+            plan_first: accepted.request.plan_first == Some(true),
+            material: material.into(),
             signal: receiver,
             waiting: Arc::new(Waiting::new(past.blocked_on())),
             past: Arc::new(past),
@@ -117,7 +120,10 @@ impl Actor for Run {
 fn conduct(myself: ActorRef<RunMessage>, context: RunContext, accepted: &RunAccepted) {
     let task = TaskId::new(effect::derived(&context.run.to_string(), "root"));
     let identity = Identity { run: context.run, task, role: Role::Conductor };
-    let assignment = Assignment { identity, request: objective(accepted), parent: None };
+    // As it was asked the first time: what it points at may have changed since, and an agent is its events.
+    let known = context.past.requested(task).cloned();
+    let request = known.unwrap_or_else(|| objective(accepted, &context.material));
+    let assignment = Assignment { identity, request, parent: None };
     tokio::spawn(async move {
         let result = tokio::spawn(drive(context, assignment)).await;
         match result {
@@ -143,16 +149,13 @@ impl KillWith for ActorRef<RunMessage> {
     }
 }
 
-fn objective(accepted: &RunAccepted) -> TaskRequest {
+fn objective(accepted: &RunAccepted, material: &str) -> TaskRequest {
     let request = &accepted.request;
     let mut instruction = request.prompt.clone();
     if request.document_id.is_some() {
         instruction.push_str("\n\n(This continues the run's document. The writer can read it.)");
     }
-    for context in &request.context {
-        let named = serde_json::to_string(context).unwrap_or_default();
-        instruction.push_str(&format!("\n\nThe person points at: {named}"));
-    }
+    instruction.push_str(material);
     TaskRequest {
         kind: TaskKind::Edit,
         instruction,
@@ -181,7 +184,10 @@ impl RunState {
         self.signal.send_modify(|signal| match command {
             RunCommand::Cancel => {}
             RunCommand::Pause => signal.paused = true,
-            RunCommand::Resume => signal.paused = false,
+            RunCommand::Resume => {
+                signal.paused = false;
+                signal.resumed += 1;
+            }
             RunCommand::Steer(text) => signal.steered.push((seq, text)),
         });
         Ok(seq)

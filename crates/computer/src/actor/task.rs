@@ -57,6 +57,8 @@ impl Actor for Task {
             document: None,
             model: None,
             verify: None,
+            plan_first: false,
+            material: "".into(),
             signal: receiver,
             waiting: Arc::new(Waiting::new(past.blocked_on())),
             past: Arc::new(past),

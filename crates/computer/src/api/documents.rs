@@ -7,13 +7,16 @@ use crate::document::{Base, CONTENT_BYTES_MAX, Edit, Manner};
 use crate::journal::Scope;
 use axum::Json;
 use axum::extract::{Path, Query, State};
+use choir_core::evidence::{place, unsupported};
 use choir_core::fold::document::Documents as DocumentsFold;
 use choir_proto::DocumentId;
-use choir_proto::document::{Decide, Document, DocumentSummary, EditDocument, NewDocument, VersionSummary};
+use choir_proto::document::{
+    Citation, Decide, Document, DocumentSummary, EditDocument, NewDocument, Place, Provenance, VersionSummary,
+};
 use choir_proto::event::Actor;
 use http::StatusCode;
-use serde::Serialize;
-use utoipa::ToSchema;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
 /// Newest first.
 #[derive(Debug, Serialize, ToSchema)]
@@ -58,6 +61,9 @@ pub(super) async fn get(State(app): State<App>, Path(document): Path<String>) ->
     let content = app.harness.documents.head_text(&head).await?;
     let mut document = whole(head.document_id, head.title, head.version, content);
     document.proposals = app.harness.documents.proposals(head.document_id).await?;
+    let citations = app.harness.documents.citations(head.document_id).await?;
+    document.unsupported = unsupported(&document.content, &citations);
+    document.citations = citations.into_iter().filter_map(|citation| placed(&document.content, citation)).collect();
     Ok(Json(document))
 }
 
@@ -106,6 +112,37 @@ pub(super) async fn decide(
     get(State(app), Path(document)).await
 }
 
+/// A range of a text.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Range {
+    /// First character; nothing means the beginning.
+    #[serde(default)]
+    from: u64,
+    /// After the last; nothing means the end.
+    to: Option<u64>,
+}
+
+/// Where a range of a document comes from: author, prompt, tool call, sources, cost.
+#[utoipa::path(get, path = "/api/documents/{id}/provenance", params(("id" = String, Path), Range),
+    responses((status = 200, body = Provenance)))]
+pub(super) async fn provenance(
+    State(app): State<App>,
+    Path(document): Path<String>,
+    Query(range): Query<Range>,
+) -> Result<Json<Provenance>, Rejection> {
+    let head = find(&app, &document).await?;
+    let to = range.to.unwrap_or(u64::MAX);
+    if range.from > to {
+        return Err(Rejection::bad(
+            "bad_range",
+            "The range ends before it begins.",
+            "Give `from` and `to` in characters.",
+        ));
+    }
+    Ok(Json(app.harness.documents.provenance(&head, range.from, to).await?))
+}
+
 /// Every named version of a document.
 #[utoipa::path(get, path = "/api/documents/{id}/versions", params(("id" = String, Path)), responses((status = 200, body = VersionList)))]
 pub(super) async fn versions(
@@ -130,7 +167,7 @@ pub(super) async fn version(
     Ok(Json(whole(head.document_id, head.title, number, content)))
 }
 
-async fn find(app: &App, document: &str) -> Result<DocumentSummary, Rejection> {
+pub(super) async fn find(app: &App, document: &str) -> Result<DocumentSummary, Rejection> {
     let document: DocumentId = id(document, "document")?;
     app.harness.documents.find(document).await?.ok_or_else(|| Rejection::missing("document"))
 }
@@ -144,5 +181,12 @@ fn check(content: &str) -> Result<(), Rejection> {
 }
 
 fn whole(document_id: DocumentId, title: String, version: u32, content: String) -> Document {
-    Document { document_id, title, version, content, citations: Vec::new(), proposals: Vec::new() }
+    let (citations, unsupported, proposals) = (Vec::new(), Vec::new(), Vec::new());
+    Document { document_id, title, version, content, citations, unsupported, proposals }
+}
+
+/// A citation with where its words stand; one whose words are not in the text is no evidence for it.
+pub(super) fn placed(text: &str, citation: Citation) -> Option<Citation> {
+    let (from, to) = place(text, &citation)?;
+    Some(Citation { at: Some(Place { from, to }), ..citation })
 }

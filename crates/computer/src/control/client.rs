@@ -1,14 +1,14 @@
 //! HTTP/2 over the socket that control gave us at birth.
 
-use super::{Control, ControlError, OnDelta, OnOutput};
+use super::{Control, ControlError, Fetched, OnDelta, OnOutput};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use choir_proto::inbox::{Ask, Asked, Verdict};
 use choir_proto::model::{Answer, ErrorClass, ModelError};
 use choir_proto::wire::{
-    AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, EffectRecord, Exec, ExecFrame, Exit,
-    FinishAssociate, ModelCall, ModelFrame, Models, StartAssociate, UndoChanges,
+    AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, EffectRecord, Exec, ExecFrame, Exit, Fetch,
+    FinishAssociate, ModelCall, ModelFrame, Models, PAGE_URL_HEADER, Search, SearchHits, StartAssociate, UndoChanges,
 };
 use choir_proto::{ApiError, InboxId, TaskId};
 use futures_util::FutureExt;
@@ -212,6 +212,24 @@ impl Control for ControlClient {
 
     fn undo(&self, changes: UndoChanges) -> BoxFuture<'_, Result<ChangesUndone, ControlError>> {
         async move { self.call(Method::POST, "/changes/undo", &changes).await }.boxed()
+    }
+
+    fn fetch(&self, fetch: Fetch) -> BoxFuture<'_, Result<Fetched, ControlError>> {
+        async move {
+            let body = serde_json::to_vec(&fetch).map_err(|error| ControlError::Refused(error.to_string()))?;
+            let response = self.send(Method::POST, "/fetch", body.into()).await?;
+            let header =
+                |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+            let url = header(PAGE_URL_HEADER).unwrap_or(fetch.url);
+            let media_type = header("content-type").unwrap_or_else(|| "application/octet-stream".into());
+            let bytes = response.into_body().collect().await.map_err(gone)?.to_bytes().to_vec();
+            Ok(Fetched { url, media_type, bytes })
+        }
+        .boxed()
+    }
+
+    fn search(&self, search: Search) -> BoxFuture<'_, Result<SearchHits, ControlError>> {
+        async move { self.call(Method::POST, "/search", &search).await }.boxed()
     }
 
     fn kill_associate(&self, task: TaskId) -> BoxFuture<'_, Result<(), ControlError>> {

@@ -3,7 +3,7 @@
 use choir_core::agent::Spent;
 use choir_proto::event::{BlockedOn, Header, InboxAsked, TaskRequested, ToolStarted};
 use choir_proto::inbox::{AskKind, Waits};
-use choir_proto::task::TaskResult;
+use choir_proto::task::{TaskRequest, TaskResult};
 use choir_proto::{Event, InboxId, RunId, Seq, TaskId};
 use choir_store::{Log, Query, StoreError};
 use std::collections::BTreeSet;
@@ -52,6 +52,27 @@ impl Past {
     /// Whether a task had been asked for.
     pub fn knows(&self, task: TaskId) -> bool {
         self.events.iter().any(|(header, event)| header.task == Some(task) && matches!(event, Event::TaskRequested(_)))
+    }
+
+    /// What was asked of a task, if it had been.
+    pub fn requested(&self, task: TaskId) -> Option<&TaskRequest> {
+        self.events.iter().find_map(|(header, event)| match event {
+            Event::TaskRequested(requested) if header.task == Some(task) => Some(&requested.request),
+            _ => None,
+        })
+    }
+
+    /// Whether the person had said yes to the plan.
+    pub fn approved(&self) -> bool {
+        let mut asked = false;
+        self.events.iter().any(|(_, event)| match event {
+            Event::RunBlocked(blocked) if blocked.on == BlockedOn::Plan => {
+                asked = true;
+                false
+            }
+            Event::RunResumed(_) => asked,
+            _ => false,
+        })
     }
 
     /// What came of a task, if it had ended.

@@ -114,6 +114,9 @@ impl Performer {
             Tool::Request(request) => self.request(request, &begin.effect_id).await,
             Tool::Delegate(delegation) => self.delegate(delegation, &begin.effect_id).await,
             Tool::Bash(bash) => self.bash(bash, &begin.effect_id).await,
+            Tool::Cite(cite) => self.cite(cite, begin).await,
+            Tool::FetchUrl(fetch) => self.fetch(&fetch.url, begin).await,
+            Tool::WebSearch(search) => self.web_search(&search.query).await,
             Tool::ReadDocument | Tool::WriteDocument(_) | Tool::EditDocument(_) => self.document(tool, begin).await,
             Tool::ReadFile(at) => {
                 let read = control.read_file(task, at.path.clone()).await.map_err(|error| error.to_string());
@@ -177,7 +180,7 @@ impl Performer {
         let identity = Identity { run: self.identity.run, task: effect::child(effect_id), role: delegation.role };
         let assignment = Assignment {
             identity,
-            request: request(delegation),
+            request: request(delegation, &self.context.material),
             parent: Some(Parent { task: self.identity.task, depth: self.depth, purse: self.purse.clone() }),
         };
         let result = drive(self.context.clone(), assignment).await?;
@@ -248,14 +251,15 @@ impl Performer {
     }
 }
 
-fn request(delegation: &Delegation) -> TaskRequest {
+/// A delegated request. What the person points at reaches every agent, whatever the conductor says of it.
+fn request(delegation: &Delegation, material: &str) -> TaskRequest {
     let kind = match delegation.role {
         Role::Researcher => TaskKind::Research,
         Role::Conductor | Role::Writer | Role::Terminal => TaskKind::Edit,
     };
     TaskRequest {
         kind,
-        instruction: delegation.objective.clone(),
+        instruction: format!("{}{material}", delegation.objective),
         acceptance_criteria: delegation.acceptance_criteria.clone(),
         base_ref: None,
         commands: Vec::new(),
@@ -269,7 +273,7 @@ fn request(delegation: &Delegation) -> TaskRequest {
 }
 
 /// Head and tail of a text that is too long to show.
-fn shorten(text: &str) -> String {
+pub(super) fn shorten(text: &str) -> String {
     if text.len() <= CONTENT_BYTES_MAX {
         return text.to_owned();
     }

@@ -34,6 +34,16 @@ impl Waiting {
         Ok(())
     }
 
+    /// The plan waits for the person.
+    pub(super) async fn for_plan(&self, journal: &Journal, run: RunId, message: String) -> Result<(), HarnessError> {
+        let mut state = self.0.lock().await;
+        if state.said != Some(BlockedOn::Plan) {
+            say(journal, run, RunBlocked { on: BlockedOn::Plan, message }.into()).await?;
+            state.said = Some(BlockedOn::Plan);
+        }
+        Ok(())
+    }
+
     /// An agent waits for the person.
     pub(super) async fn for_person(&self, journal: &Journal, run: RunId, message: String) -> Result<(), HarnessError> {
         let mut state = self.0.lock().await;

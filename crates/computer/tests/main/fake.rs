@@ -1,7 +1,7 @@
 //! A control that plays a scenario and counts what it was asked to do.
 
 use choir_computer::actor::{RunCommand, SessionMessage, ask};
-use choir_computer::control::{Control, ControlError, OnDelta, OnOutput};
+use choir_computer::control::{Control, ControlError, Fetched, OnDelta, OnOutput};
 use choir_computer::serve::{Computer, ServeError};
 use choir_computer::world::RealWorld;
 use choir_core::fold::run::Runs;
@@ -10,8 +10,8 @@ use choir_proto::inbox::{Ask, AskKind, Asked, Matter, Reach, Verdict, Waits};
 use choir_proto::model::{Answer, ErrorClass, ModelError};
 use choir_proto::run::Run;
 use choir_proto::wire::{
-    AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, EffectRecord, Exec, Exit, FinishAssociate,
-    ModelCall, Models, OutputStream, StartAssociate, UndoChanges,
+    AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, EffectRecord, Exec, Exit, Fetch,
+    FinishAssociate, ModelCall, Models, OutputStream, StartAssociate, UndoChanges,
 };
 use choir_proto::{ComputerId, Hash, InboxId, RunId, TaskId};
 use futures_util::FutureExt;
@@ -208,6 +208,15 @@ impl Control for Fake {
         .boxed()
     }
 
+    fn fetch(&self, fetch: Fetch) -> BoxFuture<'_, Result<Fetched, ControlError>> {
+        async move {
+            let missing = || ControlError::Refused(format!("{} is not there", fetch.url));
+            let bytes = self.files.lock().unwrap().get(&fetch.url).cloned().ok_or_else(missing)?;
+            Ok(Fetched { url: fetch.url, media_type: "text/html".into(), bytes })
+        }
+        .boxed()
+    }
+
     fn kill_associate(&self, _: TaskId) -> BoxFuture<'_, Result<(), ControlError>> {
         async {
             self.killed.notify_waiters();
@@ -246,6 +255,27 @@ impl Desk {
         let status = response.status().as_u16();
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
         (status, serde_json::from_slice(&bytes).unwrap_or(serde_json::Value::Null))
+    }
+
+    /// Sends bytes as they are.
+    pub(crate) async fn upload(&self, path: &str, media_type: &str, bytes: &[u8]) -> serde_json::Value {
+        use http_body_util::BodyExt;
+        use tower::ServiceExt;
+        let request = http::Request::builder().method("POST").uri(path).header("content-type", media_type);
+        let request = request.body(axum::body::Body::from(bytes.to_vec())).unwrap();
+        let response = choir_computer::api::router(self.computer.app.clone()).oneshot(request).await.unwrap();
+        assert_eq!(response.status(), 201);
+        serde_json::from_slice(&response.into_body().collect().await.unwrap().to_bytes()).unwrap()
+    }
+
+    /// What a file says.
+    pub(crate) async fn download(&self, path: &str) -> String {
+        use http_body_util::BodyExt;
+        use tower::ServiceExt;
+        let request = http::Request::builder().uri(path).body(axum::body::Body::empty()).unwrap();
+        let response = choir_computer::api::router(self.computer.app.clone()).oneshot(request).await.unwrap();
+        assert!(response.headers()["content-disposition"].to_str().unwrap().starts_with("attachment"));
+        String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
     }
 
     pub(crate) async fn accept(&self, prompt: &str) -> RunId {

@@ -5,6 +5,7 @@
 mod budget;
 mod crash;
 mod documents;
+mod evidence;
 mod fake;
 mod peer;
 mod person;

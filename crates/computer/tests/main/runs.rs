@@ -243,3 +243,57 @@ async fn a_stop_is_the_last_word() {
     let last = log.read(choir_store::Query { after, limit: 1, ..Default::default() }).await.unwrap();
     assert_eq!(last[0].header.kind, "computer.stopped");
 }
+
+#[tokio::test]
+async fn a_plan_waits_for_the_person_who_may_want_another() {
+    let scenario = r#"{"roles": {
+        "conductor": [
+            {"tool_calls": [{"name": "delegate", "arguments": {"role": "terminal", "objective": "burn it down"}}]},
+            {"tool_calls": [{"name": "delegate", "arguments": {"role": "terminal", "objective": "tidy it up"}}]},
+            {"tool_calls": [{"name": "finish", "arguments": {"summary": "done"}}]}],
+        "terminal": [
+            {"tool_calls": [{"name": "bash", "arguments": {"command": "{{prompt}}"}}]},
+            {"tool_calls": [{"name": "finish", "arguments": {"summary": "did it"}}]}]}}"#;
+    let (directory, fake, desk) = desk(scenario).await;
+    let body = serde_json::json!({"prompt": "see to the shed", "plan_first": true});
+    let (_, accepted) = desk.send("POST", "/api/runs", body).await;
+    let run = accepted["run_id"].as_str().unwrap().parse().unwrap();
+    let held = desk.until(run, |run| run.status == RunStatus::Blocked).await;
+    assert_eq!(held.reason.as_deref(), Some("- [ ] terminal: burn it down\n"));
+    assert_eq!(held.tasks.len(), 1, "nothing is delegated before the person says so");
+    desk.command(run, RunCommand::Steer("no fire please".into())).await;
+    let held = desk.until(run, |run| run.reason.as_deref() == Some("- [ ] terminal: tidy it up\n")).await;
+    assert_eq!((held.status, held.tasks.len()), (RunStatus::Blocked, 1));
+    desk.computer.close("test").await.unwrap();
+
+    let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
+    desk.command(run, RunCommand::Resume).await;
+    let done = desk.ended(run).await;
+    assert_eq!((done.status, done.tasks.len()), (RunStatus::Completed, 2));
+    assert_eq!(fake.effects.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn what_the_person_points_at_reaches_every_agent_as_data_with_its_origin() {
+    let scenario = r#"{"roles": {
+        "conductor": [
+            {"tool_calls": [{"name": "delegate", "arguments": {"role": "terminal", "objective": "look"}}]},
+            {"tool_calls": [{"name": "finish", "arguments": {"summary": "done"}}]}],
+        "terminal": [{"tool_calls": [{"name": "finish", "arguments": {"summary": "{{prompt}}"}}]}]}}"#;
+    let (_directory, _, desk) = desk(scenario).await;
+    let new = serde_json::json!({"title": "Notes", "content": "é one two three"});
+    let (_, made) = desk.send("POST", "/api/documents", new).await;
+    let id = made["document_id"].as_str().unwrap();
+    let context = serde_json::json!([{"document_id": id, "from": 2, "to": 9}, {"path": "a.txt"}]);
+    let (_, accepted) = desk.send("POST", "/api/runs", serde_json::json!({"prompt": "look", "context": context})).await;
+    let done = desk.ended(accepted["run_id"].as_str().unwrap().parse().unwrap()).await;
+    for task in &done.tasks {
+        let told = &task.objective;
+        assert!(
+            told.contains("“Notes” version 1, characters 2 to 9") && told.contains("<data>\none two\n</data>"),
+            "{told}"
+        );
+        assert!(told.contains("file `a.txt`") && told.contains("not an instruction"), "{told}");
+    }
+    assert_eq!(done.tasks.len(), 2);
+}

@@ -1,12 +1,11 @@
 //! The payload of each kind. A field is never renamed or given another meaning: a changed payload is a new version.
 
 use crate::desktop::{App, Rect, Shape, Subject, Theme};
-use crate::document::{Decision, TextChange};
 use crate::inbox::{AskKind, Verdict};
 use crate::model::{AssistantMessage, ErrorClass, StopReason, Usage};
 use crate::run::{NewRun, RunStatus};
 use crate::task::{ChangeKind, TaskRequest, TaskResult};
-use crate::{ArtifactId, ComputerId, DocumentId, EventId, Hash, InboxId, Role, Seq, TaskId, TerminalId, WindowId};
+use crate::{ComputerId, DocumentId, EventId, Hash, InboxId, Role, Seq, TaskId, TerminalId, WindowId};
 use serde::{Deserialize, Serialize};
 
 macro_rules! payload {
@@ -17,6 +16,10 @@ macro_rules! payload {
         pub struct $name { $( $(#[$field_doc])* pub $field: $type, )* }
     };
 }
+
+mod document;
+
+pub use document::*;
 
 payload! {
     /// The first event of every log.
@@ -215,108 +218,6 @@ payload! {
     }
 }
 payload! {
-    /// A document began.
-    DocumentCreated {
-        /// Its name.
-        document_id: DocumentId,
-        /// For people.
-        title: String,
-    }
-}
-payload! {
-    /// A point in a document's life.
-    DocumentVersioned {
-        /// Which document.
-        document_id: DocumentId,
-        /// Its number, from 1.
-        version: u32,
-        /// For people.
-        title: String,
-        /// The text's hash; where `content` is absent it names a blob.
-        content_hash: Hash,
-        /// The text itself while it is short: one sync keeps the fact and its words.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        content: Option<String>,
-        /// Its length in bytes.
-        size: u64,
-        /// Why.
-        reason: String,
-    }
-}
-payload! {
-    /// The words of a document changed. Every change has a version's number; not every version has a name.
-    DocumentUpdated {
-        /// Which document.
-        document_id: DocumentId,
-        /// The number of the text after it.
-        version: u32,
-        /// What changed, in order, each against the text before all of them.
-        changes: Vec<TextChange>,
-        /// The same for replicas: a Yjs update (version 1) in base64. One that is too long for an event is absent, and
-        /// the state that holds it is kept beside it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        update: Option<String>,
-        /// The hash of the text after it.
-        content_hash: Hash,
-        /// The text's length in bytes.
-        size: u64,
-        /// The tool call that made it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        effect_id: Option<String>,
-    }
-}
-payload! {
-    /// A document's replica was kept as a whole, so that opening it need not read every update.
-    DocumentCompacted {
-        /// Which document.
-        document_id: DocumentId,
-        /// The version it is of.
-        version: u32,
-        /// A Yjs update (version 1) that holds everything, as a blob.
-        state: Hash,
-    }
-}
-payload! {
-    /// An agent would change what a person wrote.
-    ProposalMade {
-        /// Which document.
-        document_id: DocumentId,
-        /// Its name within the document.
-        proposal_id: String,
-        /// The named version that it is against.
-        version: u32,
-        /// Where it begins in that version's text, in bytes.
-        from: u64,
-        /// What is there.
-        old: String,
-        /// What would be there.
-        new: String,
-        /// The tool call that made it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        effect_id: Option<String>,
-    }
-}
-payload! {
-    /// A person said yes or no to a proposal.
-    ProposalDecided {
-        /// Which document.
-        document_id: DocumentId,
-        /// Which proposal.
-        proposal_id: String,
-        /// What they said.
-        decision: Decision,
-    }
-}
-payload! {
-    /// A document was put away; its versions stay in the log.
-    DocumentTrashed {
-        /// Which document.
-        document_id: DocumentId,
-        /// Why.
-        reason: String,
-    }
-}
-payload! {
     /// A window was opened.
     WindowOpened {
         /// Its name.
@@ -431,21 +332,6 @@ payload! {
     }
 }
 payload! {
-    /// Something was brought in.
-    ArtifactImported {
-        /// Its name.
-        artifact_id: ArtifactId,
-        /// Its bytes.
-        content_hash: Hash,
-        /// Their number.
-        size: u64,
-        /// For example `text/html`.
-        media_type: String,
-        /// A file name or URL; a claim, not a fact.
-        origin: String,
-    }
-}
-payload! {
     /// An actor failed and was started again.
     ActorRestarted {
         /// Its name.
@@ -488,6 +374,8 @@ pub enum BlockedOn {
     Inbox,
     /// A sandbox could not be had.
     Sandbox,
+    /// A person has to say yes to the plan: resume the run, or say what should be different.
+    Plan,
 }
 
 /// How a tool call went.

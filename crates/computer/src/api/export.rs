@@ -1,0 +1,90 @@
+//! A document to take away: as Markdown, or as one HTML file with its sources.
+
+use super::App;
+use super::documents::{find, placed};
+use super::reject::Rejection;
+use axum::extract::{Path, Query, State};
+use axum::response::{IntoResponse, Response};
+use choir_core::export::{Source, html};
+use choir_core::fold::evidence::Artifacts;
+use choir_proto::document::Citation;
+use choir_store::StoreError;
+use http::header;
+use serde::Deserialize;
+use utoipa::{IntoParams, ToSchema};
+
+/// Bytes of one source in a file. What is longer is named by its hash.
+const SOURCE_BYTES_MAX: usize = 256 * 1024;
+
+/// How a document is taken away.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Wanted {
+    /// `markdown` or `html`.
+    #[serde(default)]
+    #[param(inline)]
+    format: Format,
+}
+
+/// What it becomes.
+#[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Format {
+    /// The text as it is.
+    #[default]
+    Markdown,
+    /// One file, with the sources of its quotations.
+    Html,
+}
+
+/// A document as a file.
+#[utoipa::path(get, path = "/api/documents/{id}/export", params(("id" = String, Path), Wanted), responses((status = 200)))]
+pub(super) async fn export(
+    State(app): State<App>,
+    Path(document): Path<String>,
+    Query(wanted): Query<Wanted>,
+) -> Result<Response, Rejection> {
+    let head = find(&app, &document).await?;
+    let text = app.harness.documents.head_text(&head).await?;
+    let (media_type, extension, body) = match wanted.format {
+        Format::Markdown => ("text/markdown; charset=utf-8", "md", text),
+        Format::Html => {
+            let citations = app.harness.documents.citations(head.document_id).await?;
+            let mut sources = Vec::new();
+            for citation in citations.into_iter().filter_map(|citation| placed(&text, citation)) {
+                sources.push(source(&app, citation).await?);
+            }
+            ("text/html; charset=utf-8", "html", html(&head.title, &text, &sources))
+        }
+    };
+    // A file to save, never a page on our own origin.
+    let disposition = format!("attachment; filename=\"{}.{extension}\"", file_name(&head.title));
+    let headers = [
+        (header::CONTENT_TYPE, media_type.to_owned()),
+        (header::CONTENT_DISPOSITION, disposition),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
+    ];
+    Ok((headers, body).into_response())
+}
+
+async fn source(app: &App, citation: Citation) -> Result<Source, Rejection> {
+    let origin = match citation.artifact_id {
+        Some(id) => app.harness.views.get::<Artifacts>(id).await?.map(|artifact| artifact.origin),
+        None => None,
+    };
+    let text = match app.harness.documents.blob(citation.source).await {
+        Ok(bytes) if bytes.len() <= SOURCE_BYTES_MAX => String::from_utf8(bytes).ok(),
+        // A source that was erased is still named.
+        Ok(_) | Err(StoreError::Missing(_)) => None,
+        Err(error) => return Err(error.into()),
+    };
+    Ok(Source { origin: origin.unwrap_or_else(|| "what a command printed".to_owned()), citation, text })
+}
+
+/// A title that every file system takes.
+fn file_name(title: &str) -> String {
+    let plain = |letter: char| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '-' };
+    let name: String = title.chars().take(60).map(plain).collect();
+    let name = name.trim_matches('-');
+    if name.is_empty() { "document".to_owned() } else { name.to_owned() }
+}

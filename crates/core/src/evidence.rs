@@ -1,0 +1,153 @@
+//! Evidence under a text: which of its quotations are known to stand in a source, and which are not.
+
+use choir_proto::document::{Citation, Unsupported};
+
+/// Shorter quoted words are names, terms and irony, not quotations.
+const QUOTATION_WORDS_MIN: usize = 3;
+
+/// Quotations looked at in one text.
+const QUOTATIONS_MAX: usize = 2000;
+
+/// Marks that begin a quotation, each with the one that ends it.
+const MARKS: [(char, char); 4] = [('“', '”'), ('"', '"'), ('«', '»'), ('„', '“')];
+
+/// Something that a text puts between quotation marks, or quotes as a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quotation<'a> {
+    /// First byte of the words.
+    pub from: usize,
+    /// The words, without the marks.
+    pub words: &'a str,
+}
+
+/// Everything that a Markdown text quotes. Code is not prose and quotes nothing.
+pub fn quotations(text: &str) -> Vec<Quotation<'_>> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    let mut in_code = false;
+    for line in text.split_inclusive('\n') {
+        let trimmed = line.trim_start();
+        if trimmed.starts_with("```") || trimmed.starts_with("~~~") {
+            in_code = !in_code;
+        } else if !in_code {
+            match trimmed.strip_prefix('>') {
+                Some(block) => found.push(trim(at + line.len() - block.len(), block)),
+                None => marked(at, line, &mut found),
+            }
+        }
+        at += line.len();
+    }
+    found.retain(|quotation| quotation.words.split_whitespace().count() >= QUOTATION_WORDS_MIN);
+    found.truncate(QUOTATIONS_MAX);
+    found
+}
+
+fn trim(from: usize, words: &str) -> Quotation<'_> {
+    let start = words.len() - words.trim_start().len();
+    Quotation { from: from + start, words: words.trim() }
+}
+
+/// Quotations between marks within one line.
+fn marked<'a>(at: usize, line: &'a str, found: &mut Vec<Quotation<'a>>) {
+    let mut rest = line;
+    let mut offset = 0;
+    while let Some((place, open)) = rest.char_indices().find(|(_, letter)| *letter == '`' || opens(*letter)) {
+        let begin = place + open.len_utf8();
+        let close = MARKS.iter().find(|(mark, _)| *mark == open).map_or('`', |(_, close)| *close);
+        let Some(length) = rest[begin..].find(close) else {
+            (rest, offset) = (&rest[begin..], offset + begin);
+            continue;
+        };
+        if open != '`' {
+            found.push(trim(at + offset + begin, &rest[begin..begin + length]));
+        }
+        let end = begin + length + close.len_utf8();
+        (rest, offset) = (&rest[end..], offset + end);
+    }
+}
+
+fn opens(letter: char) -> bool {
+    MARKS.iter().any(|(open, _)| *open == letter)
+}
+
+/// Quotations that no citation holds word for word.
+pub fn unsupported(text: &str, citations: &[Citation]) -> Vec<Unsupported> {
+    let holds = |words: &str| {
+        citations.iter().filter_map(|citation| citation.quote.as_deref()).any(|quote| quote.contains(words))
+    };
+    let alone = quotations(text).into_iter().filter(|quotation| !holds(quotation.words));
+    alone
+        .map(|quotation| Unsupported {
+            from: characters(text, quotation.from),
+            to: characters(text, quotation.from + quotation.words.len()),
+            text: quotation.words.to_owned(),
+        })
+        .collect()
+}
+
+/// Where a citation's words stand in a text, in characters.
+pub fn place(text: &str, citation: &Citation) -> Option<(u64, u64)> {
+    let quote = citation.quote.as_deref().filter(|quote| !quote.is_empty())?;
+    let from = text.find(quote)?;
+    Some((characters(text, from), characters(text, from + quote.len())))
+}
+
+/// People and browsers count characters; bytes are ours.
+pub fn characters(text: &str, byte: usize) -> u64 {
+    text.get(..byte).map_or(0, |head| head.chars().count() as u64)
+}
+
+/// The byte at which a character begins; the end where there are fewer.
+pub fn byte(text: &str, character: u64) -> usize {
+    let nth = usize::try_from(character).unwrap_or(usize::MAX);
+    text.char_indices().nth(nth).map_or(text.len(), |(byte, _)| byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use choir_proto::Hash;
+
+    fn citation(quote: &str) -> Citation {
+        let quote = Some(quote.to_owned());
+        Citation {
+            source: Hash::ZERO,
+            from: 0,
+            to: 0,
+            hash: Hash::ZERO,
+            quote,
+            artifact_id: None,
+            run_id: None,
+            at: None,
+        }
+    }
+
+    #[test]
+    fn quotations_are_found_in_prose_and_not_in_code() {
+        let text = "He said “all is well here” and \"not at all so\".\n> a block is a quote\n`\"code is not prose\"`\n```\n\"nor is this one\"\n```\n«et ceci en est» \"it\" „auch das ist eines“ “no end\n";
+        let found: Vec<_> = quotations(text).into_iter().map(|quotation| quotation.words).collect();
+        assert_eq!(
+            found,
+            ["all is well here", "not at all so", "a block is a quote", "et ceci en est", "auch das ist eines"]
+        );
+        assert!(quotations(text).iter().all(|quotation| text[quotation.from..].starts_with(quotation.words)));
+    }
+
+    #[test]
+    fn one_altered_word_is_enough_to_be_flagged() {
+        let text = "É: “the tests were all green” and “the tests were not green”.";
+        let citations = [citation("On Monday the tests were all green, they wrote.")];
+        let flagged = unsupported(text, &citations);
+        assert_eq!(flagged.len(), 1, "{flagged:?}");
+        assert_eq!(flagged[0].text, "the tests were not green");
+        let (from, to) = (byte(text, flagged[0].from), byte(text, flagged[0].to));
+        assert_eq!(&text[from..to], "the tests were not green", "places are in characters");
+        assert!(unsupported(text, &[]).len() == 2);
+    }
+
+    #[test]
+    fn a_citation_knows_its_place() {
+        assert_eq!(place("É says “x y z” there", &citation("x y z")), Some((8, 13)));
+        assert_eq!(place("nothing", &citation("x y z")), None);
+    }
+}

@@ -1,0 +1,168 @@
+//! A web page as the text that a person would read. Small on purpose: what it does not understand, it leaves out.
+
+/// Elements whose content is not for reading.
+const UNREAD: [&str; 6] = ["script", "style", "noscript", "template", "svg", "head"];
+
+/// Elements that begin a line.
+const LINES: [&str; 22] = [
+    "p",
+    "div",
+    "br",
+    "li",
+    "ul",
+    "ol",
+    "tr",
+    "table",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "section",
+    "article",
+    "header",
+    "footer",
+    "blockquote",
+    "pre",
+    "hr",
+    "main",
+];
+
+/// Entities that pages are full of.
+const ENTITIES: [(&str, &str); 12] = [
+    ("amp", "&"),
+    ("lt", "<"),
+    ("gt", ">"),
+    ("quot", "\""),
+    ("apos", "'"),
+    ("nbsp", " "),
+    ("ndash", "–"),
+    ("mdash", "—"),
+    ("lsquo", "‘"),
+    ("rsquo", "’"),
+    ("ldquo", "“"),
+    ("rdquo", "”"),
+];
+
+/// The longest entity that is looked for.
+const ENTITY_BYTES_MAX: usize = 12;
+
+/// The text of an HTML page: a line for each block, spaces joined, tags, scripts and styles gone.
+pub fn text(html: &str) -> String {
+    let mut out = String::new();
+    let mut rest = html;
+    while let Some(open) = rest.find('<') {
+        push_words(&mut out, &rest[..open]);
+        rest = &rest[open..];
+        if let Some(comment) = rest.strip_prefix("<!--") {
+            rest = comment.split_once("-->").map_or("", |(_, after)| after);
+            continue;
+        }
+        let (tag, after) = rest[1..].split_once('>').unwrap_or((&rest[1..], ""));
+        let name = name(tag);
+        rest = after;
+        if UNREAD.contains(&name.as_str()) && !tag.starts_with('/') && !tag.ends_with('/') {
+            rest = after_end_of(&name, rest);
+        }
+        if LINES.contains(&name.as_str()) {
+            end_line(&mut out);
+        }
+    }
+    push_words(&mut out, rest);
+    end_line(&mut out);
+    out
+}
+
+/// Whether bytes of this kind are a page.
+pub fn is_html(media_type: &str) -> bool {
+    media_type.starts_with("text/html") || media_type.starts_with("application/xhtml")
+}
+
+fn name(tag: &str) -> String {
+    let tag = tag.trim_start_matches('/');
+    tag.chars().take_while(char::is_ascii_alphanumeric).take(16).collect::<String>().to_ascii_lowercase()
+}
+
+/// What follows the end of an element; nothing when it never ends.
+fn after_end_of<'a>(name: &str, html: &'a str) -> &'a str {
+    let mut rest = html;
+    while let Some(at) = rest.find("</") {
+        rest = &rest[at + 2..];
+        if self::name(rest) == name {
+            return rest.split_once('>').map_or("", |(_, after)| after);
+        }
+    }
+    ""
+}
+
+fn push_words(out: &mut String, text: &str) {
+    let mut gap = text.starts_with(char::is_whitespace);
+    for word in text.split_whitespace() {
+        if gap && !out.is_empty() && !out.ends_with([' ', '\n']) {
+            out.push(' ');
+        }
+        push_decoded(out, word);
+        gap = true;
+    }
+    if text.ends_with(char::is_whitespace) && !out.is_empty() && !out.ends_with([' ', '\n']) {
+        out.push(' ');
+    }
+}
+
+fn push_decoded(out: &mut String, word: &str) {
+    let mut rest = word;
+    while let Some(at) = rest.find('&') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        let end = rest.find(';').filter(|end| *end <= ENTITY_BYTES_MAX);
+        match end.and_then(|end| Some((decoded(&rest[..end])?, end))) {
+            Some((letter, end)) => {
+                out.push_str(&letter);
+                rest = &rest[end + 1..];
+            }
+            None => out.push('&'),
+        }
+    }
+    out.push_str(rest);
+}
+
+fn decoded(entity: &str) -> Option<String> {
+    if let Some(number) = entity.strip_prefix('#') {
+        let code = match number.strip_prefix(['x', 'X']) {
+            Some(hex) => u32::from_str_radix(hex, 16).ok()?,
+            None => number.parse().ok()?,
+        };
+        return char::from_u32(code).filter(|letter| !letter.is_control()).map(String::from);
+    }
+    ENTITIES.iter().find(|(name, _)| *name == entity).map(|(_, letter)| (*letter).to_owned())
+}
+
+fn end_line(out: &mut String) {
+    out.truncate(out.trim_end_matches(' ').len());
+    if !out.is_empty() && !out.ends_with('\n') {
+        out.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_becomes_what_a_person_reads() {
+        let html = "<html><head><title>T</title></head><body><!-- no --><h1>Trees &amp; shrubs</h1><p>One   <b>two</b>,\n\
+                    three&#8217;s.<br>Four<script>alert('<p>no</p>')</script> five</p></body></html>";
+        assert_eq!(text(html), "Trees & shrubs\nOne two, three’s.\nFour five\n");
+    }
+
+    #[test]
+    fn broken_pages_end_without_harm() {
+        for html in
+            ["<", "<p", "<script>never ends", "<!-- never ends", "&", "&#x110000;", "&#0;", "</", "<p></p", "é<é>é"]
+        {
+            text(html);
+        }
+        assert_eq!(text("a &unknown; b &#x41; &lt;p&gt;"), "a &unknown; b A <p>\n");
+    }
+}
