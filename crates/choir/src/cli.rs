@@ -34,6 +34,9 @@ const GET_EXAMPLES: &str = "Examples:
 const UNDO_EXAMPLES: &str = "Examples:
   choir undo 01a1e211-f0ad-7b38-a58d-ccb88928412a
   choir undo 01a1e211-f0ad-7b38-a58d-ccb88928412a --json | jq -r '.conflicts[]'";
+const TOUR_EXAMPLES: &str = "Examples:
+  choir tour
+  choir tour quotes";
 const TOKEN_EXAMPLES: &str = "Examples:
   choir token create --name ci --scope run
   choir token list
@@ -94,6 +97,9 @@ pub(crate) enum Command {
     /// left, 1 when nothing could be.
     #[command(after_help = UNDO_EXAMPLES)]
     Undo(Undo),
+    /// See what ChoirOS does, without a model: recorded answers, real tools, in an instance that is gone afterwards.
+    #[command(after_help = TOUR_EXAMPLES)]
+    Tour(Tour),
     /// Make, list and end tokens for programs, and make addresses that sign people in.
     #[command(after_help = TOKEN_EXAMPLES)]
     Token(Token),
@@ -146,7 +152,7 @@ impl Command {
                 TokenCommand::Revoke(_) => false,
             },
             Self::Erase(arguments) => arguments.json,
-            Self::Up(_) | Self::Completions { .. } | Self::Computer(_) | Self::Guest(_) => false,
+            Self::Up(_) | Self::Tour(_) | Self::Completions { .. } | Self::Computer(_) | Self::Guest(_) => false,
         }
     }
 }
@@ -285,6 +291,23 @@ pub(crate) struct Undo {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) reach: Reach,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Tour {
+    /// Which part [default: all].
+    #[arg(value_enum)]
+    pub(crate) name: Option<TourName>,
+    #[command(flatten)]
+    pub(crate) data: Data,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum TourName {
+    /// Quotations that hold, and one that does not.
+    Quotes,
+    /// A worker that says it is done.
+    Liar,
 }
 
 #[derive(Debug, Args)]

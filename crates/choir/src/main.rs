@@ -14,6 +14,7 @@ mod project;
 mod report;
 mod run;
 mod token;
+mod tour;
 mod trace;
 mod undo;
 mod up;
@@ -43,6 +44,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Up(arguments) => runtime.block_on(up::up(arguments)),
         Command::Run(arguments) => runtime.block_on(run::run(arguments)),
         Command::Events(arguments) => runtime.block_on(events::events(arguments)),
+        Command::Tour(arguments) => runtime.block_on(tour::tour(arguments)),
         Command::Trace(arguments) => runtime.block_on(trace::trace(arguments)),
         Command::Add(arguments) => runtime.block_on(project::add(arguments)),
         Command::Get(arguments) => runtime.block_on(project::get(arguments)),

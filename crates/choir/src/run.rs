@@ -77,13 +77,13 @@ async fn has_ended(client: &Client, run: RunId) -> anyhow::Result<bool> {
 }
 
 #[derive(PartialEq, Eq)]
-enum Shown {
+pub(crate) enum Shown {
     More,
     Ended,
 }
 
 /// Progress goes to standard error: standard output is for what came of it.
-fn show(event: &Envelope, json: bool) -> anyhow::Result<Shown> {
+pub(crate) fn show(event: &Envelope, json: bool) -> anyhow::Result<Shown> {
     if json {
         output::json(event)?;
     }

@@ -12,5 +12,6 @@ mod running;
 mod secrets;
 mod support;
 mod threats;
+mod tour;
 mod undoing;
 mod verifying;

@@ -1,0 +1,185 @@
+//! `choir tour`: recorded model, real tools. An instance of its own, in a directory of its own, plays what the real system
+//! does when a model lies or misquotes; both are gone afterwards.
+
+use crate::cli::{Data, Reach, Tour as Arguments, TourName};
+use crate::client::Client;
+use crate::run::{Shown, show};
+use crate::{instance, output};
+use anyhow::{Context, bail};
+use choir_proto::api::RunAccepted;
+use choir_proto::document::{Artifact, Document, Provenance};
+use choir_proto::event::Event;
+use choir_proto::{Envelope, Role, Run, RunStatus};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Stdio};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+const CONFIG: &str = "[providers.tour]\nkind = \"scripted\"\nscript = \"scenario.json\"\n";
+const QUOTES: &str = include_str!("../tour/quotes.json");
+const LIAR: &str = include_str!("../tour/liar.json");
+const TOTAL: &str = include_str!("../tour/total.sh");
+const CHECK: &str = include_str!("../tour/check.sh");
+
+/// Sources, by the name under which the scenario knows them.
+const SOURCES: [(&str, &str); 6] = [
+    ("heron-readme", include_str!("../tour/sources/heron-readme.md")),
+    ("heron-notes", include_str!("../tour/sources/heron-notes.md")),
+    ("heron-issue", include_str!("../tour/sources/heron-issue.md")),
+    ("wren-readme", include_str!("../tour/sources/wren-readme.md")),
+    ("wren-notes", include_str!("../tour/sources/wren-notes.md")),
+    ("wren-report", include_str!("../tour/sources/wren-report.md")),
+];
+
+pub(crate) async fn tour(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let tours = match arguments.name {
+        Some(name) => vec![name],
+        None => vec![TourName::Quotes, TourName::Liar],
+    };
+    let place = arguments.data.path()?.join(format!("tour-{}", std::process::id()));
+    for name in tours {
+        match name {
+            TourName::Quotes => quotes(&place).await?,
+            TourName::Liar => liar(&place).await?,
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// An instance of the tour's own.
+struct Stage {
+    directory: PathBuf,
+    child: Child,
+}
+
+impl Stage {
+    async fn open(place: &Path, scenario: &str) -> anyhow::Result<Self> {
+        let directory = place.to_owned();
+        std::fs::create_dir_all(&directory)?;
+        std::fs::write(directory.join("scenario.json"), scenario)?;
+        std::fs::write(directory.join("choir.toml"), CONFIG)?;
+        let child = start(&directory).await?;
+        Ok(Self { directory, child })
+    }
+
+    async fn client(&self) -> anyhow::Result<Client> {
+        let data = Data { directory: Some(self.directory.clone()) };
+        instance::connect(&Reach { data, url: None, token: None }).await
+    }
+
+    /// As if somebody pulled the plug, and put it back.
+    async fn pull_the_plug(&mut self) -> anyhow::Result<()> {
+        self.child.kill().await?;
+        self.child = start(&self.directory).await?;
+        Ok(())
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // What is left of a stage is in nobody's way.
+        self.child.start_kill().ok();
+        std::fs::remove_dir_all(&self.directory).ok();
+    }
+}
+
+/// Starts an instance and waits until it is ready.
+async fn start(directory: &Path) -> anyhow::Result<Child> {
+    let mut child = Command::new(std::env::current_exe()?)
+        .args(["up", "--listen", "127.0.0.1:0", "--data"])
+        .arg(directory)
+        .env_remove("CHOIR_CONFIG")
+        .env_remove("CHOIR_LISTEN")
+        .env("CHOIR_LOG", "error")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()?;
+    let out = child.stdout.take().context("its output cannot be read")?;
+    let mut lines = BufReader::new(out).lines();
+    let first = lines.next_line().await?.unwrap_or_default();
+    if !first.starts_with("ready ") {
+        bail!("the tour's own instance did not start");
+    }
+    // Whoever closes the pipe would end it.
+    tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+    Ok(child)
+}
+
+async fn quotes(place: &Path) -> anyhow::Result<()> {
+    output::line("Quotes that hold (recorded model, real tools)\n")?;
+    let hash = |text: &str| choir_store::sha256(text.as_bytes()).to_string();
+    let fill = |scenario: String, (name, text): &(&str, &str)| scenario.replace(&format!("@{name}@"), &hash(text));
+    let stage = Stage::open(place, &SOURCES.iter().fold(QUOTES.to_owned(), fill)).await?;
+    let client = stage.client().await?;
+    let mut context = Vec::new();
+    for (_, text) in SOURCES {
+        let kept: Artifact = client.post_bytes("/api/artifacts", "text/markdown", text.into()).await?;
+        context.push(json!({"artifact_id": kept.artifact_id}));
+    }
+    let prompt = "Compare Heron and Wren from these six sources, and quote what you rely on.";
+    let accepted = client.post("/api/runs", &json!({"prompt": prompt, "context": context})).await?;
+    let run = follow(&client, &accepted, |_| false).await?;
+    let id = run.document_id.context("the run wrote no document")?;
+    let document: Document = client.get(&format!("/api/documents/{id}")).await?;
+    output::line(format_args!("\n{}", document.content))?;
+    output::line(format_args!("{} quotations stand in their sources, letter by letter.", document.citations.len()))?;
+    for flagged in &document.unsupported {
+        output::line(format_args!("Flagged: “{}” stands in no source.", flagged.text))?;
+    }
+    let Some(doubtful) = document.unsupported.first() else { bail!("the doctored quotation was not noticed") };
+    let range = format!("/api/documents/{id}/provenance?from={}&to={}", doubtful.from, doubtful.to);
+    let origin: Provenance = client.get(&range).await?;
+    let origin = origin.pieces.first().context("nobody knows where it comes from")?;
+    let call = origin.tool_call.as_ref().map_or("no call", |call| &call.name);
+    let prompt = origin.prompt.as_deref().unwrap_or_default();
+    output::line(format_args!("Written by {} with {call}, for: {prompt}\n", origin.author))?;
+    match (document.citations.len(), document.unsupported.len()) {
+        (5, 1) => Ok(()),
+        other => bail!("five quotations should hold and one should not; it was {other:?}"),
+    }
+}
+
+async fn liar(place: &Path) -> anyhow::Result<()> {
+    output::line("The liar is caught (recorded model, real tools)\n")?;
+    let mut stage = Stage::open(place, LIAR).await?;
+    let client = stage.client().await?;
+    for (name, text) in [("total.sh", TOTAL), ("check.sh", CHECK)] {
+        client.put(&format!("/api/files?path=projects/prices/{name}"), text.into()).await?;
+    }
+    let verify = json!({"mode": "commands", "commands": ["sh projects/prices/check.sh"]});
+    let prompt = "The total of projects/prices is off by a cent. Fix it.";
+    let accepted: RunAccepted = client.post("/api/runs", &json!({"prompt": prompt, "verify": verify})).await?;
+    follow(&client, &accepted, is_worker_done).await?;
+    output::line("\nThe worker said that it was done; the check said no. Now the plug is pulled …\n")?;
+    stage.pull_the_plug().await?;
+    let client = stage.client().await?;
+    let run = follow(&client, &accepted, |_| false).await?;
+    output::line(format_args!("\n{}: {}", run.status.name(), run.answer.or(run.reason).unwrap_or_default()))?;
+    if run.status != RunStatus::Verified {
+        bail!("the run should have ended verified");
+    }
+    let undo = format!("/api/runs/{}/undo", accepted.run_id);
+    let undone: choir_proto::api::Undo = client.post(&undo, &json!({})).await?;
+    output::line(format_args!("Undone: {}\n", undone.summary))?;
+    Ok(())
+}
+
+/// Whether a worker has just ended.
+fn is_worker_done(event: &Envelope) -> bool {
+    let by_worker = event.header.actor == choir_proto::event::Actor::Agent(Role::Terminal);
+    by_worker && matches!(event.event(), Ok(Event::TaskFinished(_)))
+}
+
+/// Shows what happens until the run has ended, or until something happens.
+async fn follow(client: &Client, accepted: &RunAccepted, until: impl Fn(&Envelope) -> bool) -> anyhow::Result<Run> {
+    let mut stream = client.stream(accepted.seq.0.saturating_sub(1)).await?;
+    while let Some(line) = stream.next().await? {
+        let Ok(event) = serde_json::from_str::<Envelope>(&line) else { continue };
+        if event.header.run == Some(accepted.run_id) && (show(&event, false)? == Shown::Ended || until(&event)) {
+            break;
+        }
+    }
+    Ok(client.get(&format!("/api/runs/{}", accepted.run_id)).await?)
+}
