@@ -4,6 +4,7 @@
 //! server, in the browser, in the simulation and in a replay.
 
 pub mod agent;
+pub mod checks;
 pub mod command;
 pub mod effect;
 pub mod evidence;

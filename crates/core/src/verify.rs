@@ -82,7 +82,11 @@ pub fn settle<'a>(ended: RunStatus, tasks: impl Iterator<Item = &'a TaskResult>)
             Some(VerifyStatus::Unknown) | None => {
                 unchecked |= task.merged_tree.is_some() && task.merged_tree != task.base_tree
             }
-            Some(status) => last = Some(status),
+            Some(status) => {
+                last = Some(status);
+                // Until a person has looked at it, a changed check proves nothing.
+                unchecked |= task.verify.as_ref().is_some_and(|verify| !verify.checks_changed.is_empty());
+            }
         }
     }
     match last {
@@ -151,6 +155,9 @@ mod tests {
         assert_eq!(settle(&[task(Person, Some(Pass), true), task(Person, None, true)]), RunStatus::Completed);
         assert_eq!(settle(&[task(Agent, Some(Pass), true)]), RunStatus::Completed, "a model's checks prove nothing");
         assert_eq!(settle(&[]), RunStatus::Completed);
+        let mut weakened = task(Person, Some(Pass), true);
+        weakened.verify.as_mut().unwrap().checks_changed = vec!["tests/a.rs".into()];
+        assert_eq!(settle(&[weakened]), RunStatus::Completed, "who changed a check is not verified by it");
         let failed = super::settle(RunStatus::Failed, [task(Person, Some(Pass), true)].iter());
         assert_eq!(failed, RunStatus::Failed);
     }

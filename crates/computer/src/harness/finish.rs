@@ -77,6 +77,7 @@ impl Home<'_> {
                 result.result_tree = finished.result_tree;
                 result.merged_tree = finished.merged_tree;
                 result.files_changed = finished.files_changed;
+                self.name_changed_checks(result);
                 result.diff = self.context.harness.keep_diff(finished.diff).await;
                 if !finished.conflicts.is_empty() {
                     result.status = TaskStatus::NeedsInput;
@@ -90,6 +91,15 @@ impl Home<'_> {
                     result.summary = format!("{} (Whether its changes arrived is not known: {error})", result.summary);
                 }
             }
+        }
+    }
+}
+
+impl Home<'_> {
+    /// A worker may change what it is judged by; then the judgement says so, and proves less.
+    fn name_changed_checks(&self, result: &mut TaskResult) {
+        if let (Some(checks), Some(verify)) = (&self.checks, &mut result.verify) {
+            verify.checks_changed = choir_core::checks::changed(&result.files_changed, &checks.verify.commands);
         }
     }
 }
