@@ -25,7 +25,7 @@ use change::Name;
 use choir_core::fold::document::{Documents as DocumentsFold, Texts, Versions};
 use choir_core::fold::replica::{Tail, Tails};
 use choir_proto::document::{DocumentSummary, VersionSummary};
-use choir_proto::event::{Actor, DocumentCompacted, DocumentCreated, DocumentVersioned};
+use choir_proto::event::{Actor, DocumentCreated, DocumentVersioned};
 use choir_proto::{DocumentId, Event, Hash, TaskId};
 use choir_store::{AppendError, Blobs, StoreError};
 use replica::Replica;
@@ -111,10 +111,19 @@ impl Documents {
         self.views.get::<Versions>(Versions::key_of(id, version)).await
     }
 
-    /// The newest text of a document.
+    /// The newest text of a document, as far as it was not erased.
     pub async fn head_text(&self, head: &DocumentSummary) -> Result<String, StoreError> {
-        let text = self.text(head.document_id, head.version).await?;
-        text.ok_or(StoreError::Missing(head.content_hash))
+        let mut version = head.version;
+        loop {
+            match self.text(head.document_id, version).await {
+                Ok(Some(text)) => return Ok(text),
+                Ok(None) | Err(StoreError::Missing(_)) if version > 1 => {
+                    version = self.named_before(head.document_id, version - 1).await?.map_or(1, |named| named.version);
+                }
+                Ok(None) => return Ok(String::new()),
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     async fn named_text(&self, id: DocumentId, version: u32, hash: Hash) -> Result<String, StoreError> {
@@ -215,19 +224,30 @@ impl Documents {
 
     /// Makes a replica stand from what the log says.
     async fn open(&self, id: DocumentId) -> Result<Option<Live>, StoreError> {
-        let (Some(head), Some(tail)) = (self.find(id).await?, self.views.get::<Tails>(id).await?) else {
-            return Ok(None);
-        };
-        let author = (self.journal.world().uuid().as_u128() as u64 & AUTHOR_MASK) | 2;
-        let replica = match self.stand(id, author, &tail).await? {
-            Some(replica) if choir_store::sha256(replica.content().as_bytes()) == head.content_hash => replica,
-            // Something of its past was erased or is damaged. The text is what counts; replicas elsewhere begin anew.
-            _ => self.begin_anew(&head, author).await?,
-        };
+        let Some((head, tail)) = self.known(id).await? else { return Ok(None) };
+        if let Some(replica) = self.stand(&head, &tail).await? {
+            return Ok(Some(Live::new(replica, &head, &tail)));
+        }
+        // Something of its past was erased or is damaged. The text is what counts; replicas elsewhere begin anew.
+        tracing::warn!(document = %id, "a document cannot be made from its updates and grows from its text");
+        self.begin_anew(&head).await?;
+        let Some((head, tail)) = self.known(id).await? else { return Ok(None) };
+        let replica = self.stand(&head, &tail).await?.ok_or(StoreError::Damaged(head.content_hash))?;
         Ok(Some(Live::new(replica, &head, &tail)))
     }
 
-    async fn stand(&self, id: DocumentId, author: u64, tail: &Tail) -> Result<Option<Replica>, StoreError> {
+    async fn known(&self, id: DocumentId) -> Result<Option<(DocumentSummary, Tail)>, StoreError> {
+        Ok(self.find(id).await?.zip(self.views.get::<Tails>(id).await?))
+    }
+
+    /// A replica that says what the log says; nothing when it would not.
+    async fn stand(&self, head: &DocumentSummary, tail: &Tail) -> Result<Option<Replica>, StoreError> {
+        let author = (self.journal.world().uuid().as_u128() as u64 & AUTHOR_MASK) | 2;
+        let replica = self.grown(head.document_id, author, tail).await?;
+        Ok(replica.filter(|replica| choir_store::sha256(replica.content().as_bytes()) == head.content_hash))
+    }
+
+    async fn grown(&self, id: DocumentId, author: u64, tail: &Tail) -> Result<Option<Replica>, StoreError> {
         let mut replica = match tail.state {
             Some(state) => match Replica::from_state(author, &self.blob(state).await?) {
                 Ok(replica) => replica,
@@ -247,14 +267,12 @@ impl Documents {
         Ok(Some(replica))
     }
 
-    async fn begin_anew(&self, head: &DocumentSummary, author: u64) -> Result<Replica, StoreError> {
-        tracing::warn!(document = %head.document_id, "a document's replica cannot be made from its updates and grows from its text");
+    /// The text as far as it is known becomes a version of its own, from which replicas grow.
+    async fn begin_anew(&self, head: &DocumentSummary) -> Result<(), StoreError> {
         let text = self.head_text(head).await?;
-        let replica = Replica::from_text(author, &text);
-        let state = self.keep(replica.state()).await?;
-        let compacted = DocumentCompacted { document_id: head.document_id, version: head.version, state };
-        let appended = self.journal.append(&Scope::of(Actor::Computer), vec![compacted.into()]).await;
-        appended.map_err(|_| StoreError::Closed)?;
-        Ok(replica)
+        let name = Name { title: head.title.clone(), reason: "made whole after something was erased".to_owned() };
+        let version = self.named(head.document_id, head.version + 1, &text, name).await?;
+        let appended = self.journal.append(&Scope::of(Actor::Computer), vec![version]).await;
+        appended.map(drop).map_err(|_| StoreError::Closed)
     }
 }

@@ -32,7 +32,11 @@ impl Documents {
     }
 
     /// The newest named version that is not newer than this one.
-    async fn named_before(&self, id: DocumentId, version: u32) -> Result<Option<VersionSummary>, StoreError> {
+    pub(super) async fn named_before(
+        &self,
+        id: DocumentId,
+        version: u32,
+    ) -> Result<Option<VersionSummary>, StoreError> {
         let after = Versions::key_of(id, version.saturating_add(1));
         let found = self.views.newest::<Versions>(Some(after), 1).await?;
         let ours = found.into_iter().find(|(key, _)| key.starts_with(&Versions::prefix(id)));

@@ -293,6 +293,26 @@ mod tests {
     }
 
     #[test]
+    fn a_text_that_grows_too_long_is_refused() {
+        let mut here = Replica::from_text(10, &"x".repeat(CONTENT_BYTES_MAX));
+        assert_eq!(here.edit(&[change(0, 0, "y")]), Err(Refused::TooLong));
+    }
+
+    #[test]
+    fn a_long_history_opens_from_its_state() {
+        let doc = Doc::with_client_id(7);
+        let text = doc.get_or_insert_text(ROOT);
+        text.insert(&mut doc.transact_mut(), 0, &"All work and no play.\n".repeat(9_100));
+        for index in 0..10_000_u32 {
+            let at = index.wrapping_mul(7_919) % 200_000;
+            text.insert(&mut doc.transact_mut(), at, "x");
+        }
+        let state = doc.transact().encode_state_as_update_v1(&StateVector::default());
+        let replica = Replica::from_state(10, &state).unwrap();
+        assert_eq!(replica.content(), text.get_string(&doc.transact()));
+    }
+
+    #[test]
     fn half_a_letter_taken_away_still_gives_changes_that_fit() {
         let mut here = Replica::from_text(10, "a😀b");
         let there = Doc::with_options(Options {

@@ -165,6 +165,35 @@ async fn a_long_paste_and_many_updates_open_from_a_kept_state() {
     assert!(!ben.state().is_empty());
 }
 
+#[tokio::test]
+async fn a_document_whose_past_was_erased_goes_on_from_what_is_left() {
+    let directory = tempfile::tempdir().unwrap();
+    let desk = desk_in(directory.path()).await;
+    let id = document(&desk, "kept\n").await;
+    let mut ann = Peer::open(&desk, id, 11).await;
+    ann.type_at(0, 0, "secret ").await;
+    ann.settled().await;
+    ann.type_at(7, 0, "more ").await;
+    ann.settled().await;
+    let mut head = desk.computer.app.harness.journal.log().watch();
+    head.mark_unchanged();
+    ann.disconnect();
+    head.changed().await.unwrap();
+    let query = choir_store::Query { limit: 1000, ..Default::default() };
+    let events = desk.computer.app.harness.journal.log().read(query).await.unwrap();
+    for event in events.iter().filter(|event| event.payload.get().contains("secret")) {
+        let (status, answer) = desk.send("POST", &format!("/api/events/{}/erase", event.header.id), Value::Null).await;
+        assert_eq!(status, 200, "{answer}");
+    }
+    desk.computer.close("test").await.unwrap();
+    let again = desk_in(directory.path()).await;
+    let mut ben = Peer::open(&again, id, 12).await;
+    assert_eq!(ben.content(), "kept\n");
+    ben.type_at(0, 0, "still ").await;
+    ben.settled().await;
+    assert_eq!(read(&again, id).await["content"], "still kept\n");
+}
+
 /// Writes where a person wrote and where nobody did.
 const EAGER: &str = r#"{"roles": {
     "conductor": [
