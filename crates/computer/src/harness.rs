@@ -230,6 +230,10 @@ impl Driver {
             self.hear(Seq(u64::MAX));
             let ended = match self.agent.next(&self.purse.accounts()) {
                 Next::Ask(question) => self.question(question).await?,
+                Next::Compact(plan) => {
+                    self.append(vec![plan.into()]).await?;
+                    None
+                }
                 Next::Model(request) => self.ask(*request).await?,
                 Next::Begin(calls) => {
                     let calls = self.planned(calls).await?;
@@ -281,6 +285,7 @@ impl Driver {
                     stop: answer.stop,
                     usage: answer.usage,
                     duration_ms: (world.elapsed() - before).as_millis() as u64,
+                    window: answer.window,
                 };
                 self.append(vec![called.into()]).await?;
                 Ok(None)
@@ -305,8 +310,10 @@ impl Driver {
         match react(&error, attempt, self.context.harness.journal.world().chance()) {
             Reaction::Stop(status) => Ok(Some(Ending { status, summary: message })),
             Reaction::Retry { after_ms } => {
+                // Patience ends with the budget.
+                let wait = Duration::from_millis(after_ms).min(self.purse.time_left());
                 tokio::select! {
-                    () = tokio::time::sleep(Duration::from_millis(after_ms)) => Ok(None),
+                    () = tokio::time::sleep(wait) => Ok(None),
                     stop = stopped(self.context.signal.clone()) => stop.map(|()| Some(cancelled())),
                 }
             }

@@ -3,6 +3,7 @@
 //! An agent's state is folded from its task's events, and nothing else: after a crash the same events give the same
 //! state, and [`Agent::next`] says where to go on. The shell does what is asked, appends what came of it, and folds that.
 
+mod compact;
 mod limit;
 mod policy;
 mod prompt;
@@ -12,9 +13,9 @@ pub use policy::{ATTEMPTS_MAX, Reaction, react};
 
 use crate::effect;
 use crate::tool::{Finish, FinishStatus, Tool, specs};
-use choir_proto::event::{Header, InboxDecided, ToolOutcome};
+use choir_proto::event::{ContextCompacted, Header, InboxDecided, ToolOutcome, ToolStarted};
 use choir_proto::model::{ErrorClass, Message, ModelRequest, StopReason, ToolCall, ToolResult, Usage};
-use choir_proto::task::{TaskRequest, TaskStatus};
+use choir_proto::task::{TaskKind, TaskRequest, TaskStatus};
 use choir_proto::{Event, InboxId, Role, RunId, TaskId};
 
 /// The longest answer that is asked for.
@@ -46,6 +47,8 @@ pub struct Agent {
     /// Words that arrived while tools were running; they follow their results.
     steered: Vec<String>,
     usage: Usage,
+    /// As the last answer's model has it.
+    window: Option<u64>,
     /// What the person has to say before anything goes on.
     question: Option<Question>,
     ending: Option<Ending>,
@@ -92,6 +95,8 @@ pub enum Next {
     Begin(Vec<Begin>),
     /// These were begun and nobody has appended what came of them: they are running, or a crash came between.
     Outstanding(Vec<Begin>),
+    /// The conversation comes near the model's window: append this.
+    Compact(ContextCompacted),
     /// Put this to the person, and append `inbox.decided`.
     Ask(Question),
     /// It is over.
@@ -127,6 +132,7 @@ impl Agent {
             calls: Vec::new(),
             steered: Vec::new(),
             usage: Usage::default(),
+            window: None,
             question: None,
             ending: None,
         }
@@ -135,6 +141,25 @@ impl Agent {
     /// Which agent.
     pub fn identity(&self) -> Identity {
         self.identity
+    }
+
+    /// Where it stands.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// Whether a call was begun and nothing is known of its end.
+    pub fn is_outstanding(&self, effect_id: &str) -> bool {
+        let outstanding = |call: &&Call| matches!(call.state, CallState::Started) && call.effect_id == effect_id;
+        self.calls.iter().any(|call| outstanding(&call))
+    }
+
+    /// Takes a call's name as it was given: for a replay of what was made unreadable.
+    pub(crate) fn begin_as(&mut self, started: &ToolStarted) {
+        if let Some(call) = self.calls.get_mut(started.index as usize) {
+            call.effect_id.clone_from(&started.effect_id);
+            call.state = CallState::Started;
+        }
     }
 
     /// Tokens and money so far.
@@ -164,6 +189,7 @@ impl Agent {
             Event::ToolFinished(finished) => self.finished(finished),
             Event::RunSteered(steered) => self.steer(&steered.text),
             Event::InboxDecided(decided) => self.decided(decided),
+            Event::ContextCompacted(done) => compact::apply(&mut self.conversation, done.messages, done.text_bytes),
             // A person or a model came: what failed before counts no more.
             Event::RunStarted(_) => self.failures = 0,
             Event::TaskFinished(finished) => {
@@ -196,7 +222,10 @@ impl Agent {
         if let (ATTEMPTS_MAX.., Some((class, message))) = (self.failures, &self.last_failure) {
             return Next::End(Ending { status: TaskStatus::Failed, summary: policy::given_up(*class, message) });
         }
-        Next::Model(Box::new(self.request()))
+        match compact::plan(self.next_turn(), &self.conversation, self.window) {
+            Some(plan) => Next::Compact(plan),
+            None => Next::Model(Box::new(self.request())),
+        }
     }
 
     fn request(&self) -> ModelRequest {
@@ -214,6 +243,7 @@ impl Agent {
         self.turn = called.turn;
         self.failures = 0;
         self.usage += called.usage;
+        self.window = called.window.or(self.window);
         self.conversation.push(Message::Assistant(called.message.clone()));
         let identity = self.identity;
         let name = |index: usize, call: &ToolCall| {
@@ -301,6 +331,14 @@ impl Call {
             }
             _ => None,
         }
+    }
+}
+
+/// Who does a task that names nobody.
+pub fn role_of(kind: TaskKind) -> Role {
+    match kind {
+        TaskKind::Research => Role::Researcher,
+        TaskKind::Edit | TaskKind::Run | TaskKind::Git | TaskKind::Inspect => Role::Terminal,
     }
 }
 

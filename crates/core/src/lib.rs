@@ -14,6 +14,7 @@ pub mod markdown;
 pub mod page;
 pub mod proposal;
 pub mod roster;
+pub mod replay;
 pub mod search;
 pub mod supervise;
 pub mod text;

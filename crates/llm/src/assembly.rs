@@ -138,7 +138,7 @@ impl Assembly {
             reasoning_signature: self.signature,
             tool_calls,
         };
-        Ok(Answer { message, stop, usage: self.usage, model })
+        Ok(Answer { message, stop, usage: self.usage, model, window: None })
     }
 
     pub(crate) fn grow(&mut self, piece: &str) -> Result<(), ModelError> {

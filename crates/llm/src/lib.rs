@@ -28,5 +28,5 @@ pub use classify::{MESSAGE_CHARS_MAX, RETRY_AFTER_MS_MAX, classify};
 pub use decode::{BODY_BYTES_MAX, Decoder};
 pub use endpoint::{Endpoint, Outgoing, Preset};
 pub use format::{Format, encode, encode_stream};
-pub use secret::{KEY_BYTES_MAX, Secret, SecretError, redact};
+pub use secret::{KEY_BYTES_MAX, REDACTED, Secret, SecretError, redact};
 pub use sse::EVENT_BYTES_MAX;

@@ -6,7 +6,7 @@ use std::fmt;
 pub const KEY_BYTES_MAX: usize = 8 * 1024;
 
 /// What stands in a text where a secret stood.
-const REDACTED: &str = "[redacted]";
+pub const REDACTED: &str = "[redacted]";
 
 /// Shortest text that is worth redacting: a shorter "key" would blot out ordinary words.
 const REDACT_BYTES_MIN: usize = 4;

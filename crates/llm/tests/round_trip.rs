@@ -65,6 +65,7 @@ fn any_answer() -> impl Strategy<Value = Answer> {
                 stop,
                 usage: Usage { input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, usd: Usd(0) },
                 model: "some/model".to_owned(),
+                window: None,
             }
         },
     )
@@ -101,6 +102,7 @@ fn several_signed_thoughts_survive() {
         stop: StopReason::Finished,
         usage: Usage::default(),
         model: "some/model".to_owned(),
+        window: None,
     };
     let bytes = encode_stream(Format::Anthropic, &answer, 1);
     assert_eq!(decode(Format::Anthropic, &bytes, "some/model"), answer);

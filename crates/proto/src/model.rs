@@ -200,6 +200,9 @@ pub struct Answer {
     pub usage: Usage,
     /// `PROVIDER/MODEL` that answered.
     pub model: String,
+    /// How many tokens the model can read at once, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<u64>,
 }
 
 /// Why an answer ended.

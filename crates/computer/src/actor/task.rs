@@ -2,10 +2,10 @@
 
 use super::{Reply, answer};
 use crate::harness::{Assignment, Harness, HarnessError, Past, RunContext, Signal, Waiting, drive, run_commands};
-use choir_core::agent::Identity;
+use choir_core::agent::{Identity, role_of};
 use choir_core::fold::task::run_of;
-use choir_proto::task::{TaskKind, TaskRequest};
-use choir_proto::{Event, Role, TaskId};
+use choir_proto::task::TaskRequest;
+use choir_proto::{Event, TaskId};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -91,7 +91,7 @@ impl Actor for Task {
 fn work(myself: ActorRef<TaskMessage>, context: RunContext, task: TaskId, request: TaskRequest) {
     tokio::spawn(async move {
         let worked = if request.commands.is_empty() {
-            let identity = Identity { run: context.run, task, role: role(request.kind) };
+            let identity = Identity { run: context.run, task, role: role_of(request.kind) };
             tokio::spawn(drive(context, Assignment { identity, request, parent: None })).await
         } else {
             tokio::spawn(run_commands(context, task, request)).await
@@ -107,11 +107,4 @@ fn work(myself: ActorRef<TaskMessage>, context: RunContext, task: TaskId, reques
         // The actor may be gone because the whole tree is.
         myself.send_message(TaskMessage::Ended(ended)).ok();
     });
-}
-
-fn role(kind: TaskKind) -> Role {
-    match kind {
-        TaskKind::Research => Role::Researcher,
-        TaskKind::Edit | TaskKind::Run | TaskKind::Git | TaskKind::Inspect => Role::Terminal,
-    }
 }

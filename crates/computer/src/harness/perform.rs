@@ -40,11 +40,20 @@ pub(super) struct Performed {
     pub(super) duration_ms: u64,
     /// Set when the result is in the log already.
     pub(super) appended: Option<Seq>,
+    /// What the tool said, byte for byte, where that is not `content`.
+    raw: Option<Vec<u8>>,
 }
 
 impl Performed {
     pub(super) fn new(outcome: ToolOutcome, content: String) -> Self {
-        Self { outcome, content, output: None, duration_ms: 0, appended: None }
+        Self { outcome, content, output: None, duration_ms: 0, appended: None, raw: None }
+    }
+
+    fn of_bytes(result: Result<Vec<u8>, String>) -> Self {
+        let mut performed =
+            Self::of(result.as_ref().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).map_err(Clone::clone));
+        performed.raw = result.ok();
+        performed
     }
 
     fn of(result: Result<String, String>) -> Self {
@@ -83,6 +92,17 @@ impl Performer {
             },
         };
         performed.duration_ms = (world.elapsed() - before).as_millis() as u64;
+        self.presentable(performed).await
+    }
+
+    /// What is too long or not fit to be shown goes to a blob as it is; the model gets what can be read of it.
+    async fn presentable(&self, mut performed: Performed) -> Result<Performed, HarnessError> {
+        let raw = performed.raw.take().unwrap_or_else(|| performed.content.clone().into_bytes());
+        let shown = shorten(&readable(&performed.content));
+        if performed.appended.is_none() && shown != performed.content {
+            performed.output = Some(self.context.harness.documents.keep(raw).await?);
+            performed.content = shown;
+        }
         Ok(performed)
     }
 
@@ -120,11 +140,11 @@ impl Performer {
             Tool::ReadDocument | Tool::WriteDocument(_) | Tool::EditDocument(_) => self.document(tool, begin).await,
             Tool::ReadFile(at) => {
                 let read = control.read_file(task, at.path.clone()).await.map_err(|error| error.to_string());
-                Ok(Performed::of(read.map(|bytes| shorten(&String::from_utf8_lossy(&bytes)))))
+                Ok(Performed::of_bytes(read))
             }
             Tool::ListFiles(at) => {
                 let listed = control.list_files(task, at.path.clone()).await.map_err(|error| error.to_string());
-                Ok(Performed::of(listed.map(|names| shorten(&names))))
+                Ok(Performed::of(listed))
             }
             Tool::WriteFile(file) => {
                 let written = control.write_file(task, file.path.clone(), file.content.clone().into_bytes()).await;
@@ -233,7 +253,7 @@ impl Performer {
         });
         let ended = self.context.harness.control.exec(self.identity.task, exec, on_output).await;
         let output = std::mem::take(&mut *output.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
-        let text = String::from_utf8_lossy(&output);
+        let text = String::from_utf8_lossy(&output).into_owned();
         let (outcome, heading) = match ended {
             Ok(exit) if exit.timed_out => (ToolOutcome::Error, format!("Stopped after {:.1} s.", wall.as_secs_f64())),
             Ok(exit) => match exit.code {
@@ -243,10 +263,8 @@ impl Performer {
             },
             Err(error) => (ToolOutcome::Error, error.to_string()),
         };
-        let mut performed = Performed::new(outcome, format!("{heading}\n{}", shorten(&text)));
-        if text.len() > CONTENT_BYTES_MAX {
-            performed.output = Some(self.context.harness.documents.keep(output).await?);
-        }
+        let mut performed = Performed::new(outcome, format!("{heading}\n{text}"));
+        performed.raw = Some(output);
         Ok(performed)
     }
 }
@@ -270,6 +288,11 @@ fn request(delegation: &Delegation, material: &str) -> TaskRequest {
         budget: delegation.budget,
         wanted: None,
     }
+}
+
+/// A text without what would steer a terminal: colours and titles are nothing to a model, and a page must not obey them.
+fn readable(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
 
 /// Head and tail of a text that is too long to show.

@@ -27,6 +27,8 @@ use uuid::Uuid;
 pub(crate) struct Fake {
     scenario: Scenario,
     pub(crate) has_model: AtomicBool,
+    /// What the model can read at once; nothing is not known.
+    pub(crate) window: AtomicU64,
     pub(crate) model_calls: AtomicU64,
     /// How often each effect was begun.
     pub(crate) effects: Mutex<BTreeMap<String, u64>>,
@@ -46,6 +48,7 @@ impl Fake {
         Arc::new(Self {
             scenario: Scenario::parse(scenario).unwrap(),
             has_model: AtomicBool::new(true),
+            window: AtomicU64::new(0),
             model_calls: AtomicU64::new(0),
             effects: Mutex::default(),
             files: Mutex::default(),
@@ -82,7 +85,8 @@ impl Control for Fake {
             self.model_calls.fetch_add(1, Ordering::SeqCst);
             let script = self.scenario.answer(&call.request)?;
             script.deltas.into_iter().for_each(&mut on_delta);
-            script.result
+            let window = Some(self.window.load(Ordering::SeqCst)).filter(|window| *window > 0);
+            script.result.map(|answer| Answer { window, ..answer })
         }
         .boxed()
     }
@@ -143,6 +147,9 @@ impl Control for Fake {
             }
             tokio::task::yield_now().await;
             on_output(OutputStream::Stdout, format!("did {}\n", exec.command).as_bytes());
+            if let Some(bytes) = exec.command.strip_prefix("print ") {
+                on_output(OutputStream::Stdout, &b"\x1b[2Jx\xff".repeat(bytes.parse::<usize>().unwrap() / 6));
+            }
             let code = exec.command.strip_prefix("exit ").map_or(0, |code| code.parse().unwrap());
             Ok(Exit { code: Some(code), timed_out: false, duration_ms: 1 })
         }
@@ -312,6 +319,13 @@ impl Desk {
     pub(crate) async fn command(&self, run: RunId, command: RunCommand) {
         let session = self.computer.app.session.borrow().clone().unwrap();
         ask(&session, "session", |reply| SessionMessage::Run(run, command, reply)).await.unwrap();
+    }
+
+    pub(crate) async fn events(&self, run: RunId) -> Vec<(choir_proto::event::Header, choir_proto::Event)> {
+        let query = choir_store::Query { limit: 1000, run: Some(run), ..Default::default() };
+        let events = self.computer.app.harness.journal.log().read(query).await.unwrap();
+        let decoded = |event: choir_proto::Envelope| (event.header.clone(), event.event().unwrap());
+        events.into_iter().map(decoded).collect()
     }
 
     pub(crate) async fn kinds(&self) -> Vec<String> {

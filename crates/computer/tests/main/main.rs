@@ -9,4 +9,5 @@ mod evidence;
 mod fake;
 mod peer;
 mod person;
+mod replay;
 mod runs;

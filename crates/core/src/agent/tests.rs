@@ -48,6 +48,7 @@ fn answer(turn: u32, calls: &[(&str, serde_json::Value)]) -> Event {
         stop: StopReason::ToolUse,
         usage: Usage { input_tokens: 10, ..Default::default() },
         duration_ms: 1,
+        window: None,
     }
     .into()
 }

@@ -53,7 +53,10 @@ impl Log {
         let usage = Usage { input_tokens: 5, usd: Usd(usd), ..Default::default() };
         let message = Default::default();
         let stop = choir_proto::model::StopReason::ToolUse;
-        self.says(Some(task), ModelCalled { turn: 1, model: "a/b".into(), message, stop, usage, duration_ms: 500 });
+        self.says(
+            Some(task),
+            ModelCalled { turn: 1, model: "a/b".into(), message, stop, usage, duration_ms: 500, window: None },
+        );
     }
 
     fn calls(&mut self, task: TaskId, effect: &str, name: &str) {

@@ -251,7 +251,9 @@ fn play(turn: &Turn, scene: &Scene<'_>, failures: u32) -> Result<Script, ModelEr
     let deltas = deltas(&message, reply.chunks);
     let result = match failure {
         Some(failure) => Err(failure.error.clone()),
-        None => Ok(Answer { message, stop: reply.stop, usage: reply.usage, model: scene.model.to_owned() }),
+        None => {
+            Ok(Answer { message, stop: reply.stop, usage: reply.usage, model: scene.model.to_owned(), window: None })
+        }
     };
     Ok(Script { deltas, result })
 }

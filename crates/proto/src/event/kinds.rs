@@ -143,6 +143,9 @@ payload! {
         usage: Usage,
         /// From question to end of answer.
         duration_ms: u64,
+        /// How many tokens the model can read at once, if control knows.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        window: Option<u64>,
     }
 }
 payload! {
@@ -191,6 +194,21 @@ payload! {
         output: Option<Hash>,
         /// How long it took.
         duration_ms: u64,
+    }
+}
+payload! {
+    /// A conversation came near the model's window, and old parts of it were shortened. The log has them whole.
+    ContextCompacted {
+        /// Before which turn.
+        turn: u32,
+        /// So many messages from the beginning, the brief excepted.
+        messages: u32,
+        /// So much was left of each text.
+        text_bytes: u32,
+        /// Of the conversation, estimated.
+        before_tokens: u64,
+        /// Of the conversation, estimated.
+        after_tokens: u64,
     }
 }
 payload! {

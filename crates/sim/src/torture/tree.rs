@@ -170,7 +170,13 @@ impl Network {
             return Err(ModelError { class: ErrorClass::Overloaded, message, retry_after_ms: Some(0) });
         }
         let message = AssistantMessage { text: "done".into(), ..AssistantMessage::default() };
-        Ok(Answer { message, stop: StopReason::Finished, usage: Usage::default(), model: "played/one".into() })
+        Ok(Answer {
+            message,
+            stop: StopReason::Finished,
+            usage: Usage::default(),
+            model: "played/one".into(),
+            window: None,
+        })
     }
 }
 
