@@ -31,6 +31,10 @@ const ADD_EXAMPLES: &str = "Examples:
 const GET_EXAMPLES: &str = "Examples:
   choir get site ~/src/site
   choir get notes ./notes-from-choir";
+const REPLAY_EXAMPLES: &str = "Examples:
+  choir replay 01a1e211-f0ad-7b38-a58d-ccb88928412a
+  choir replay 01a1e211-f0ad-7b38-a58d-ccb88928412a --save run.jsonl
+  choir replay --from run.jsonl";
 const UNDO_EXAMPLES: &str = "Examples:
   choir undo 01a1e211-f0ad-7b38-a58d-ccb88928412a
   choir undo 01a1e211-f0ad-7b38-a58d-ccb88928412a --json | jq -r '.conflicts[]'";
@@ -91,6 +95,12 @@ pub(crate) enum Command {
     /// The repository's working tree, index and present branch are not touched.
     #[command(after_help = GET_EXAMPLES)]
     Get(Get),
+    /// Go through a run once more without asking any model, and name the first place where it would lead elsewhere.
+    ///
+    /// What models and tools answered is taken from the log. Exit status: 0 when everything is the same again, 3 when
+    /// something is not, 1 when it could not be read.
+    #[command(after_help = REPLAY_EXAMPLES)]
+    Replay(Replay),
     /// Take back what a run or a task changed in the workspace, as one new change. Done again, it takes that back.
     ///
     /// What changed since is left as it is and named. Exit status: 0 when everything was taken back, 3 when something was
@@ -141,6 +151,7 @@ impl Command {
             Self::Run(arguments) => arguments.json,
             Self::Events(arguments) => arguments.json,
             Self::Trace(arguments) => arguments.json,
+            Self::Replay(arguments) => arguments.json,
             Self::Undo(arguments) => arguments.json,
             Self::Add(_) | Self::Get(_) => false,
             Self::Doctor(arguments) => arguments.json,
@@ -277,6 +288,19 @@ pub(crate) struct Get {
     /// The run that the branch is named after [default: the last one that changed the project].
     #[arg(long, value_name = "RUN")]
     pub(crate) run: Option<choir_proto::RunId>,
+pub(crate) struct Replay {
+    /// Which run.
+    #[arg(required_unless_present = "from", conflicts_with = "from")]
+    pub(crate) run: Option<String>,
+    /// Keep what was replayed as a file of JSON lines, without anything that looks like a key.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) save: Option<PathBuf>,
+    /// Replay such a file; no instance has to run.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) from: Option<PathBuf>,
+    /// For programs.
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) reach: Reach,
 }

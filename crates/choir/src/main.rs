@@ -11,6 +11,7 @@ mod instance;
 mod log;
 mod output;
 mod project;
+mod replay;
 mod report;
 mod run;
 mod token;
@@ -48,6 +49,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Trace(arguments) => runtime.block_on(trace::trace(arguments)),
         Command::Add(arguments) => runtime.block_on(project::add(arguments)),
         Command::Get(arguments) => runtime.block_on(project::get(arguments)),
+        Command::Replay(arguments) => runtime.block_on(replay::run(arguments)),
         Command::Undo(arguments) => runtime.block_on(undo::undo(arguments)),
         Command::Token(arguments) => runtime.block_on(token::token(arguments)),
         Command::Verify(arguments) => chore::verify(&arguments),

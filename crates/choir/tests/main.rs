@@ -8,6 +8,7 @@ mod description;
 mod documents;
 mod processes;
 mod projects;
+mod providers;
 mod refusing;
 mod running;
 mod secrets;

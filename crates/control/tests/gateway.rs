@@ -41,15 +41,20 @@ async fn provider(behaviour: Behaviour) -> (String, mpsc::UnboundedReceiver<Stri
 }
 
 fn config(base_url: &str) -> Config {
-    let provider =
-        Provider { kind: ProviderKind::Openai, base_url: Some(base_url.into()), api_key_env: None, script: None };
+    let provider = Provider {
+        kind: ProviderKind::Openai,
+        base_url: Some(base_url.into()),
+        api_key_env: None,
+        script: None,
+        context_tokens: None,
+    };
     Config { providers: [("local".to_owned(), provider)].into(), ..Config::default() }
 }
 
 fn says(text: &str, output_tokens: u64) -> Behaviour {
     let message = AssistantMessage { text: text.into(), ..AssistantMessage::default() };
     let usage = Usage { input_tokens: 10, output_tokens, ..Usage::default() };
-    let answer = Answer { message, stop: StopReason::Finished, usage, model: "local/tiny".into() };
+    let answer = Answer { message, stop: StopReason::Finished, usage, model: "local/tiny".into(), window: None };
     let stream = encode_stream(Format::OpenAi, &answer, 4);
     Arc::new(move || ([("content-type", "text/event-stream")], stream.clone()).into_response())
 }
@@ -198,6 +203,29 @@ async fn failures_have_their_classes() {
 }
 
 #[tokio::test]
+async fn a_provider_that_fails_again_and_again_is_passed_over() {
+    let (bad, mut asked_bad) = provider(Arc::new(|| StatusCode::INTERNAL_SERVER_ERROR.into_response())).await;
+    let (good, _) = provider(says("here", 1)).await;
+    let mut config = config(&bad);
+    let second = Provider { base_url: Some(good), ..config.providers["local"].clone() };
+    config.providers.insert("second".to_owned(), second);
+    config.models.default = "local/tiny".to_owned();
+    config.models.fallback = vec!["nobody/none".to_owned(), "second/huge".to_owned()];
+    let world = World::with(config, FakeComputer::default()).await;
+    let answers = async |failures| {
+        let call = ModelCall { failures, ..call(1) };
+        match frames(&world.computer, &call).await.pop() {
+            Some(ModelFrame::Answer(answer)) => Some(answer.model),
+            _ => None,
+        }
+    };
+    assert_eq!((answers(0).await, answers(1).await), (None, None), "the chosen one has its chances");
+    assert_eq!(answers(2).await.as_deref(), Some("second/huge"));
+    assert_eq!(answers(4).await, None, "and then its turn again");
+    assert!(asked_bad.try_recv().is_ok());
+}
+
+#[tokio::test]
 async fn a_cancelled_call_lets_go_of_the_provider() {
     let (gone, mut went) = mpsc::unbounded_channel();
     // An answer that never ends, and that tells when nobody reads it any more.
@@ -233,7 +261,13 @@ async fn a_scenario_answers_without_a_model() {
     let directory = tempfile::tempdir().unwrap();
     let script = directory.path().join("scenario.json");
     std::fs::write(&script, r#"{"roles":{"terminal":[{"text":"I heard {{prompt}}.","chunks":2}]}}"#).unwrap();
-    let provider = Provider { kind: ProviderKind::Scripted, base_url: None, api_key_env: None, script: Some(script) };
+    let provider = Provider {
+        kind: ProviderKind::Scripted,
+        base_url: None,
+        api_key_env: None,
+        script: Some(script),
+        context_tokens: Some(900),
+    };
     let config = Config { providers: [("tour".to_owned(), provider)].into(), ..Config::default() };
     let world = World::with(config, FakeComputer::default()).await;
     let frames = frames(&world.computer, &call(1)).await;

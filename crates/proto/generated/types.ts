@@ -83,6 +83,9 @@ export type ComputerStopped = { reason: string };
 /** Something the agents should look at: data with its origin, never an instruction. */
 export type Context = DocumentContext | PathContext | ArtifactContext | RunContext | UrlContext;
 
+/** A conversation came near the model's window, and old parts of it were shortened. The log has them whole. */
+export type ContextCompacted = { after_tokens: number; before_tokens: number; messages: number; text_bytes: number; turn: number };
+
 /** A person's word on a proposal: the body of `POST /api/documents/{id}/proposals/{p}`. */
 export type Decide = { decision: Decision };
 
@@ -174,7 +177,7 @@ export type InboxDecided = { decision: Verdict; inbox_id: InboxId };
 export type InboxId = string;
 
 /** A model answered. */
-export type ModelCalled = { duration_ms: number; message: AssistantMessage; model: string; stop: StopReason; turn: number; usage: Usage };
+export type ModelCalled = { duration_ms: number; message: AssistantMessage; model: string; stop: StopReason; turn: number; usage: Usage; window?: number | null };
 
 /** A model did not answer. */
 export type ModelFailed = { attempt: number; class: ErrorClass; message: string; turn: number };

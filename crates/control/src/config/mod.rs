@@ -80,6 +80,8 @@ pub struct Models {
     pub default: String,
     /// For single roles.
     pub roles: BTreeMap<Role, String>,
+    /// Asked in this order when the chosen one fails again and again.
+    pub fallback: Vec<String>,
 }
 
 /// `[providers.NAME]`
@@ -97,6 +99,9 @@ pub struct Provider {
     /// For `scripted`: the scenario file.
     #[serde(default)]
     pub script: Option<PathBuf>,
+    /// How many tokens its models read at once; conversations are kept within it.
+    #[serde(default)]
+    pub context_tokens: Option<u64>,
 }
 
 /// A wire format.

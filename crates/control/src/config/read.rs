@@ -85,7 +85,8 @@ fn check(config: &Config) -> Result<(), Wrong> {
     }
     let roles = config.models.roles.iter().map(|(role, model)| (format!("models.roles.{}", role.name()), model));
     let default = ("models.default".to_owned(), &config.models.default);
-    for (key, model) in roles.chain([default]) {
+    let fallback = config.models.fallback.iter().map(|model| ("models.fallback".to_owned(), model));
+    for (key, model) in roles.chain([default]).chain(fallback) {
         check_model(config, model).map_err(|message| (key, message))?;
     }
     if let Some(wrong) = config.egress.ceiling.iter().find(|entry| !egress::is_entry(entry)) {

@@ -24,6 +24,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};
 use tokio::sync::watch;
 
+/// How often a provider is tried before the next.
+const TRIES_EACH: u32 = 2;
+
+/// A provider, and which of its models; nothing for the first that it offers.
+type Chosen = (Arc<Provider>, Option<String>);
+
 /// A handle to the gateway; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Gateway(Arc<Parts>);
@@ -138,7 +144,7 @@ impl Gateway {
     }
 
     /// The provider and model for a call: as asked, else the role's, else the default, else the first that is usable.
-    pub(crate) fn choose(&self, asked: Option<&str>, role: Role) -> Option<(Arc<Provider>, Option<String>)> {
+    pub(crate) fn choose(&self, asked: Option<&str>, role: Role) -> Option<Chosen> {
         let now = self.now();
         let roles = now.settings.models.roles.get(&role).map(String::as_str);
         let default = Some(now.settings.models.default.as_str());
@@ -151,6 +157,20 @@ impl Gateway {
             }
             None => now.providers.values().find(|provider| provider.is_usable()).map(|first| (first.clone(), None)),
         }
+    }
+
+    /// Another one, when the chosen one has failed too often in a row: each is tried a few times, then the next, and then
+    /// the first again.
+    fn fall_back(&self, chosen: Option<Chosen>, failures: u32) -> Option<Chosen> {
+        let now = self.now();
+        let named = now.settings.models.fallback.iter().filter_map(|wanted| {
+            let (provider, model) = wanted.split_once('/')?;
+            let provider = now.providers.get(provider).filter(|provider| provider.is_usable())?;
+            Some((provider.clone(), Some(model.to_owned())))
+        });
+        let mut all: Vec<Chosen> = chosen.into_iter().chain(named).collect();
+        let turn = (failures / TRIES_EACH) as usize;
+        (!all.is_empty()).then(|| all.swap_remove(turn % all.len()))
     }
 
     fn now(&self) -> Now {

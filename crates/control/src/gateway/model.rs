@@ -39,6 +39,7 @@ impl Gateway {
 
     async fn ask(&self, call: &ModelCall, frames: &Frames) -> Result<Answer, ModelError> {
         let chosen = self.choose(call.request.model.as_deref(), call.request.role);
+        let chosen = self.fall_back(chosen, call.failures);
         let (provider, model) = chosen.ok_or_else(|| no_model(call.request.model.as_deref()))?;
         let _reserved = self.reserve(call, &provider.name, model.as_deref()).await?;
         let mut answer = match &provider.scenario {
@@ -53,6 +54,7 @@ impl Gateway {
                 self.stream(&provider, &model, &call.request, frames).await?
             }
         };
+        answer.window = provider.context_tokens;
         if let Some(usd) = price::cost(&answer.model, &answer.usage) {
             answer.usage.usd = usd;
         }

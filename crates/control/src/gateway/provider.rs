@@ -72,6 +72,8 @@ pub struct Provider {
     /// Where the key came from.
     pub key_from: KeyFrom,
     pub(super) scenario: Option<Scenario>,
+    /// How many tokens its models read at once, if somebody said so.
+    pub(super) context_tokens: Option<u64>,
     /// The model to ask when nobody named one; found out at the first call.
     pub(super) first_model: OnceCell<String>,
 }
@@ -96,6 +98,7 @@ impl Provider {
             key,
             key_from,
             scenario,
+            context_tokens: from.context_tokens,
             first_model: OnceCell::new(),
         })
     }
@@ -124,7 +127,8 @@ impl Provider {
             (None, None) => (None, KeyFrom::Missing),
         };
         let scenario = under.and_then(|under| under.scenario.clone());
-        Some(Self { name, kind, base_url, key, key_from, scenario, first_model: OnceCell::new() })
+        let context_tokens = under.and_then(|under| under.context_tokens);
+        Some(Self { name, kind, base_url, key, key_from, scenario, context_tokens, first_model: OnceCell::new() })
     }
 
     /// Whether it can be asked.

@@ -1,0 +1,117 @@
+//! `choir replay`: a run once more, from the log or from a saved transcript, without asking any model.
+
+use crate::cli::Replay;
+use crate::{instance, output};
+use anyhow::Context;
+use choir_core::replay::{Divergence, Replayed, replay};
+use choir_llm::{REDACTED, redact};
+use choir_proto::event::Header;
+use choir_proto::{Envelope, Event, Seq, api};
+use serde_json::Value;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Events in one page.
+const PAGE: usize = 500;
+
+/// A transcript of this size is not one.
+const TRANSCRIPT_BYTES_MAX: u64 = 1 << 30;
+
+/// What a run says when it leads elsewhere.
+const DIVERGED: u8 = 3;
+
+pub(crate) async fn run(arguments: Replay) -> anyhow::Result<ExitCode> {
+    let lines = match &arguments.from {
+        Some(path) => read(path)?,
+        None => fetch(&arguments).await?.into_iter().map(clean).collect(),
+    };
+    if let Some(path) = &arguments.save {
+        save(path, &lines)?;
+    }
+    let events = lines.iter().map(decode).collect::<anyhow::Result<Vec<_>>>()?;
+    let replayed = replay(&events, |arguments| arguments.contains(REDACTED));
+    tell(&replayed, arguments.json)?;
+    Ok(if replayed.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(DIVERGED) })
+}
+
+/// The events of a run from a running instance.
+async fn fetch(arguments: &Replay) -> anyhow::Result<Vec<Value>> {
+    let run = arguments.run.as_deref().context("a run or a transcript has to be named")?;
+    let client = instance::connect(&arguments.reach).await?;
+    let mut events = Vec::new();
+    let mut after = Seq::ZERO;
+    loop {
+        let path = format!("/api/events?run={run}&after={after}&limit={PAGE}");
+        let page: api::Events = client.get(&path).await?;
+        let Some(last) = page.events.last() else { break };
+        after = last.header.seq;
+        for event in &page.events {
+            events.push(serde_json::to_value(event)?);
+        }
+    }
+    anyhow::ensure!(!events.is_empty(), "the log has no run {run}");
+    Ok(events)
+}
+
+fn read(path: &Path) -> anyhow::Result<Vec<Value>> {
+    let told = || format!("the transcript {} cannot be read", path.display());
+    let size = std::fs::metadata(path).with_context(told)?.len();
+    anyhow::ensure!(size <= TRANSCRIPT_BYTES_MAX, "{} is too long for a transcript", path.display());
+    let text = std::fs::read_to_string(path).with_context(told)?;
+    let lines = text.lines().filter(|line| !line.trim().is_empty()).enumerate();
+    lines
+        .map(|(index, line)| {
+            serde_json::from_str(line).with_context(|| format!("line {} of the transcript is no event", index + 1))
+        })
+        .collect()
+}
+
+fn save(path: &Path, lines: &[Value]) -> anyhow::Result<()> {
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    std::fs::write(path, text).with_context(|| format!("the transcript cannot be written to {}", path.display()))
+}
+
+/// An event without anything that looks like a key. The envelope has names and hashes, which look like keys and are none.
+fn clean(mut event: Value) -> Value {
+    if let Some(payload) = event.get_mut("payload") {
+        clean_value(payload);
+    }
+    event
+}
+
+fn clean_value(value: &mut Value) {
+    match value {
+        Value::String(text) if !is_name(text) => *text = redact(text),
+        Value::Array(values) => values.iter_mut().for_each(clean_value),
+        Value::Object(fields) => fields.values_mut().for_each(clean_value),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Ids of effects and things, and hashes: nothing but digits of base 16 in one of three lengths.
+fn is_name(text: &str) -> bool {
+    let digits = text.bytes().filter(|byte| *byte != b'-');
+    matches!(text.len(), 32 | 36 | 64) && digits.into_iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+fn decode(line: &Value) -> anyhow::Result<(Header, Event)> {
+    let envelope: Envelope = serde_json::from_str(&line.to_string()).context("this is no event")?;
+    let event = envelope.event()?;
+    Ok((envelope.header, event))
+}
+
+fn tell(replayed: &Result<Replayed, Divergence>, json: bool) -> anyhow::Result<()> {
+    match replayed {
+        Ok(Replayed { agents, turns, calls }) if json => output::json(&serde_json::json!({
+            "diverged": null, "agents": agents, "turns": turns, "calls": calls, "model_calls": 0,
+        })),
+        Ok(Replayed { agents, turns, calls }) => Ok(output::line(format!(
+            "the same again: {agents} agents, {turns} answers and {calls} tool calls from the log, 0 model calls"
+        ))?),
+        Err(divergence) if json => output::json(&serde_json::json!({
+            "diverged": {"seq": divergence.seq, "task": divergence.task, "logged": divergence.logged, "now": divergence.now},
+            "model_calls": 0,
+        })),
+        Err(divergence) => Ok(output::line(format!("it leads elsewhere at {divergence}"))?),
+    }
+}

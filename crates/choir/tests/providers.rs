@@ -1,0 +1,224 @@
+//! Providers that misbehave in every way, at the other end of a real instance: each costs patience, none costs data.
+
+use crate::support::Instance;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+/// How often each case was asked.
+type Asked = Arc<Mutex<BTreeMap<String, u32>>>;
+
+const STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+
+/// What a case does when it is asked for the nth time, from 0.
+fn behave(case: &str, nth: u32) -> Vec<u8> {
+    let refuse = |status: &str, headers: &str, body: &str| {
+        let length = body.len();
+        let head = format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n{headers}\r\n");
+        format!("{head}{body}").into_bytes()
+    };
+    match (case, nth) {
+        ("rate_limit_with_time", 0) => refuse("429 Too Many Requests", "retry-after: 0\r\n", ""),
+        ("rate_limit", 0) => refuse("429 Too Many Requests", "", "slow down"),
+        ("failure", 0) => refuse("500 Internal Server Error", "", "<html>oops</html>"),
+        ("truncated", 0) => format!("{STREAM}data: {}\n\n", chunk(json!({"content": "half an"}), None)).into_bytes(),
+        ("garbage", 0) => format!("{STREAM}data: }}{{ nonsense\n\ndata: [DONE]\n\n").into_bytes(),
+        ("huge", 0) => answer(json!({"content": "x".repeat(10 << 20)}), "stop"),
+        ("wrong_tool", 0) => calls("sing", r#"{"song":"x"}"#),
+        ("wrong_arguments", 0) => calls("answer", r#"{"text": 7"#),
+        ("endless", _) => calls("answer", r#"{"text":"again"}"#),
+        ("wrong_key", _) => {
+            refuse("401 Unauthorized", "", r#"{"error":{"message":"Incorrect API key: sk-secret-0123456789"}}"#)
+        }
+        ("unknown_model", _) => refuse(
+            "404 Not Found",
+            "",
+            r#"{"error":{"message":"The model `m` does not exist","code":"model_not_found"}}"#,
+        ),
+        ("empty", 0) => Vec::new(),
+        _ => answer(json!({"content": "Fine."}), "stop"),
+    }
+}
+
+fn chunk(delta: Value, finish: Option<&str>) -> Value {
+    json!({"id": "1", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+}
+
+fn answer(delta: Value, finish: &str) -> Vec<u8> {
+    let (said, end) = (chunk(delta, None), chunk(json!({}), Some(finish)));
+    format!("{STREAM}data: {said}\n\ndata: {end}\n\ndata: [DONE]\n\n").into_bytes()
+}
+
+fn calls(name: &str, arguments: &str) -> Vec<u8> {
+    let call = json!({"index": 0, "id": "c1", "type": "function", "function": {"name": name, "arguments": arguments}});
+    answer(json!({"tool_calls": [call]}), "tool_calls")
+}
+
+/// A server whose behaviour is named by the prompt: `case:NAME.`
+fn serve(asked: Asked) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let asked = Arc::clone(&asked);
+            std::thread::spawn(move || exchange(stream, &asked));
+        }
+    });
+    port
+}
+
+fn exchange(stream: TcpStream, asked: &Asked) -> Option<()> {
+    let mut reader = BufReader::new(stream.try_clone().ok()?);
+    let (mut line, mut length) = (String::new(), 0);
+    reader.read_line(&mut line).ok()?;
+    let target = line.clone();
+    while line.trim() != "" {
+        line.clear();
+        reader.read_line(&mut line).ok()?;
+        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().ok()?;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    let body = String::from_utf8_lossy(&body);
+    let case = match body.split_once("case:").and_then(|(_, rest)| rest.split_once('.')) {
+        Some((case, _)) => case.to_owned(),
+        None if target.contains("/locked/") => "wrong_key".to_owned(),
+        None => "models".to_owned(),
+    };
+    let nth = {
+        let mut asked = asked.lock().unwrap();
+        let count = asked.entry(case.clone()).or_default();
+        *count += 1;
+        *count - 1
+    };
+    let mut stream = stream;
+    if case == "hang" {
+        // Until the other side lets go.
+        return stream.read(&mut [0]).ok().map(drop);
+    }
+    if case == "models" {
+        let list = r#"{"data":[{"id":"m"}]}"#;
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", list.len());
+        return stream.write_all(format!("{head}{list}").as_bytes()).ok();
+    }
+    stream.write_all(&behave(&case, nth)).ok()
+}
+
+fn instance() -> (Instance, Asked) {
+    let asked = Asked::default();
+    let port = serve(Arc::clone(&asked));
+    let directory = tempfile::tempdir().unwrap();
+    let config = format!(
+        "[models]\ndefault = \"local/m\"\n[providers.local]\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:{port}/v1\"\n\
+         [providers.locked]\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:{port}/locked/v1\"\n\
+         [providers.gone]\nkind = \"anthropic\"\nbase_url = \"http://127.0.0.1:1\"\n"
+    );
+    std::fs::write(directory.path().join("choir.toml"), config).unwrap();
+    (Instance::start_on(directory), asked)
+}
+
+#[test]
+fn each_misbehaviour_of_a_provider_has_its_ending() {
+    let (instance, asked) = instance();
+    // Case, budget, how it ends, how often the provider is asked (0: however often), what is said.
+    let cases = [
+        ("fine", json!({}), "completed", 1, ""),
+        ("rate_limit_with_time", json!({}), "completed", 2, ""),
+        ("rate_limit", json!({}), "completed", 2, ""),
+        ("failure", json!({}), "completed", 2, ""),
+        ("truncated", json!({}), "completed", 2, ""),
+        ("garbage", json!({}), "completed", 2, ""),
+        ("empty", json!({}), "completed", 2, ""),
+        ("huge", json!({}), "completed", 2, ""),
+        ("wrong_tool", json!({}), "completed", 2, ""),
+        ("wrong_arguments", json!({}), "completed", 2, ""),
+        ("endless", json!({"steps": 5}), "out_of_steps", 5, "All 5 steps"),
+        ("hang", json!({"time_s": 0.3}), "out_of_time", 1, "time"),
+        ("wrong_key", json!({}), "failed", 1, "key"),
+        ("unknown_model", json!({}), "failed", 1, "does not exist"),
+    ];
+    let begun = cases.each_ref().map(|(case, budget, ..)| {
+        let (status, run) =
+            instance.api("POST /api/runs", &json!({"prompt": format!("case:{case}."), "budget": budget}));
+        assert_eq!(status, 202, "{run}");
+        run["run_id"].as_str().unwrap().to_owned()
+    });
+    for (id, (case, _, ending, times, said)) in begun.iter().zip(&cases) {
+        let run = ended(&instance, id);
+        assert_eq!(run["status"], *ending, "{case}: {run}");
+        assert!(run["reason"].as_str().unwrap_or_default().contains(said), "{case}: {run}");
+        assert_eq!(asked.lock().unwrap()[*case], *times, "{case}");
+        assert!(!run.to_string().contains("sk-secret-0123456789"), "{case}: a key is in the run");
+    }
+    let log = crate::support::stdout(&instance.choir(&["events", "--json"]));
+    assert!(!log.contains("sk-secret-0123456789"), "what a provider echoes is in the log");
+    for class in ["rate_limit", "overloaded", "truncated", "garbage", "auth", "bad_request"] {
+        assert!(log.contains(&format!("\"class\":\"{class}\"")), "{class} is in the log");
+    }
+}
+
+fn ended(instance: &Instance, id: &str) -> Value {
+    instance.follow(|event| event["kind"] == "run.ended" && event["run"] == *id);
+    instance.api(&format!("GET /api/runs/{id}"), &Value::Null).1
+}
+
+#[test]
+fn a_server_that_is_not_there_costs_patience_and_then_the_budget() {
+    let (instance, _) = instance();
+    let new = json!({"prompt": "case:gone.", "model": "gone/m", "budget": {"time_s": 1.0}});
+    let (_, run) = instance.api("POST /api/runs", &new);
+    let run = ended(&instance, run["run_id"].as_str().unwrap());
+    assert_eq!(run["status"], "out_of_time", "{run}");
+    let log = crate::support::stdout(&instance.choir(&["events", "--json"]));
+    assert!(log.contains("cannot be reached"), "{log}");
+}
+
+#[test]
+fn trying_a_provider_answers_in_plain_words() {
+    let (instance, _) = instance();
+    for (name, ok, said) in [("local", true, "answers"), ("locked", false, "key"), ("gone", false, "cannot be reached")]
+    {
+        let (status, tried) = instance.api(&format!("POST /api/providers/{name}/test"), &json!({}));
+        assert_eq!((status, tried["ok"].as_bool()), (200, Some(ok)), "{name}: {tried}");
+        let message = tried["message"].as_str().unwrap();
+        assert!(message.contains(said) && message.ends_with('.'), "{name}: {message}");
+        assert!(!message.contains("sk-secret"), "{message}");
+    }
+    assert_eq!(instance.api("POST /api/providers/nobody/test", &json!({})).0, 404);
+}
+
+#[test]
+fn a_run_is_replayed_and_kept_as_a_transcript_without_keys() {
+    let scenario = r#"{"roles": {"conductor": [
+        {"tool_calls": [{"name": "answer", "arguments": {"text": "the key is sk-live-0123456789abcdef"}}]},
+        {"tool_calls": [{"name": "finish", "arguments": {"summary": "done"}}]}]}}"#;
+    let instance = Instance::start(scenario);
+    let (_, run) = instance.api("POST /api/runs", &json!({"prompt": "say it"}));
+    let id = run["run_id"].as_str().unwrap().to_owned();
+    ended(&instance, &id);
+    let file = instance.directory.path().join("run.jsonl");
+    let path = file.to_str().unwrap();
+    let replayed = instance.choir(&["replay", &id, "--json", "--save", path]);
+    let said: Value = serde_json::from_slice(&replayed.stdout).unwrap();
+    assert_eq!(
+        (replayed.status.code(), &said["turns"], &said["model_calls"]),
+        (Some(0), &json!(2), &json!(0)),
+        "{said}"
+    );
+    let kept = std::fs::read_to_string(&file).unwrap();
+    assert!(!kept.contains("sk-live") && kept.contains("[redacted]"), "{kept}");
+    let again = instance.choir(&["replay", "--from", path]);
+    assert_eq!(again.status.code(), Some(0), "{}{}", crate::support::stdout(&again), crate::support::stderr(&again));
+
+    let changed = kept.replacen("\"turn\":2", "\"turn\":9", 1);
+    assert_ne!(changed, kept);
+    std::fs::write(&file, changed).unwrap();
+    let elsewhere = instance.choir(&["replay", "--from", path]);
+    assert_eq!(elsewhere.status.code(), Some(3));
+    assert!(crate::support::stdout(&elsewhere).contains("turn 9"), "{}", crate::support::stdout(&elsewhere));
+    assert_eq!(instance.choir(&["replay", "00000000-0000-0000-0000-000000000000"]).status.code(), Some(1));
+}
