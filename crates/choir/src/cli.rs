@@ -288,6 +288,11 @@ pub(crate) struct Get {
     /// The run that the branch is named after [default: the last one that changed the project].
     #[arg(long, value_name = "RUN")]
     pub(crate) run: Option<choir_proto::RunId>,
+    #[command(flatten)]
+    pub(crate) reach: Reach,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Replay {
     /// Which run.
     #[arg(required_unless_present = "from", conflicts_with = "from")]
