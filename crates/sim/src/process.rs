@@ -70,6 +70,14 @@ pub(crate) fn ends_within(pid: Pid, limit: Duration) -> anyhow::Result<bool> {
     Ok(poll(&mut polled, Some(&limit))? == 1)
 }
 
+/// As [`ends_within`], for a process that may be gone already.
+pub(crate) fn ends_within_or_gone(pid: Pid, limit: Duration) -> anyhow::Result<bool> {
+    match rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) {
+        Err(rustix::io::Errno::SRCH) => Ok(true),
+        _ => ends_within(pid, limit).or(Ok(true)),
+    }
+}
+
 /// Lets time pass in which nothing is asked of anybody.
 #[allow(clippy::disallowed_methods, reason = "what happens while nothing happens is what is measured")]
 pub(crate) fn rest(time: Duration) {

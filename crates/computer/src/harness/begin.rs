@@ -5,7 +5,6 @@ use super::{Driver, HarnessError, stopped};
 use choir_core::agent::{Begin, Ending};
 use choir_core::tool::Nature;
 use choir_proto::event::{ToolFinished, ToolOutcome, ToolStarted};
-use choir_proto::wire::EffectRecord;
 use choir_proto::{Event, Role};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -53,7 +52,7 @@ impl Driver {
             };
             let Some(finished) = next else { return Ok(None) };
             let (call, mut performed) = finished?;
-            if ended_by_person && performed.outcome == ToolOutcome::Error {
+            if ended_by_person && matches!(performed.outcome, ToolOutcome::Error | ToolOutcome::Unknown) {
                 performed.outcome = ToolOutcome::Cancelled;
             }
             self.conclude(&call, performed).await?;
@@ -107,20 +106,9 @@ impl super::perform::Performer {
         if tool.nature() == Nature::Repeatable {
             return self.perform(call).await;
         }
-        match self.context.harness.control.effect(call.effect_id.clone()).await {
-            Ok(EffectRecord::Absent) => self.perform(call).await,
-            Ok(EffectRecord::Exited(exit)) => Ok(Performed::new(
-                ToolOutcome::Ok,
-                format!(
-                    "The command ended with exit code {} while this computer was restarting; its output was lost.",
-                    exit.code.map_or("unknown".to_owned(), |code| code.to_string())
-                ),
-            )),
-            Ok(EffectRecord::Started) | Err(_) => Ok(Performed::new(
-                ToolOutcome::Unknown,
-                "This computer stopped while the command was running. Nobody knows how far it came. Look before you repeat it."
-                    .into(),
-            )),
+        match self.known(&call.effect_id).await {
+            Some(known) => Ok(known),
+            None => self.perform(call).await,
         }
     }
 }

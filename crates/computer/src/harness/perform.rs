@@ -3,13 +3,14 @@
 use super::account::Purse;
 use super::person::Person;
 use super::{Assignment, Driver, HarnessError, Parent, RunContext, drive};
+use crate::control::{ControlError, OnOutput};
 use choir_core::agent::{Begin, Identity};
 use choir_core::effect;
 use choir_core::tool::{Bash, Request, Tool, replace_once};
 use choir_proto::event::{RunAnswered, ToolFinished, ToolOutcome};
 use choir_proto::inbox::{Matter, Verdict};
-use choir_proto::task::{Delegation, TaskKind, TaskRequest, TaskStatus};
-use choir_proto::wire::{CallOf, Exec, OutputStream};
+use choir_proto::task::{Delegation, Egress, TaskKind, TaskRequest, TaskStatus};
+use choir_proto::wire::{CallOf, EffectRecord, Exec, Exit, OutputStream, StartAssociate};
 use choir_proto::{Event, Hash, Role, Seq};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -25,6 +26,9 @@ const REQUEST_TIMEOUT_S: f64 = 3600.0;
 
 /// The longest that a worker may wait for a person.
 const REQUEST_TIMEOUT_S_MAX: f64 = 24.0 * 3600.0;
+
+/// Exit codes from here on tell of a signal.
+const SIGNALLED: i32 = 128;
 
 /// Bytes of output that the model is shown; head and tail are kept, the middle goes to the blob.
 const CONTENT_BYTES_MAX: usize = 16 * 1024;
@@ -70,12 +74,15 @@ pub(super) struct Performer {
     identity: Identity,
     depth: u32,
     purse: Purse,
+    /// What its sandbox may wish to reach.
+    egress: Option<Egress>,
 }
 
 impl Driver {
     pub(super) fn performer(&self) -> Performer {
         let (context, purse) = (self.context.clone(), self.purse.clone());
-        Performer { context, identity: self.identity, depth: self.depth, purse }
+        let egress = self.request.egress.clone();
+        Performer { context, identity: self.identity, depth: self.depth, purse, egress }
     }
 }
 
@@ -233,6 +240,45 @@ impl Performer {
         Person { context: &self.context, scope: self.scope(), purse: Some(&self.purse) }
     }
 
+    /// Runs a command; in a new sandbox over the same layer, if the old one died before it began.
+    async fn exec(&self, exec: Exec, on_output: OnOutput) -> Result<Exit, ControlError> {
+        let control = &self.context.harness.control;
+        let on_output = Arc::new(Mutex::new(on_output));
+        let shared = || -> OnOutput {
+            let on_output = Arc::clone(&on_output);
+            Box::new(move |stream, bytes: &[u8]| {
+                on_output.lock().unwrap_or_else(|poisoned| poisoned.into_inner())(stream, bytes);
+            })
+        };
+        let first = control.exec(self.identity.task, exec.clone(), shared()).await;
+        let never_began =
+            first.is_err() && matches!(control.effect(exec.effect_id.clone()).await, Ok(EffectRecord::Absent));
+        if !never_began || self.context.signal.borrow().cancelled {
+            return first;
+        }
+        let start = StartAssociate { egress: self.egress.clone(), run: Some(self.identity.run), check: None };
+        control.start_associate(self.identity.task, start).await?;
+        control.exec(self.identity.task, exec, shared()).await
+    }
+
+    /// What the record knows of an effect that nobody heard the end of; nothing, if it never began.
+    pub(super) async fn known(&self, effect_id: &str) -> Option<Performed> {
+        let unknown = || {
+            let said = "The command was cut off. Nobody knows how far it came. Look before you repeat it.";
+            Performed::new(ToolOutcome::Unknown, said.into())
+        };
+        match self.context.harness.control.effect(effect_id.to_owned()).await {
+            Ok(EffectRecord::Absent) => None,
+            Ok(EffectRecord::Exited(Exit { code: Some(code @ ..SIGNALLED), timed_out: false, .. })) => {
+                let outcome = if code == 0 { ToolOutcome::Ok } else { ToolOutcome::Error };
+                let said =
+                    format!("The command ended with exit code {code} while nobody listened; its output was lost.");
+                Some(Performed::new(outcome, said))
+            }
+            Ok(EffectRecord::Exited(_) | EffectRecord::Started) | Err(_) => Some(unknown()),
+        }
+    }
+
     async fn bash(&self, bash: &Bash, effect_id: &str) -> Result<Performed, HarnessError> {
         let timeout =
             bash.timeout_s.filter(|seconds| seconds.is_finite() && *seconds > 0.0).unwrap_or(COMMAND_TIMEOUT_S);
@@ -251,7 +297,7 @@ impl Performer {
             let space = OUTPUT_BYTES_MAX.saturating_sub(output.len());
             output.extend_from_slice(&bytes[..bytes.len().min(space)]);
         });
-        let ended = self.context.harness.control.exec(self.identity.task, exec, on_output).await;
+        let ended = self.exec(exec, on_output).await;
         let output = std::mem::take(&mut *output.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
         let text = String::from_utf8_lossy(&output).into_owned();
         let (outcome, heading) = match ended {
@@ -261,7 +307,11 @@ impl Performer {
                 Some(code) => (ToolOutcome::Error, format!("exit code {code}")),
                 None => (ToolOutcome::Unknown, "Nobody knows how it ended.".to_owned()),
             },
-            Err(error) => (ToolOutcome::Error, error.to_string()),
+            // Whoever ran it is gone. What the record says of it counts, not that nobody answered.
+            Err(error) => match self.known(effect_id).await {
+                Some(known) => return Ok(known),
+                None => (ToolOutcome::Error, error.to_string()),
+            },
         };
         let mut performed = Performed::new(outcome, format!("{heading}\n{text}"));
         performed.raw = Some(output);

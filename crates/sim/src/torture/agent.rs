@@ -298,8 +298,9 @@ fn said(events: &[Value]) -> BTreeMap<u64, Vec<String>> {
         command.strip_prefix("echo ")?.split(' ').next()?.parse::<u64>().ok()
     };
     let named = |kind: &'static str| events.iter().filter(move |event| event["kind"] == kind);
-    let steps: BTreeMap<&str, u64> =
-        named("tool.started").filter_map(|event| Some((event["payload"]["effect_id"].as_str()?, number(event)?))).collect();
+    let steps: BTreeMap<&str, u64> = named("tool.started")
+        .filter_map(|event| Some((event["payload"]["effect_id"].as_str()?, number(event)?)))
+        .collect();
     let mut said: BTreeMap<u64, Vec<String>> = BTreeMap::new();
     for event in named("tool.finished") {
         let step = event["payload"]["effect_id"].as_str().and_then(|effect| steps.get(effect));

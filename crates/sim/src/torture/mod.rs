@@ -3,6 +3,7 @@
 
 pub mod load;
 
+mod agent;
 mod examine;
 mod intensity;
 mod io;
@@ -41,6 +42,8 @@ pub struct Options {
 pub enum Row {
     /// `kill -9` of the real processes while they write.
     Kill,
+    /// `kill -9` of control, the computer, the sandbox at work or all of them, while an agent works.
+    Agent,
     /// Orderly stops while they write.
     Stop,
     /// Power cuts, by record and replay of everything that reached the disk.
@@ -155,6 +158,7 @@ pub fn run(options: &Options) -> anyhow::Result<bool> {
         let plan = Plan { short: options.short, seed, syncs, deadline: started + ROW_MAX };
         let outcome = match row {
             Row::Kill => kill::row(plan)?,
+            Row::Agent => agent::row(plan)?,
             Row::Stop => stop::row(plan)?,
             Row::Power => power::row(plan)?,
             Row::Io => io::row(plan)?,
