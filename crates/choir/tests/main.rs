@@ -6,6 +6,7 @@ mod alone;
 mod checks;
 mod description;
 mod documents;
+mod egress;
 mod processes;
 mod projects;
 mod providers;

@@ -101,8 +101,9 @@ impl Door {
     /// One connection of the sandbox, to its very end: an upgraded one is carried here, not in a task of its own.
     async fn serve(self: Arc<Self>, stream: UnixStream) {
         let (carry, mut carried) = mpsc::channel::<(hyper::upgrade::OnUpgrade, TcpStream)>(1);
+        let door = self.clone();
         let service = service_fn(move |request| {
-            let (door, carry) = (self.clone(), carry.clone());
+            let (door, carry) = (door.clone(), carry.clone());
             async move { Ok::<_, Infallible>(door.answer(request, carry).await) }
         });
         let connection = http1::Builder::new()
@@ -112,6 +113,9 @@ impl Door {
             .with_upgrades();
         if let Err(error) = connection.await {
             tracing::debug!(%error, "a sandbox's connection ended early");
+            if error.is_parse() {
+                self.decide(String::new(), 0, Err("this is not a request that can be read".into())).await;
+            }
         }
         if let Some((upgrade, mut outside)) = carried.recv().await
             && let Ok(inside) = upgrade.await
