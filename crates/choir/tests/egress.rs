@@ -125,8 +125,11 @@ fn run(instance: &Instance, lines: &[String], allow: Option<&[&str]>) -> (Vec<St
     (said.lines().map(str::to_owned).collect(), result["task_id"].as_str().unwrap().to_owned())
 }
 
-/// What the log says about a task's attempts, by kind and host.
-fn attempts(instance: &Instance, task: &str) -> BTreeSet<(String, String)> {
+/// What the log says about a task's attempts, by kind and host, once it has heard of one that was denied. They are told in
+/// their order, but nobody waits for that.
+fn attempts_until(instance: &Instance, task: &str, host: &str) -> BTreeSet<(String, String)> {
+    let last = |event: &Value| event["kind"] == "egress.denied" && event["payload"]["host"] == host;
+    instance.follow(|event| event["task"] == task && last(event));
     let (_, page) = instance.api("GET /api/events?limit=1000", &Value::Null);
     let events = page["events"].as_array().unwrap().iter().filter(|event| event["task"] == task);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -155,7 +158,7 @@ fn only_what_is_named_is_reached_however_it_is_spelt() {
     }
     assert_eq!(canary.visits.load(Ordering::SeqCst), 1, "nobody came but who was allowed to");
 
-    let attempts = attempts(&instance, &task);
+    let attempts = attempts_until(&instance, &task, "broker");
     let denied = attempts.iter().filter(|(kind, _)| kind == "egress.denied").count();
     assert!(attempts.contains(&("egress.allowed".into(), "127.0.0.1".into())), "{attempts:?}");
     assert!(attempts.contains(&("egress.denied".into(), "169.254.169.254".into())), "{attempts:?}");
@@ -187,7 +190,7 @@ fn what_one_task_may_is_nothing_to_the_next() {
     assert_eq!(run(&instance, &connect, Some(&[&allowed])).0, ["200"]);
     let (said, task) = run(&instance, &connect, None);
     assert_eq!(said, ["403"], "the default profiles do not hold what the task before was allowed");
-    assert!(attempts(&instance, &task).contains(&("egress.denied".into(), "127.0.0.1".into())));
+    attempts_until(&instance, &task, "127.0.0.1");
     let none =
         ["echo \"proxy=$https_proxy\"".to_owned(), format!("https_proxy=http://x:3128; ask 'CONNECT {allowed}'")];
     let (said, _) = run(&instance, &none, Some(&[]));

@@ -19,6 +19,10 @@ use crate::protocol::{EffectId, Exit};
 pub const FILE_NAME: &str = "effects.jsonl";
 /// Facts that may wait to be written; more callers wait in turn.
 const QUEUE_MAX: usize = 256;
+/// Lines from which a record is written anew when it is opened.
+const LINES_WORTH_SHORTENING: usize = 10_000;
+/// Effects that are remembered beyond those whose end is not known.
+const EFFECTS_KEPT_MAX: usize = 50_000;
 /// Version of a line.
 const LINE_VERSION: u32 = 1;
 
@@ -103,8 +107,12 @@ impl Record {
         let mut content = Vec::new();
         file.read_to_end(&mut content).map_err(failed)?;
         let whole = content.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        let known = parse(&content[..whole]).map_err(|line| OpenError::Damaged { path: path.clone(), line })?;
-        cut(&mut file, whole).map_err(failed)?;
+        let (mut known, order) =
+            parse(&content[..whole]).map_err(|line| OpenError::Damaged { path: path.clone(), line })?;
+        match shorten(&mut known, &order, content[..whole].iter().filter(|byte| **byte == b'\n').count()) {
+            Some(shorter) => file = replace(directory, &path, &shorter).map_err(failed)?,
+            None => cut(&mut file, whole).map_err(failed)?,
+        }
         let (writer, facts) = mpsc::sync_channel(QUEUE_MAX);
         let thread = std::thread::Builder::new().name("record".into());
         thread.spawn(move || write_facts(file, &facts)).map_err(failed)?;
@@ -181,17 +189,55 @@ fn cut(file: &mut File, length: usize) -> io::Result<()> {
     file.seek(SeekFrom::Start(length)).map(drop)
 }
 
-/// The last outcome of each effect, or the number of a line that cannot be read.
-fn parse(content: &[u8]) -> Result<HashMap<EffectId, Outcome>, usize> {
-    let mut known = HashMap::new();
+/// What is known, and in which order effects first came; or the number of a line that cannot be read.
+fn parse(content: &[u8]) -> Result<(HashMap<EffectId, Outcome>, Vec<EffectId>), usize> {
+    let (mut known, mut order) = (HashMap::new(), Vec::new());
     let lines = content.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     for (index, line) in lines.enumerate() {
         match serde_json::from_slice::<Line>(line) {
-            Ok(line) if line.version == LINE_VERSION => known.insert(line.effect, line.outcome),
+            Ok(line) if line.version == LINE_VERSION => {
+                if known.insert(line.effect.clone(), line.outcome).is_none() {
+                    order.push(line.effect);
+                }
+            }
             _ => return Err(index + 1),
         };
     }
-    Ok(known)
+    Ok((known, order))
+}
+
+/// A long record as one line for each effect, without the oldest of those whose end is known: whoever began them has
+/// asked long ago. Nothing when it is not worth while.
+fn shorten(known: &mut HashMap<EffectId, Outcome>, order: &[EffectId], lines: usize) -> Option<Vec<u8>> {
+    if lines < LINES_WORTH_SHORTENING {
+        return None;
+    }
+    let mut too_many = order.len().saturating_sub(EFFECTS_KEPT_MAX);
+    let mut shorter = Vec::new();
+    for effect in order {
+        let Some(outcome) = known.get(effect).cloned() else { continue };
+        if too_many > 0 && outcome != Outcome::Started {
+            too_many -= 1;
+            known.remove(effect);
+            continue;
+        }
+        let line = Line { version: LINE_VERSION, effect: effect.clone(), outcome };
+        serde_json::to_writer(&mut shorter, &line).ok()?;
+        shorter.push(b'\n');
+    }
+    Some(shorter)
+}
+
+/// Puts another file in the record's place, whole or not at all, under the same lock as before.
+fn replace(directory: &Path, path: &Path, content: &[u8]) -> io::Result<File> {
+    let beside = directory.join(format!("{FILE_NAME}.new"));
+    let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&beside)?;
+    file.try_lock().map_err(|_| io::Error::from(io::ErrorKind::WouldBlock))?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    std::fs::rename(&beside, path)?;
+    File::open(directory)?.sync_all()?;
+    Ok(file)
 }
 
 /// Writes facts until nobody can send any, many with one sync when many wait. Ends at the first error: after a
@@ -263,6 +309,32 @@ mod tests {
         let lines = std::fs::read_to_string(&path).expect("reads");
         assert_eq!(lines.lines().count(), 2, "{lines}");
         assert!(parse(lines.as_bytes()).is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_long_record_is_shortened_and_forgets_nothing_that_is_open() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join(FILE_NAME);
+        let line = |number: usize, outcome: &str| {
+            format!("{{\"version\":1,\"effect\":\"e{number}\",\"outcome\":{outcome}}}\n")
+        };
+        let ended = r#"{"exited":{"ending":{"code":0},"duration_ms":1}}"#;
+        let count = EFFECTS_KEPT_MAX + 10;
+        let mut lines: String = (0..count).map(|number| line(number, "\"started\"")).collect();
+        lines.extend((1..count).map(|number| line(number, ended)));
+        std::fs::write(&path, &lines).expect("writes");
+        let before = lines.len();
+
+        let record = Record::open(directory.path()).expect("opens");
+        assert_eq!(record.lookup(&effect("e0")), Some(Outcome::Started), "its end is not known");
+        assert_eq!(record.lookup(&effect("e1")), None, "the oldest that ended");
+        assert!(matches!(record.lookup(&effect(&format!("e{}", count - 1))), Some(Outcome::Exited(_))));
+        record.started(&effect("new")).await.expect("recorded");
+        let kept = std::fs::read(&path).expect("reads");
+        assert!(kept.len() < before * 3 / 4, "{} of {before}", kept.len());
+        let (known, order) = parse(&kept).expect("is whole");
+        assert_eq!((known.len(), order.len()), (EFFECTS_KEPT_MAX + 1, EFFECTS_KEPT_MAX + 1));
+        assert!(matches!(Record::open(directory.path()), Err(OpenError::InUse(_))), "the new file is locked too");
     }
 
     #[test]

@@ -17,6 +17,12 @@ impl Db {
         self.call(move |c| c.query_row(SQL, [task.as_bytes()], |row| row.get(0).map(Hash)).optional()).await
     }
 
+    /// The bases of every unfinished task.
+    pub async fn task_bases(&self) -> Result<Vec<Hash>, Error> {
+        const SQL: &str = "SELECT DISTINCT base FROM tasks";
+        self.call(move |c| c.prepare(SQL)?.query_map([], |row| row.get(0).map(Hash))?.collect()).await
+    }
+
     /// Forgets a task.
     pub async fn remove_task(&self, task: TaskId) -> Result<(), Error> {
         let forget = move |c: &Connection, sql| c.execute(sql, [task.as_bytes()]).map(drop);

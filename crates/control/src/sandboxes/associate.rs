@@ -215,8 +215,20 @@ impl Sandboxes {
         if self.0.db.task_base(task).await?.is_some() {
             self.keeper().await?.drop_task(&name(task)?).await?;
             self.0.db.remove_task(task).await?;
+            self.tidy().await?;
         }
         Ok(())
+    }
+
+    /// Gives back what was made of trees for tasks that are gone. A snapshot has a name for every file of the workspace.
+    async fn tidy(&self) -> Result<(), Error> {
+        // Held, so that no task begins over a snapshot that is being removed.
+        let _associates = self.0.associates.lock().await;
+        let bases = self.0.db.task_bases().await?;
+        if bases.len() > protocol::UNDONE_MAX {
+            return Ok(());
+        }
+        Ok(self.keeper().await?.drop_snapshots(bases.into_iter().map(tree).collect()).await?)
     }
 
     pub(super) async fn associate(&self, task: TaskId) -> Result<Arc<Associate>, Error> {

@@ -321,6 +321,9 @@ impl Work {
             Ask::CheckTree { base, result } => {
                 self.on_keeper(move |keeper| keeper.check_tree(base, result)).await.map(Answer::Snapshot)
             }
+            Ask::DropSnapshots { keep } => {
+                self.on_keeper(move |keeper| keeper.drop_snapshots(&keep)).await.map(|()| Answer::Done)
+            }
             Ask::DropTask { task } => {
                 self.on_keeper(move |keeper| keeper.drop_task(&task)).await.map(|()| Answer::Done)
             }

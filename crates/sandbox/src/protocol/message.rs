@@ -225,6 +225,11 @@ pub enum Ask {
         /// The task.
         task: EffectId,
     },
+    /// Remove what was made of trees for tasks to run over, where no task needs it any more.
+    DropSnapshots {
+        /// The trees that tasks run over, at most [`super::UNDONE_MAX`].
+        keep: Vec<TreeId>,
+    },
     /// Read a part of the difference between two trees in git's format; its bytes arrive as data frames.
     Diff {
         /// The first tree.
@@ -271,6 +276,7 @@ impl Ask {
             | Self::CaptureTask { .. }
             | Self::CheckTree { .. }
             | Self::DropTask { .. }
+            | Self::DropSnapshots { .. }
             | Self::Diff { .. }
             | Self::Merge { .. }
             | Self::Undo { .. } => role == GuestRole::Keeper,

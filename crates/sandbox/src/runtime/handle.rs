@@ -342,6 +342,11 @@ impl Guest {
         done(self.inner.connection.call(Ask::DropTask { task: task.clone() }).await?)
     }
 
+    /// Removes the snapshots of trees that are not named. They are made again when a task needs them.
+    pub async fn drop_snapshots(&self, keep: Vec<TreeId>) -> Result<(), CallError> {
+        done(self.inner.connection.call(Ask::DropSnapshots { keep }).await?)
+    }
+
     /// The difference between two trees, in git's format.
     pub async fn diff(&self, from: TreeId, to: TreeId) -> Result<Bytes, CallError> {
         let part = |offset| Ask::Diff { from, to, offset, length: READ_BYTES_MAX };

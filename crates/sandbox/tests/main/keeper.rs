@@ -279,3 +279,40 @@ async fn an_associate_has_no_store_and_no_trees() {
     other.store = Some(kept.store.path().into());
     assert!(kept.runtime.start(other).await.is_err());
 }
+
+#[tokio::test]
+async fn a_huge_file_of_nothing_stays_small_and_a_larger_one_is_left_out() {
+    use std::os::unix::fs::MetadataExt;
+    let kept = kept().await;
+    kept.write("small", "x");
+    let hole = std::fs::File::create(kept.live("hole")).expect("made");
+    hole.set_len(256 << 20).expect("grown");
+    let beyond = std::fs::File::create(kept.live("beyond")).expect("made");
+    beyond.set_len(1 << 40).expect("grown");
+    let report = kept.snapshot().await;
+    let tree = kept.guest.read_tree(report.tree).await.expect("reads");
+    assert_eq!((report.skipped, tree.get(&path("beyond"))), (1, None));
+    let Some(Node::File { size, hash, mode }) = tree.get(&path("hole")) else { panic!("{tree:?}") };
+    assert_eq!(*size, 256 << 20);
+    let object = kept.store.path().join(format!("objects/{}/{hash}-{mode:03o}", &hash.to_string()[..2]));
+    let stored = std::fs::metadata(object).expect("is there");
+    assert_eq!(stored.len(), 256 << 20);
+    assert!(stored.blocks() * 512 < 1 << 20, "{} blocks for nothing", stored.blocks());
+}
+
+#[tokio::test]
+async fn snapshots_that_no_task_needs_are_given_back_and_made_again() {
+    let kept = kept().await;
+    kept.write("file", "one");
+    let one = kept.snapshot().await.tree;
+    kept.run_task("a", one, "true").await;
+    kept.write("file", "two");
+    let two = kept.snapshot().await.tree;
+    kept.run_task("b", two, "true").await;
+    let snapshots = || std::fs::read_dir(kept.store.path().join("snapshots")).expect("lists").count();
+    assert_eq!(snapshots(), 2);
+    kept.guest.drop_snapshots(vec![two]).await.expect("dropped");
+    assert_eq!(snapshots(), 1);
+    kept.run_task("c", one, "grep -q one file").await;
+    kept.run_task("d", two, "grep -q two file").await;
+}

@@ -80,6 +80,12 @@ impl Keeper {
         capture::capture(&self.store, task, base)
     }
 
+    /// Removes the directories of links that no task needs.
+    pub(super) fn drop_snapshots(&self, keep: &[TreeId]) -> Result<(), Fault> {
+        let _state = self.lock();
+        self.store.drop_snapshots(keep).map(drop)
+    }
+
     /// The tree on which a result is checked.
     pub(super) fn check_tree(&self, base: TreeId, result: TreeId) -> Result<SnapshotReport, Fault> {
         let _state = self.lock();

@@ -8,13 +8,16 @@ use rustix::io::Errno;
 
 use super::super::files::on;
 use super::index::{Index, Stamp, now_ns};
-use super::store::Store;
+use super::store::{CONTENT_BYTES_MAX, Store};
 use crate::path::{LinkTarget, RelativePath};
 use crate::protocol::{Fault, FaultCode};
 use crate::tree::{Node, Tree};
 
 /// How often a file that changes while it is read is read again before it is taken as it is.
 const READ_ATTEMPTS_MAX: u32 = 3;
+/// Bytes that are read for one tree. Holes count like everything else, so that no number of them keeps the keeper busy for
+/// ever.
+const READ_BYTES_MAX: u64 = 64 * 1024 * 1024 * 1024;
 /// Deepest directory that is walked; each level holds a descriptor.
 pub(super) const DEPTH_MAX: u32 = 256;
 
@@ -25,13 +28,15 @@ pub(super) struct Reader<'a> {
     pub(super) tree: Tree,
     pub(super) index: Index,
     pub(super) files_read: u64,
-    /// Sockets, pipes, devices, and what may not be read.
+    /// Sockets, pipes, devices, what is too large, and what may not be read.
     pub(super) skipped: u64,
+    /// How many more bytes may be read.
+    bytes_left: u64,
 }
 
 impl<'a> Reader<'a> {
     pub(super) fn new(store: &'a Store, known: &'a Index, tree: Tree) -> Self {
-        Self { store, known, tree, index: Index::default(), files_read: 0, skipped: 0 }
+        Self { store, known, tree, index: Index::default(), files_read: 0, skipped: 0, bytes_left: READ_BYTES_MAX }
     }
 
     /// Takes one path that is not a directory. One that vanished meanwhile is not there.
@@ -67,6 +72,10 @@ impl<'a> Reader<'a> {
             self.index.keep(path.clone(), self.known);
             return Ok(Some(Node::File { mode, size, hash }));
         }
+        if size > CONTENT_BYTES_MAX {
+            return Ok(None);
+        }
+        self.bytes_left = self.bytes_left.checked_sub(size).ok_or_else(too_much)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         for attempt in 1..=READ_ATTEMPTS_MAX {
             let file = match rustix::fs::openat(directory, name, flags, Mode::empty()) {
@@ -98,6 +107,10 @@ fn link(directory: &OwnedFd, name: &CStr) -> Result<Option<Node>, Fault> {
         Err(Errno::NOENT | Errno::INVAL) => Ok(None),
         Err(errno) => Err(on("read a link")(errno)),
     }
+}
+
+fn too_much() -> Fault {
+    Fault::new(FaultCode::Limit, "more has changed than can be read at once")
 }
 
 pub(super) fn too_deep() -> Fault {

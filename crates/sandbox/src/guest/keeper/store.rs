@@ -18,11 +18,14 @@ use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 use super::super::files::{fault, on, remove_tree_at};
+use super::scan::entries;
 use crate::protocol::{EffectId, Fault, FaultCode};
 use crate::tree::{ContentHash, MANIFEST_BYTES_MAX, Node, Tree, TreeId};
 
 /// Bytes copied at once.
 const CHUNK_BYTES: usize = 128 * 1024;
+/// Largest content. A larger file, which may be nothing but a hole, is in no tree.
+pub(super) const CONTENT_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 /// Name of a file that is being made. Operations are one at a time, so one name is enough.
 const NEW: &str = ".new";
 const DIRECTORY_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -70,13 +73,18 @@ impl Store {
                 Ok(0) => break,
                 Ok(read) => {
                     hasher.update(&buffer[..read]);
-                    write_all(&copy, &buffer[..read]).map_err(on(act))?;
                     size += read as u64;
+                    if size > CONTENT_BYTES_MAX {
+                        return Err(Fault::new(FaultCode::Limit, "a file is too large to be kept"));
+                    }
+                    put_chunk(&copy, &buffer[..read]).map_err(on(act))?;
                 }
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(fault(act, Some(errno.raw_os_error()))),
             }
         }
+        // A hole at the end was only stepped over.
+        rustix::fs::ftruncate(&copy, size).map_err(on(act))?;
         let mode = stat.st_mode & 0o777;
         // Links share the time as they share the mode; builds compare it.
         let modified = Timespec { tv_sec: stat.st_mtime, tv_nsec: stat.st_mtime_nsec as _ };
@@ -193,6 +201,20 @@ impl Store {
         }
     }
 
+    /// Removes the directories of links that no task needs. They can be made again from the contents.
+    pub(super) fn drop_snapshots(&self, keep: &[TreeId]) -> Result<u64, Fault> {
+        let kept: Vec<String> = keep.iter().map(ToString::to_string).collect();
+        let mut dropped = 0;
+        for (name, _) in entries(&self.snapshots)? {
+            let name = name.to_string_lossy().into_owned();
+            if !kept.contains(&name) {
+                remove_tree_at(&self.snapshots, &name).or_else(absent_is_fine)?;
+                dropped += 1;
+            }
+        }
+        Ok(dropped)
+    }
+
     /// Makes a task's directories, or finds them as its killed predecessor left them.
     pub(super) fn make_task(&self, task: &EffectId) -> Result<(), Fault> {
         let directory = make_directory(&self.tasks, &task_name(task), OWN_ONLY)?;
@@ -227,6 +249,15 @@ impl Store {
         file.read_to_end(&mut content).map_err(|error| fault("read from the store", error.raw_os_error()))?;
         Ok(content)
     }
+}
+
+/// Writes a part of a file, or steps over it where it holds nothing but zeroes: a file that is mostly a hole takes no more
+/// room here than where it comes from.
+fn put_chunk(file: &OwnedFd, chunk: &[u8]) -> Result<(), Errno> {
+    if chunk.iter().any(|byte| *byte != 0) {
+        return write_all(file, chunk);
+    }
+    rustix::fs::seek(file, rustix::fs::SeekFrom::Current(chunk.len() as i64)).map(drop)
 }
 
 /// A task's name, which might be `.` or `..`, as a directory's name, which must not.
