@@ -2,7 +2,7 @@
 
 use super::App;
 use super::reject::{Rejection, TypedJson, id};
-use crate::actor::{RunCommand, SessionMessage, ask};
+use crate::actor::{ActorError, RunCommand, SessionMessage, ask};
 use crate::journal::Scope;
 use axum::Json;
 use axum::extract::{Path, Query, State};
@@ -172,7 +172,14 @@ pub(super) async fn steer(
 }
 
 async fn command(app: &App, run: &str, command: RunCommand) -> Result<(StatusCode, Json<Acknowledged>), Rejection> {
-    let run = find(app, run).await?.run_id;
-    let seq = ask(&app.session()?, "the session", |reply| SessionMessage::Run(run, command, reply)).await?;
+    let id = find(app, run).await?.run_id;
+    let asked = ask(&app.session()?, "the session", |reply| SessionMessage::Run(id, command, reply)).await;
+    let seq = match asked {
+        // Whoever had just said its last word hears nothing more, and that is not a session that is busy.
+        Err(ActorError::Silent(_)) if find(app, run).await?.status.is_ending() => {
+            return Err(ActorError::NotAtWork.into());
+        }
+        asked => asked?,
+    };
     Ok((StatusCode::ACCEPTED, Json(Acknowledged { seq })))
 }

@@ -55,3 +55,32 @@ fn a_run_survives_a_crash_after_every_event() {
         );
     }
 }
+
+#[test]
+fn a_run_cancelled_after_every_event_ends_with_everything_it_had_going() {
+    let whole = tempfile::tempdir().unwrap();
+    let events = life(async || {
+        let desk = Desk::open(whole.path(), Fake::new(DOCUMENT)).await;
+        desk.ended(desk.accept("count the fruit").await).await;
+        desk.kinds().await.len() as u64
+    });
+    for index in 3..events {
+        life(async || {
+            let directory = tempfile::tempdir().unwrap();
+            let desk = Desk::open(directory.path(), Fake::new(DOCUMENT)).await;
+            let run = desk.accept("count the fruit").await;
+            let mut head = desk.computer.app.harness.journal.log().watch();
+            head.wait_for(|head| head.seq >= Seq(index)).await.unwrap();
+            // It may have ended in the same moment.
+            let (status, answer) = desk.send("POST", &format!("/api/runs/{run}/cancel"), serde_json::Value::Null).await;
+            assert!(matches!(status, 202 | 409), "cancelled after event {index}: {answer}");
+            let done = desk.ended(run).await;
+            assert!(matches!(done.status, RunStatus::Cancelled | RunStatus::Completed), "{index}: {done:?}");
+            let going = done.tasks.iter().filter(|task| task.status == choir_proto::TaskStatus::Running).count();
+            assert_eq!(going, 0, "cancelled after event {index}: {:?}", done.tasks);
+            let kinds = desk.kinds().await;
+            let count = |wanted: &str| kinds.iter().filter(|kind| *kind == wanted).count();
+            assert_eq!(count("tool.started"), count("tool.finished"), "cancelled after event {index}");
+        });
+    }
+}
