@@ -301,18 +301,19 @@ async fn a_huge_file_of_nothing_stays_small_and_a_larger_one_is_left_out() {
 }
 
 #[tokio::test]
-async fn snapshots_that_no_task_needs_are_given_back_and_made_again() {
+async fn old_snapshots_that_no_task_needs_are_given_back_and_made_again() {
     let kept = kept().await;
-    kept.write("file", "one");
-    let one = kept.snapshot().await.tree;
-    kept.run_task("a", one, "true").await;
-    kept.write("file", "two");
-    let two = kept.snapshot().await.tree;
-    kept.run_task("b", two, "true").await;
-    let snapshots = || std::fs::read_dir(kept.store.path().join("snapshots")).expect("lists").count();
-    assert_eq!(snapshots(), 2);
-    kept.guest.drop_snapshots(vec![two]).await.expect("dropped");
-    assert_eq!(snapshots(), 1);
-    kept.run_task("c", one, "grep -q one file").await;
-    kept.run_task("d", two, "grep -q two file").await;
+    let mut trees = Vec::new();
+    for number in 0..7 {
+        kept.write("file", number.to_string());
+        let tree = kept.snapshot().await.tree;
+        kept.guest.prepare_task(&task(&format!("t{number}")), tree).await.expect("prepared");
+        trees.push(tree);
+    }
+    let exists = |tree: &TreeId| kept.store.path().join("snapshots").join(tree.to_string()).exists();
+    kept.guest.drop_snapshots(vec![trees[0]]).await.expect("dropped");
+    let left: Vec<bool> = trees.iter().map(exists).collect();
+    assert_eq!(left, [true, false, false, true, true, true, true], "what is needed, and the newest");
+    kept.run_task("again", trees[1], "grep -q 1 file").await;
+    assert!(exists(&trees[1]));
 }

@@ -83,7 +83,7 @@ impl Keeper {
     /// Removes the directories of links that no task needs.
     pub(super) fn drop_snapshots(&self, keep: &[TreeId]) -> Result<(), Fault> {
         let _state = self.lock();
-        self.store.drop_snapshots(keep).map(drop)
+        self.store.drop_snapshots(keep)
     }
 
     /// The tree on which a result is checked.

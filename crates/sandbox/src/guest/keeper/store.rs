@@ -8,6 +8,7 @@
 //! index                  what is known of the live directory's files
 //! ```
 
+use std::cmp::Reverse;
 use std::ffi::CString;
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -26,6 +27,8 @@ use crate::tree::{ContentHash, MANIFEST_BYTES_MAX, Node, Tree, TreeId};
 const CHUNK_BYTES: usize = 128 * 1024;
 /// Largest content. A larger file, which may be nothing but a hole, is in no tree.
 pub(super) const CONTENT_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
+/// Snapshots that are kept although no task needs them.
+const SNAPSHOTS_SPARE: usize = 4;
 /// Name of a file that is being made. Operations are one at a time, so one name is enough.
 const NEW: &str = ".new";
 const DIRECTORY_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -201,18 +204,17 @@ impl Store {
         }
     }
 
-    /// Removes the directories of links that no task needs. They can be made again from the contents.
-    pub(super) fn drop_snapshots(&self, keep: &[TreeId]) -> Result<u64, Fault> {
+    /// Removes the directories of links that no task needs, but for the newest: the next task often runs over the same.
+    /// They can be made again from the contents.
+    pub(super) fn drop_snapshots(&self, keep: &[TreeId]) -> Result<(), Fault> {
         let kept: Vec<String> = keep.iter().map(ToString::to_string).collect();
-        let mut dropped = 0;
-        for (name, _) in entries(&self.snapshots)? {
-            let name = name.to_string_lossy().into_owned();
-            if !kept.contains(&name) {
-                remove_tree_at(&self.snapshots, &name).or_else(absent_is_fine)?;
-                dropped += 1;
-            }
+        let mut others = entries(&self.snapshots)?;
+        others.retain(|(name, _)| !kept.iter().any(|kept| kept.as_bytes() == name.as_bytes()));
+        others.sort_by_key(|(_, stat)| Reverse((stat.st_mtime, stat.st_mtime_nsec)));
+        for (name, _) in others.iter().skip(SNAPSHOTS_SPARE) {
+            remove_tree_at(&self.snapshots, &name.to_string_lossy()).or_else(absent_is_fine)?;
         }
-        Ok(dropped)
+        Ok(())
     }
 
     /// Makes a task's directories, or finds them as its killed predecessor left them.
