@@ -96,6 +96,8 @@ pub(crate) fn show(event: &Envelope, json: bool) -> anyhow::Result<Shown> {
         }
         Event::ToolStarted(tool) => Some(format!("  {}", tool.name)),
         Event::ModelFailed(failed) => Some(format!("  model: {}", failed.message)),
+        Event::CitationMade(citation) => Some(format!("  cited: {}", first_line(&citation.quote))),
+        Event::ProposalMade(proposal) => Some(format!("proposed: {}", first_line(&proposal.new))),
         Event::DocumentVersioned(document) => {
             Some(format!("document: {} (version {})", document.title, document.version))
         }
