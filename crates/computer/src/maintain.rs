@@ -3,9 +3,9 @@
 use crate::journal::{Journal, Scope};
 use crate::view::projections;
 use crate::world::World;
-use choir_proto::event::{Actor, PayloadErased};
+use choir_proto::event::{Actor, PAYLOAD_ERASED, PayloadErased};
 use choir_proto::{Envelope, EventId, Hash, Seq};
-use choir_store::{AppendError, LiveViews, Log, OpenError, Query, StoreError, Views};
+use choir_store::{AppendError, Erasure, LiveViews, Log, OpenError, Query, StoreError, Views};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -25,6 +25,9 @@ pub enum ChoreError {
     /// The log could not be written.
     #[error(transparent)]
     Append(#[from] AppendError),
+    /// Tombstones say what was erased; they stay.
+    #[error("event {0} is itself a tombstone")]
+    Tombstone(EventId),
     /// There is no such event.
     #[error("there is no event {0} in the log")]
     NoEvent(EventId),
@@ -61,14 +64,18 @@ async fn digest(log: &Log, views: Views) -> Result<Hash, ChoreError> {
 pub async fn erase(journal: &Journal, target: EventId) -> Result<Seq, ChoreError> {
     let log = journal.log();
     let found = log.find(target).await?.ok_or(ChoreError::NoEvent(target))?;
+    if found.header.kind == PAYLOAD_ERASED {
+        return Err(ChoreError::Tombstone(target));
+    }
     let mut blobs = named(&found);
-    for hash in named_elsewhere(log, target).await? {
+    let unnamed_upto = log.head().seq;
+    for hash in named_elsewhere(log, target, unnamed_upto).await? {
         blobs.remove(&hash);
     }
     let blobs: Vec<Hash> = blobs.into_iter().collect();
     let erased = PayloadErased { event_id: target, seq: found.header.seq, blobs: blobs.clone() };
     let tombstone = journal.draft(&Scope::of(Actor::Person), journal.world().uuid(), erased.into());
-    Ok(log.erase(target, tombstone, blobs).await?.last)
+    Ok(log.erase(Erasure { target, tombstone, blobs, unnamed_upto }).await?.last)
 }
 
 /// Opens a computer that is not running and erases in it.
@@ -83,11 +90,11 @@ fn named(envelope: &Envelope) -> BTreeSet<Hash> {
     envelope.event().map(|event| event.blobs().into_iter().collect()).unwrap_or_default()
 }
 
-async fn named_elsewhere(log: &Log, target: EventId) -> Result<BTreeSet<Hash>, StoreError> {
+async fn named_elsewhere(log: &Log, target: EventId, upto: Seq) -> Result<BTreeSet<Hash>, StoreError> {
     let mut hashes = BTreeSet::new();
     let mut after = Seq::ZERO;
     loop {
-        let page = log.read(Query { after, limit: PAGE, ..Query::default() }).await?;
+        let page = log.read(Query { after, upto: Some(upto), limit: PAGE, ..Query::default() }).await?;
         let Some(last) = page.last() else { return Ok(hashes) };
         after = last.header.seq;
         hashes.extend(page.iter().filter(|event| event.header.id != target).flat_map(named));

@@ -61,6 +61,11 @@ impl Blobs {
         }
     }
 
+    /// Whether there is a blob of this name; what is in it is checked when it is read.
+    pub(crate) fn contains(&self, hash: &Hash) -> bool {
+        self.path(hash).exists()
+    }
+
     /// Forgets bytes for good. Forgetting what is not there is no error: erasure must be repeatable after a crash.
     pub fn erase(&self, hash: &Hash) -> Result<(), StoreError> {
         let path = self.path(hash);

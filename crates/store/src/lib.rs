@@ -15,7 +15,7 @@ pub mod view;
 mod sqlite;
 
 pub use blob::Blobs;
-pub use log::{AppendError, Appended, Expect, Log, Query, Subscription};
+pub use log::{AppendError, Appended, Erasure, Expect, Log, Query, Subscription};
 pub use search::Search;
 pub use sqlite::{OpenError, StoreError};
 pub use verify::{Report, verify};

@@ -89,6 +89,12 @@ pub enum AppendError {
     /// The id is in the log with other content, or only some of the ids are.
     #[error("event id {0} is already used by another event")]
     IdReused(EventId),
+    /// Content that an event names is not stored, or was erased a moment ago.
+    #[error("{0} is not stored here")]
+    Missing(Hash),
+    /// The payload is erased, but somebody who reads an old page keeps it in the write-ahead log. Erasing again finishes it.
+    #[error("the erased bytes are still held by somebody who reads the log")]
+    Lingers,
     /// The disk is full. Reading works, and so does appending once there is space.
     #[error("the disk is full")]
     Full,
@@ -98,6 +104,19 @@ pub enum AppendError {
     /// The log is closing.
     #[error("the log is closed")]
     Closed,
+}
+
+/// What is to be erased.
+#[derive(Debug)]
+pub struct Erasure {
+    /// The event whose payload goes. Erasing what is erased already only makes sure that nothing is left of it.
+    pub target: EventId,
+    /// The event that says so.
+    pub tombstone: NewEvent,
+    /// Blobs that go with it, unless a later event names them.
+    pub blobs: Vec<Hash>,
+    /// No other event up to here names one of the blobs.
+    pub unnamed_upto: Seq,
 }
 
 /// A handle to an open log. Cheap to clone; the last one closes it.
@@ -228,11 +247,12 @@ impl Log {
         answer.await.map_err(|_| AppendError::Closed)?
     }
 
-    /// Replaces the payload of an event by a tombstone, together with the blobs that only it names, and appends `tombstone`.
-    pub async fn erase(&self, target: EventId, tombstone: NewEvent, blobs: Vec<Hash>) -> Result<Appended, AppendError> {
+    /// Replaces the payload of an event by a tombstone and appends that.
+    pub async fn erase(&self, erasure: Erasure) -> Result<Appended, AppendError> {
+        let Erasure { target, tombstone, blobs, unnamed_upto } = erasure;
         let tombstone = Box::new(self.prepare(vec![tombstone]).await?.pop().ok_or(AppendError::Closed)?);
         let (reply, answer) = oneshot::channel();
-        let command = writer::Command::Erase { target, tombstone, blobs, reply };
+        let command = writer::Command::Erase { target, tombstone, blobs, unnamed_upto, reply };
         self.shared.commands.send(command).await.map_err(|_| AppendError::Closed)?;
         answer.await.map_err(|_| AppendError::Closed)?
     }

@@ -94,24 +94,34 @@ pub struct JsonLines {
 }
 
 impl JsonLines {
-    /// Opens or creates the file. A line that was cut off by a crash is removed; it was never settled.
+    /// Opens or creates the file. A line that was cut off by a crash is removed; it was never settled. A file that holds
+    /// anything else is left alone.
     pub fn open(path: &Path) -> io::Result<Self> {
         let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
         let end = after_last_newline(&mut file)?;
-        file.set_len(end)?;
         let at = match last_line(&mut file, end)? {
             None => Seq::ZERO,
             Some(line) => {
-                serde_json::from_slice::<Envelope>(&line)
-                    .map_err(|error| {
-                        io::Error::new(io::ErrorKind::InvalidData, format!("its last line is no event: {error}"))
-                    })?
-                    .header
-                    .seq
+                let event = serde_json::from_slice::<Envelope>(&line);
+                event.map_err(|error| foreign(&format!("its last line is no event: {error}")))?.header.seq
             }
         };
+        let mut rest = Vec::new();
+        file.seek(SeekFrom::Start(end))?;
+        (&mut file).take(EVENT_BEGINS.len() as u64).read_to_end(&mut rest)?;
+        if !EVENT_BEGINS.starts_with(&rest) {
+            return Err(foreign("what follows its last line is not the beginning of an event"));
+        }
+        file.set_len(end)?;
         Ok(Self { file: BufWriter::new(file), at })
     }
+}
+
+/// How every line begins.
+const EVENT_BEGINS: &[u8] = b"{\"seq\":";
+
+fn foreign(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
 impl Sink for JsonLines {

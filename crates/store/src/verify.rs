@@ -36,6 +36,7 @@ pub fn verify(directory: &Path, marks: &[(Seq, Hash)], mut progress: impl FnMut(
         report.faults.push(format!("the log has format {format}, but this version of choir reads up to {known}"));
         return Ok(report);
     }
+    report.faults.extend(readers.faults()?);
     let mut chain = Chain::default();
     loop {
         let query = Query { after: chain.seq, limit: log::reader::EVENTS_READ_MAX, ..Query::default() };

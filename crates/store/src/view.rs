@@ -208,10 +208,11 @@ impl Views {
     /// Rows from the greatest key down, after `before`.
     pub fn newest(&self, name: &str, before: Option<&str>, limit: usize) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
         let unwritten = self.unwritten(name, |key| before.is_none_or(|before| key < before));
-        let sql = "SELECT key, bytes FROM rows WHERE name = ?1 AND (?2 IS NULL OR key < ?2) ORDER BY key DESC LIMIT ?3";
+        let sql =
+            "SELECT key, sum, bytes FROM rows WHERE name = ?1 AND (?2 IS NULL OR key < ?2) ORDER BY key DESC LIMIT ?3";
         let mut statement = self.connection.prepare_cached(sql)?;
         let wanted = (limit + unwritten.len()) as i64;
-        let written = statement.query_map(params![name, before, wanted], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let written = statement.query_map(params![name, before, wanted], kept_row)?;
         let mut rows = overlaid(written, unwritten)?;
         rows.reverse();
         rows.truncate(limit);
@@ -223,10 +224,10 @@ impl Views {
         let unwritten = self.unwritten(name, |key| key.starts_with(prefix));
         // U+10FFFF sorts after every key that goes on.
         let end = format!("{prefix}\u{10ffff}");
-        let sql = "SELECT key, bytes FROM rows WHERE name = ?1 AND key >= ?2 AND key < ?3 ORDER BY key LIMIT ?4";
+        let sql = "SELECT key, sum, bytes FROM rows WHERE name = ?1 AND key >= ?2 AND key < ?3 ORDER BY key LIMIT ?4";
         let mut statement = self.connection.prepare_cached(sql)?;
         let wanted = (limit + unwritten.len()) as i64;
-        let written = statement.query_map(params![name, prefix, end, wanted], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let written = statement.query_map(params![name, prefix, end, wanted], kept_row)?;
         let mut rows = overlaid(written, unwritten)?;
         rows.truncate(limit);
         Ok(rows)
@@ -279,13 +280,13 @@ impl Views {
 
 /// Rows from disk with what is not written yet laid over them, in order.
 fn overlaid(
-    written: impl Iterator<Item = Result<(String, Vec<u8>), rusqlite::Error>>,
+    written: impl Iterator<Item = Result<KeptRow, rusqlite::Error>>,
     unwritten: BTreeMap<String, Option<Vec<u8>>>,
 ) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
     let mut rows: BTreeMap<String, Option<Vec<u8>>> = BTreeMap::new();
     for row in written {
-        let (key, bytes) = row?;
-        rows.insert(key, Some(bytes));
+        let (key, sum, bytes) = row?;
+        rows.insert(key, Some(checked(sum, bytes)?));
     }
     rows.extend(unwritten);
     Ok(rows.into_iter().filter_map(|(key, bytes)| Some((key, bytes?))).collect())
@@ -305,11 +306,18 @@ fn load(connection: &Connection, name: &str, key: &str) -> Result<Option<Vec<u8>
     let mut statement = connection.prepare_cached("SELECT sum, bytes FROM rows WHERE name = ?1 AND key = ?2")?;
     let row: Option<([u8; 32], Vec<u8>)> =
         statement.query_row(params![name, key], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
-    match row {
-        Some((sum, bytes)) if checksum(&bytes) == sum => Ok(Some(bytes)),
-        Some((sum, _)) => Err(StoreError::Damaged(Hash(sum))),
-        None => Ok(None),
-    }
+    row.map(|(sum, bytes)| checked(sum, bytes)).transpose()
+}
+
+/// A row's key, checksum and bytes.
+type KeptRow = (String, [u8; 32], Vec<u8>);
+
+fn kept_row(row: &rusqlite::Row<'_>) -> Result<KeptRow, rusqlite::Error> {
+    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+}
+
+fn checked(sum: [u8; 32], bytes: Vec<u8>) -> Result<Vec<u8>, StoreError> {
+    if checksum(&bytes) == sum { Ok(bytes) } else { Err(StoreError::Damaged(Hash(sum))) }
 }
 
 fn checksum(bytes: &[u8]) -> [u8; 32] {

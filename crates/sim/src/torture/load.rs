@@ -4,7 +4,7 @@ use crate::disk::ACKNOWLEDGEMENTS;
 use anyhow::{Context, bail};
 use choir_proto::event::{Actor, ArtifactImported, NewEvent, PayloadErased, RunSteered};
 use choir_proto::{ArtifactId, Event, EventId, Hash, Seq, Timestamp};
-use choir_store::{AppendError, Appended, Expect, Log, Query, sha256};
+use choir_store::{AppendError, Appended, Erasure, Expect, Log, Query, sha256};
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
@@ -224,7 +224,8 @@ impl Caller {
         if let Some((target, seq)) = self.erasable.pop() {
             let erased = PayloadErased { event_id: target, seq, blobs: Vec::new() };
             let tombstone = new(self.random.u128(..), erased.into());
-            return match self.log.erase(target, tombstone, Vec::new()).await {
+            return match self.log.erase(Erasure { target, tombstone, blobs: Vec::new(), unnamed_upto: Seq::ZERO }).await
+            {
                 Ok(_) => self.mouth.say(&Said::Erased(target)),
                 Err(error) => self.refused(&error.into()).await,
             };

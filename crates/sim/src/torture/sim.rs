@@ -11,7 +11,7 @@ use choir_computer::view::projections;
 use choir_core::supervise::{INTENSITY, Intensity};
 use choir_proto::event::{NewEvent, PayloadErased, RunSteered};
 use choir_proto::{Hash, Seq, Timestamp};
-use choir_store::{AppendError, Expect, LiveViews, Log, OpenError, Query, Subscription, Views};
+use choir_store::{AppendError, Erasure, Expect, LiveViews, Log, OpenError, Query, Subscription, Views};
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use std::collections::BTreeMap;
@@ -458,7 +458,8 @@ impl World {
         let mut tombstone = event::mixed(self.next);
         self.next += 1;
         tombstone.event = erased.into();
-        self.log()?.erase(target, tombstone.clone(), Vec::new()).await?;
+        let erasure = Erasure { target, tombstone: tombstone.clone(), blobs: Vec::new(), unnamed_upto: Seq::ZERO };
+        self.log()?.erase(erasure).await?;
         self.model[index].erased = true;
         self.remember(vec![tombstone]);
         Ok(())

@@ -105,6 +105,19 @@ impl Readers {
         self.with(|reader| Ok(reader.connection.pragma_query_value(None, "user_version", |row| row.get(0))?))
     }
 
+    /// What SQLite itself finds wrong with the file.
+    pub(crate) fn faults(&self) -> Result<Vec<String>, StoreError> {
+        self.with(|reader| {
+            let mut statement = reader.connection.prepare("PRAGMA quick_check(10)")?;
+            let lines = statement.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
+            Ok(lines
+                .into_iter()
+                .filter(|line| line != "ok")
+                .map(|line| format!("the file is damaged: {line}"))
+                .collect())
+        })
+    }
+
     pub(crate) fn find(&self, id: EventId, blobs: &Blobs) -> Result<Option<Envelope>, StoreError> {
         let index = self.index.as_ref().ok_or(StoreError::Closed)?;
         let Some(seq) = index.seq_of(id)? else { return Ok(None) };

@@ -33,7 +33,7 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    fn from_column(value: i64) -> Option<Self> {
+    pub(crate) fn from_column(value: i64) -> Option<Self> {
         [Self::Inline, Self::Blob, Self::Erased].into_iter().find(|place| *place as i64 == value)
     }
 }
@@ -81,7 +81,10 @@ impl Stored {
     /// Fetches the payload from wherever it is.
     pub(crate) fn envelope(self, blobs: &Blobs) -> Result<Envelope, StoreError> {
         let seq = self.header.seq.0;
-        let bytes = payload(&self.header, self.place, self.payload.as_deref(), blobs)?.into_owned();
+        let mut bytes = payload(&self.header, self.place, self.payload.as_deref(), blobs)?.into_owned();
+        if self.place == Place::Inline && bytes != ABSENT && sha256(&bytes) != self.header.payload_hash {
+            bytes = absent(&self.header, "its bytes do not match its hash").into_owned();
+        }
         let text = String::from_utf8(bytes).map_err(|_| not_text(&self.header))?;
         let payload = RawValue::from_string(text);
         let payload = payload.map_err(|_| StoreError::Row { seq, what: "payload is not JSON".into() })?;
@@ -99,7 +102,11 @@ impl Stored {
     }
 }
 
-/// A payload from wherever it is.
+/// What stands for a payload that is gone.
+const ABSENT: &[u8] = b"null";
+
+/// A payload from wherever it is. One that is damaged is absent, like one that was erased: a bad spot on the disk must not
+/// take everything away that was written around it. `verify` names it.
 pub(crate) fn payload<'row>(
     header: &Header,
     place: Place,
@@ -108,10 +115,19 @@ pub(crate) fn payload<'row>(
 ) -> Result<Cow<'row, [u8]>, StoreError> {
     match (place, inline) {
         (Place::Inline, Some(bytes)) => Ok(bytes.into()),
-        (Place::Inline, None) => Err(StoreError::Row { seq: header.seq.0, what: "payload".into() }),
-        (Place::Blob, _) => Ok(blobs.get(&header.payload_hash)?.into()),
-        (Place::Erased, _) => Ok(b"null".into()),
+        (Place::Inline, None) => Ok(absent(header, "it is not there")),
+        (Place::Blob, _) => match blobs.get(&header.payload_hash) {
+            Ok(bytes) => Ok(bytes.into()),
+            Err(error @ (StoreError::Damaged(_) | StoreError::Missing(_))) => Ok(absent(header, &error.to_string())),
+            Err(error) => Err(error),
+        },
+        (Place::Erased, _) => Ok(ABSENT.into()),
     }
+}
+
+fn absent(header: &Header, reason: &str) -> Cow<'static, [u8]> {
+    tracing::error!(seq = header.seq.0, %reason, "a payload is damaged and left out; `choir verify` names every such event");
+    ABSENT.into()
 }
 
 /// The payload is not even text.

@@ -7,8 +7,8 @@ mod wal;
 pub(crate) use open::{finish_erasure, last, open};
 
 use self::gather::Gathering;
-use self::open::{anchor, is_shared};
-use self::wal::{Wal, checkpoint};
+use self::open::{anchor, is_shared, named_after};
+use self::wal::{Wal, truncate};
 use super::index::{Entry, Index};
 use super::row::{self, Place};
 use super::{AppendError, Appended, Expect, Head, PAYLOAD_INLINE_BYTES_MAX, is_full};
@@ -33,7 +33,7 @@ pub(crate) enum Command {
     /// Add events as one unit.
     Append { events: Vec<Prepared>, expect: Expect, reply: Reply },
     /// Replace a payload by a tombstone.
-    Erase { target: EventId, tombstone: Box<Prepared>, blobs: Vec<Hash>, reply: Reply },
+    Erase { target: EventId, tombstone: Box<Prepared>, blobs: Vec<Hash>, unnamed_upto: Seq, reply: Reply },
     /// Finish and end the thread.
     Close,
 }
@@ -44,21 +44,32 @@ pub(crate) struct Prepared {
     payload: Box<RawValue>,
     payload_hash: Hash,
     place: Place,
+    /// Blobs without which it means nothing.
+    named: Vec<Hash>,
 }
 
 impl Prepared {
     /// Serialises and hashes the payload; a large one is kept as a blob, synced before the event can name it.
     pub(crate) async fn new(new: NewEvent, blobs: &Arc<Blobs>) -> Result<Self, StoreError> {
         let payload = new.event.payload();
+        let mut named = new.event.blobs();
         if payload.get().len() <= PAYLOAD_INLINE_BYTES_MAX {
             let payload_hash = sha256(payload.get().as_bytes());
-            return Ok(Self { payload_hash, place: Place::Inline, new, payload });
+            return Ok(Self { payload_hash, place: Place::Inline, new, payload, named });
         }
         let (blobs, bytes) = (Arc::clone(blobs), payload.clone());
         // Syncs, so it may not hold up a thread that serves others.
         let put = tokio::task::spawn_blocking(move || blobs.put(bytes.get().as_bytes()));
         let payload_hash = put.await.map_err(|_| StoreError::Closed)??;
-        Ok(Self { payload_hash, place: Place::Blob, new, payload })
+        named.push(payload_hash);
+        Ok(Self { payload_hash, place: Place::Blob, new, payload, named })
+    }
+
+    /// Whether a row holds this very event, whenever it was written.
+    fn is_in(&self, row: &rusqlite::Row<'_>) -> Result<bool, rusqlite::Error> {
+        let (payload_hash, run) = (Hash(row.get(0)?), row.get::<_, Option<[u8; 16]>>(2)?);
+        let kind = row.get_ref(1)?.as_str()?;
+        Ok(payload_hash == self.payload_hash && kind == self.new.event.kind() && run.map(Into::into) == self.new.run)
     }
 
     fn envelope(self, header: Header) -> Envelope {
@@ -136,7 +147,7 @@ impl Writer {
         self.anchor = None;
         self.index.close();
         if let Some(connection) = &self.connection {
-            checkpoint(connection, "TRUNCATE");
+            truncate(connection);
         }
     }
 
@@ -184,8 +195,8 @@ impl Writer {
             let (reply, outcome) = match command {
                 Command::Close => continue,
                 Command::Append { events, expect, reply } => (reply, self.append(connection, events, expect)),
-                Command::Erase { target, tombstone, blobs, reply } => {
-                    (reply, self.erase(connection, target, *tombstone, blobs))
+                Command::Erase { target, tombstone, blobs, unnamed_upto, reply } => {
+                    (reply, self.erase(connection, target, *tombstone, (blobs, unnamed_upto)))
                 }
             };
             let (outcome, failure) = match outcome {
@@ -216,6 +227,9 @@ impl Writer {
             let reused = Err(AppendError::IdReused(used));
             return Ok(Outcome::Answered(self.repeated(connection, &events)?.unwrap_or(reused)));
         }
+        if let Some(missing) = self.first_missing(&events) {
+            return Ok(Outcome::Answered(Err(AppendError::Missing(missing))));
+        }
         if !self.index.has_room() {
             return Err(StoreError::Row { seq: before.seq.0, what: "the index could not follow the log".into() });
         }
@@ -241,6 +255,11 @@ impl Writer {
         Ok(None)
     }
 
+    /// Content that an append names and that was erased since it was put there.
+    fn first_missing(&self, events: &[Prepared]) -> Option<Hash> {
+        events.iter().flat_map(|event| &event.named).find(|hash| !self.blobs.contains(hash)).copied()
+    }
+
     fn seq_of(&self, id: EventId) -> Result<Option<Seq>, StoreError> {
         match self.staged.ids.get(&id) {
             Some(seq) => Ok(Some(*seq)),
@@ -254,14 +273,13 @@ impl Writer {
         connection: &Connection,
         events: &[Prepared],
     ) -> Result<Option<Result<Appended, AppendError>>, StoreError> {
-        let mut statement = connection.prepare_cached("SELECT payload_hash FROM events WHERE seq = ?1")?;
+        let find = "SELECT payload_hash, name, run FROM events JOIN kinds ON kinds.id = kind WHERE seq = ?1";
+        let mut statement = connection.prepare_cached(find)?;
         let mut places = Vec::new();
         for event in events {
             let reused = Ok(Some(Err(AppendError::IdReused(event.new.id))));
             match self.seq_of(event.new.id)? {
-                Some(seq) if Hash(statement.query_row([seq.0], |row| row.get(0))?) == event.payload_hash => {
-                    places.push(seq);
-                }
+                Some(seq) if statement.query_row([seq.0], |row| event.is_in(row))? => places.push(seq),
                 Some(_) => return reused,
                 None if places.is_empty() => {}
                 None => return reused,
@@ -277,7 +295,7 @@ impl Writer {
     }
 
     fn insert(&mut self, connection: &Connection, event: &Prepared) -> Result<Header, StoreError> {
-        let Prepared { new, payload, payload_hash, place } = event;
+        let Prepared { new, payload, payload_hash, place, .. } = event;
         let mut header = Header {
             seq: self.end.seq.next(),
             id: new.id,
@@ -335,12 +353,20 @@ impl Writer {
         connection: &Connection,
         target: EventId,
         tombstone: Prepared,
-        mut blobs: Vec<Hash>,
+        (mut blobs, unnamed_upto): (Vec<Hash>, Seq),
     ) -> Result<Outcome, StoreError> {
         let target = self.seq_of(target)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         let find = "SELECT place, payload_hash FROM events WHERE seq = ?1";
         let (place, hash): (i64, [u8; 32]) =
             connection.prepare_cached(find)?.query_row([target.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        if place == Place::Erased as i64 {
+            let appended = Appended { first: self.end.seq, last: self.end.seq, repeated: true };
+            return Ok(Outcome::Appended { appended, envelopes: Vec::new(), erased: Vec::new(), forget: true });
+        }
+        if !blobs.is_empty() {
+            let named = named_after(connection, unnamed_upto, target, &self.blobs)?;
+            blobs.retain(|hash| !named.contains(hash));
+        }
         if place == Place::Blob as i64 && !is_shared(connection, target, &hash)? {
             blobs.push(Hash(hash));
         }
@@ -364,8 +390,10 @@ impl Writer {
                 Outcome::Lost => Err(AppendError::Closed),
                 Outcome::Appended { appended, envelopes, erased, forget } => {
                     self.recent.push(envelopes);
-                    self.finish_erasure(&erased, forget);
-                    Ok(appended)
+                    match forget {
+                        true => self.finish_erasure(&erased).map(|()| appended),
+                        false => Ok(appended),
+                    }
                 }
             };
             replies.push((reply, answer));
@@ -380,10 +408,7 @@ impl Writer {
         }
     }
 
-    fn finish_erasure(&self, blobs: &[Hash], forget: bool) {
-        if !forget {
-            return;
-        }
+    fn finish_erasure(&self, blobs: &[Hash]) -> Result<(), AppendError> {
         self.recent.forget();
         for hash in blobs {
             if let Err(error) = self.blobs.erase(hash) {
@@ -391,8 +416,9 @@ impl Writer {
             }
         }
         // The write-ahead log still holds the old page.
-        if let Some(connection) = &self.connection {
-            checkpoint(connection, "TRUNCATE");
+        match &self.connection {
+            Some(connection) if !truncate(connection) => Err(AppendError::Lingers),
+            _ => Ok(()),
         }
     }
 

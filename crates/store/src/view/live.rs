@@ -4,9 +4,9 @@ use super::Views;
 use crate::log::Log;
 use crate::sqlite::{OpenError, StoreError};
 use choir_proto::event::{Header, PAYLOAD_ERASED};
-use choir_proto::{Envelope, Event, Seq};
+use choir_proto::{Envelope, Event, Hash, Seq};
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 /// Events folded between two writes of changed rows.
 const FLUSH_EVERY_EVENTS: usize = 512;
@@ -25,6 +25,8 @@ const BATCHES_AHEAD: usize = 4;
 pub struct LiveViews {
     views: Arc<Mutex<Views>>,
     at: watch::Receiver<Seq>,
+    /// Tells the follower that a row is damaged.
+    damage: Arc<Notify>,
     log: Log,
 }
 
@@ -39,10 +41,17 @@ impl LiveViews {
         let (sender, at) = watch::channel(views.at().seq);
         let after = views.at().seq;
         let views = Arc::new(Mutex::new(views));
-        let follower =
-            Follower { log: log.clone(), views: Arc::clone(&views), at: sender, unflushed: 0, erased_upto: after };
+        let damage = Arc::new(Notify::new());
+        let follower = Follower {
+            log: log.clone(),
+            views: Arc::clone(&views),
+            at: sender,
+            damage: Arc::clone(&damage),
+            unflushed: 0,
+            erased_upto: after,
+        };
         tokio::spawn(follower.run());
-        Ok(Self { views, at, log })
+        Ok(Self { views, at, damage, log })
     }
 
     /// Resolves when the views no longer follow the log.
@@ -60,7 +69,12 @@ impl LiveViews {
         self.at.clone().wait_for(|at| *at >= head).await.map_err(|_| StoreError::Closed)?;
         let views = Arc::clone(&self.views);
         let work = move || read(&mut lock(&views));
-        tokio::task::spawn_blocking(work).await.map_err(|_| StoreError::Closed)?
+        let answer = tokio::task::spawn_blocking(work).await.map_err(|_| StoreError::Closed)?;
+        if matches!(answer, Err(StoreError::Damaged(_))) {
+            // Whoever asks again finds it mended.
+            self.damage.notify_one();
+        }
+        answer
     }
 }
 
@@ -68,6 +82,7 @@ struct Follower {
     log: Log,
     views: Arc<Mutex<Views>>,
     at: watch::Sender<Seq>,
+    damage: Arc<Notify>,
     unflushed: u64,
     /// Erasures up to here are no longer in the views; meeting one of them on the way must not start over.
     erased_upto: Seq,
@@ -78,10 +93,16 @@ impl Follower {
         let mut head = self.log.watch();
         loop {
             let at = *self.at.borrow();
-            if head.wait_for(|head| head.seq > at).await.is_err() {
-                return;
-            }
-            if let Err(error) = self.step(at).await {
+            let moved = tokio::select! {
+                moved = head.wait_for(|head| head.seq > at) => moved.map(|_| true),
+                () = self.damage.notified() => Ok(false),
+            };
+            let stepped = match moved {
+                Ok(true) => self.step(at).await,
+                Ok(false) => Err(StoreError::Damaged(Hash::ZERO)),
+                Err(_) => return,
+            };
+            if let Err(error) = stepped {
                 tracing::error!(%error, "a view is damaged and is built anew");
                 if let Err(error) = self.rebuild() {
                     tracing::error!(%error, "the views stopped following the log");

@@ -52,4 +52,10 @@ async fn a_gap_is_refused_and_a_foreign_file_is_left_alone() {
     fs::write(&foreign, "dear all\n").unwrap();
     assert!(JsonLines::open(&foreign).is_err());
     assert_eq!(fs::read_to_string(&foreign).unwrap(), "dear all\n");
+    for text in ["precious", "dear all\nprecious", "{\"seq\""] {
+        fs::write(&foreign, text).unwrap();
+        let opened = JsonLines::open(&foreign).is_ok();
+        assert!(opened == text.starts_with('{'), "only what a crash can leave of an event goes");
+        assert!(opened || fs::read_to_string(&foreign).unwrap() == text);
+    }
 }

@@ -2,7 +2,7 @@ use crate::fixture::{directory, steer};
 use choir_proto::event::{Header, PayloadErased};
 use choir_proto::{Event, Hash, Seq};
 use choir_store::search::{Indexed, Words};
-use choir_store::{Expect, Log, Search};
+use choir_store::{Erasure, Expect, Log, Search};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -78,7 +78,8 @@ async fn erased_words_are_gone_from_the_index_and_from_its_files() {
     let tombstone = PayloadErased { event_id: erased, seq: Seq(1), blobs: Vec::new() };
     let mut event = steer(3, "");
     event.event = tombstone.into();
-    log.erase(erased, event, Vec::new()).await.unwrap();
+    let unnamed_upto = log.head().seq;
+    log.erase(Erasure { target: erased, tombstone: event, blobs: Vec::new(), unnamed_upto }).await.unwrap();
     assert_eq!(found(&index, "xyzzyplugh").await, [0_u64; 0]);
     assert_eq!(found(&index, "something").await, [2]);
     for file in std::fs::read_dir(directory.path()).unwrap() {

@@ -92,7 +92,22 @@ async fn damaged_views_and_new_versions_are_built_anew() {
     std::fs::write(directory.path().join("views.sqlite"), b"not a database, but long enough to be looked at as one")
         .unwrap();
     let views = Views::open(directory.path(), counts(1)).unwrap();
-    assert_eq!(digest(&LiveViews::follow(log, views).await.unwrap()).await, good);
+    let live = LiveViews::follow(log.clone(), views).await.unwrap();
+    assert_eq!(digest(&live).await, good);
+    drop(live);
+
+    let connection = rusqlite::Connection::open(directory.path().join("views.sqlite")).unwrap();
+    connection.execute_batch("UPDATE rows SET bytes = x'39'").unwrap();
+    let live = LiveViews::follow(log, Views::open(directory.path(), counts(1)).unwrap()).await.unwrap();
+    let newest = || live.read(|views| views.newest("counts", None, 10));
+    assert!(newest().await.is_err(), "a damaged row is never shown");
+    let mended = async {
+        while newest().await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(10), mended).await.unwrap();
+    assert_eq!(digest(&live).await, good);
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Opening a log: what durability rests on is set and read back, and what a crash left unfinished is finished.
 
-use super::wal::checkpoint;
+use super::wal::truncate;
 use crate::StoreError;
 use crate::blob::Blobs;
 use crate::log::index::Index;
@@ -9,8 +9,9 @@ use crate::log::row::{self, Place};
 use crate::log::{FORMAT, SCHEMA};
 use crate::sqlite::{self, OpenError, set_number};
 use choir_proto::event::{PAYLOAD_ERASED, PayloadErased};
-use choir_proto::{Hash, Seq};
+use choir_proto::{Event, Hash, Seq};
 use rusqlite::{Connection, OptionalExtension, params};
+use std::collections::HashSet;
 use std::path::Path;
 
 /// Events whose chain is checked when a log is opened; the whole of it is `choir verify`'s business.
@@ -76,14 +77,15 @@ pub(crate) fn last(path: &Path, connection: &Connection, blobs: &Blobs) -> Resul
     Ok(Last { seq: last.header.seq, hash: last.header.hash, epoch: last.header.epoch })
 }
 
-/// Does again what a crash may have cut off after the tombstone was written: the blobs go, and so does the page in the
-/// write-ahead log that still holds the payload.
+/// Does again what a crash may have cut off after a tombstone was written: the blobs go, and so does every page in the
+/// write-ahead log that may still hold a payload.
 pub(crate) fn finish_erasure(
     connection: &Connection,
     blobs: &Blobs,
     index: &Index,
     newest: Seq,
 ) -> Result<(), StoreError> {
+    truncate(connection);
     let find = "SELECT payload FROM events JOIN kinds ON kinds.id = kind WHERE seq = ?1 AND name = ?2";
     let tombstone: Option<Vec<u8>> =
         connection.query_row(find, params![newest.0, PAYLOAD_ERASED], |row| row.get(0)).optional()?;
@@ -97,7 +99,6 @@ pub(crate) fn finish_erasure(
     for hash in named.iter().chain(&own) {
         blobs.erase(hash)?;
     }
-    checkpoint(connection, "TRUNCATE");
     Ok(())
 }
 
@@ -106,6 +107,34 @@ fn own_blob(connection: &Connection, target: Seq) -> Result<Option<Hash>, StoreE
     let find = "SELECT payload_hash FROM events WHERE seq = ?1";
     let hash: [u8; 32] = connection.query_row(find, [target.0], |row| row.get(0))?;
     Ok((!is_shared(connection, target, &hash)?).then_some(Hash(hash)))
+}
+
+/// Blobs that events after a place name, whoever else is erased.
+pub(super) fn named_after(
+    connection: &Connection,
+    after: Seq,
+    target: Seq,
+    blobs: &Blobs,
+) -> Result<HashSet<Hash>, StoreError> {
+    let sql = "SELECT seq, name, version, place, payload, payload_hash FROM events JOIN kinds ON kinds.id = kind
+               WHERE seq > ?1 AND seq <> ?2";
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query(params![after.0, target.0])?;
+    let mut named = HashSet::new();
+    while let Some(row) = rows.next()? {
+        let payload = match Place::from_column(row.get(3)?) {
+            Some(Place::Inline) => row.get::<_, Vec<u8>>(4)?,
+            Some(Place::Blob) => blobs.get(&Hash(row.get(5)?))?,
+            _ => continue,
+        };
+        let name: String = row.get(1)?;
+        let text = String::from_utf8_lossy(&payload);
+        // What cannot be understood names nothing that could be read.
+        if let Ok(event) = Event::decode(&name, row.get(2)?, &text) {
+            named.extend(event.blobs());
+        }
+    }
+    Ok(named)
 }
 
 /// Whether another event has the same payload in the same blob. Erasure is rare, so there is no index for it.

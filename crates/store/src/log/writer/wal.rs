@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Duration;
 
 /// Pages of the write-ahead log after which it is folded in. A start after a crash has to read all of it, and a short one is
 /// written over and over in place: it stays in the processor's caches, and no sync has to make a new length durable.
@@ -12,6 +13,10 @@ const CHECKPOINT_EVERY_PAGES: usize = 1_000;
 
 /// Pages that are little enough for the writer to fold in between two commits.
 const LITTLE_PAGES: usize = 128;
+
+/// How long the writer waits for whoever reads an old page before it gives up cutting the write-ahead log off. Readers of our
+/// own are done within it.
+const READER_PATIENCE: Duration = Duration::from_millis(200);
 
 /// How often the helper begins again because much was added while it worked.
 const PASSES_MAX: usize = 4;
@@ -113,6 +118,19 @@ fn fold_most(connection: &Connection) {
         }
         before = folded;
     }
+}
+
+/// Folds in everything and cuts the write-ahead log off, so that nothing that was erased is left in it. False when somebody
+/// reads an old page for longer than everybody else can be made to wait.
+pub(super) fn truncate(connection: &Connection) -> bool {
+    let cut_off = || -> Result<bool, rusqlite::Error> {
+        connection.busy_timeout(READER_PATIENCE)?;
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0).map(|busy| busy == 0))
+    };
+    cut_off().unwrap_or_else(|error| {
+        tracing::warn!(%error, "the write-ahead log could not be cut off");
+        false
+    })
 }
 
 /// Folds the write-ahead log into the file, and says how many of its pages are there now.
