@@ -6,7 +6,7 @@ use choir_control::computer::REFUSED;
 use choir_control::db::HeadsError;
 use choir_control::{config, data, db, token, up};
 use choir_proto::ApiError;
-use choir_store::{OpenError, StoreError};
+use choir_store::{AppendError, OpenError, StoreError};
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
@@ -140,7 +140,11 @@ fn chore_hint(error: &ChoreError) -> Option<String> {
     match error {
         ChoreError::Open(error) => Some(open_hint(error).to_owned()),
         ChoreError::Read(error) => Some(store_hint(error).to_owned()),
+        ChoreError::Append(AppendError::Lingers) => {
+            Some("End the program that reads the log's file (a backup, a SQLite shell), then erase again.".to_owned())
+        }
         ChoreError::Append(_) => Some("Is the disk full or read-only? Nothing was lost.".to_owned()),
+        ChoreError::Tombstone(_) => Some("There is nothing in it to erase.".to_owned()),
         ChoreError::NoEvent(_) => Some("`choir events` shows the ids.".to_owned()),
     }
 }

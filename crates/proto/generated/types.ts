@@ -44,6 +44,9 @@ export type BlockedOn = "model" | "inbox" | "sandbox" | "plan";
 /** Walls around an effort. A missing one means the default, never "unlimited". */
 export type Budget = { steps?: number | null; time_s?: number | null; tokens?: number | null; usd?: Usd | null };
 
+/** A person said stop, to a run or to a task of its own. It has stopped when its end says so. */
+export type CancelRequested = Record<string, unknown>;
+
 /** One change of the workspace: what a task made, or an undo. */
 export type Change = { base_tree?: Hash | null; conflicts: string[]; diff?: Diff | null; files_changed: FileChange[]; result_tree?: Hash | null; seq: Seq; state: ChangeState; task_id?: TaskId | null; undo_id?: UndoId | null };
 

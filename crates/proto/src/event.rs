@@ -122,6 +122,8 @@ events! {
     RunBlocked = "run.blocked", 1;
     /// A person said wait.
     RunPaused = "run.paused", 1;
+    /// A person said stop.
+    CancelRequested = "cancel.requested", 1;
     /// A person said go on.
     RunResumed = "run.resumed", 1;
     /// A person said something to the agents at work.

@@ -30,7 +30,7 @@ pub struct ApplicationArguments {
 pub struct ApplicationState {
     arguments: ApplicationArguments,
     supervisor: Supervisor,
-    session: ActorId,
+    session: Option<ActorId>,
 }
 
 /// A tree at work.
@@ -69,14 +69,14 @@ impl Actor for Application {
         arguments.tree.started(EventStore::NAME, Some(Self::NAME), store.get_id());
         let (bus, _) = Actor::spawn_linked(None, EventBus, arguments.views.clone(), myself.get_cell()).await?;
         arguments.tree.started(EventBus::NAME, Some(Self::NAME), bus.get_id());
-        let session = start_session(&myself, &arguments).await?;
-        Ok(ApplicationState { arguments, supervisor: Supervisor::new(INTENSITY), session })
+        let mut state = ApplicationState { arguments, supervisor: Supervisor::new(INTENSITY), session: None };
+        state.start_session(&myself).await?;
+        Ok(state)
     }
 
     /// The only message: the wait before a restart of the session is over.
     async fn handle(&self, myself: ActorRef<()>, (): (), state: &mut Self::State) -> Result<(), ActorProcessingErr> {
-        state.session = start_session(&myself, &state.arguments).await?;
-        Ok(())
+        state.start_session(&myself).await
     }
 
     async fn handle_supervisor_evt(
@@ -86,15 +86,33 @@ impl Actor for Application {
         state: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
         let SupervisionEvent::ActorFailed(cell, error) = event else { return Ok(()) };
-        if cell.get_id() != state.session {
+        if Some(cell.get_id()) != state.session {
             // Without log or views nothing can go on: the process ends, and control starts it anew.
             return Err(error);
         }
-        tracing::error!(%error, "the session failed");
-        state.arguments.session.send_replace(None);
-        state.arguments.tree.restarting(Session::NAME);
-        let now = state.arguments.harness.journal.world().elapsed().as_millis() as u64;
-        match state.supervisor.failed(Session::NAME, now) {
+        state.session_failed(&myself, &error.to_string())
+    }
+}
+
+impl ApplicationState {
+    /// Starts the session. One that cannot even start has failed like one that fails later.
+    async fn start_session(&mut self, myself: &ActorRef<()>) -> Result<(), ActorProcessingErr> {
+        match start_session(myself, &self.arguments).await {
+            Ok(session) => {
+                self.session = Some(session);
+                Ok(())
+            }
+            Err(error) => self.session_failed(myself, &error.to_string()),
+        }
+    }
+
+    fn session_failed(&mut self, myself: &ActorRef<()>, reason: &str) -> Result<(), ActorProcessingErr> {
+        tracing::error!(%reason, "the session failed");
+        self.session = None;
+        self.arguments.session.send_replace(None);
+        self.arguments.tree.restarting(Session::NAME);
+        let now = self.arguments.harness.journal.world().elapsed().as_millis() as u64;
+        match self.supervisor.failed(Session::NAME, now) {
             Verdict::Restart { after_ms, .. } => {
                 myself.send_after(Duration::from_millis(after_ms), || ());
                 Ok(())
@@ -109,6 +127,8 @@ async fn start_session(myself: &ActorRef<()>, arguments: &ApplicationArguments) 
     let (actor, _) = Actor::spawn_linked(None, Session, session, myself.get_cell()).await?;
     let id = actor.get_id();
     arguments.tree.started(Session::NAME, Some(Application::NAME), id);
-    arguments.session.send_replace(Some(actor));
+    arguments.session.send_replace(Some(actor.clone()));
+    // A session that has ended already is told of by the tree.
+    actor.send_message(SessionMessage::PickUp).ok();
     Ok(id)
 }

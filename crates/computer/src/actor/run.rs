@@ -8,7 +8,8 @@ use choir_core::effect;
 use choir_core::fold::run::Runs;
 use choir_core::verify;
 use choir_proto::event::{
-    Actor as By, DocumentTrashed, RunAccepted, RunAnswered, RunEnded, RunPaused, RunResumed, RunStarted, RunSteered,
+    Actor as By, CancelRequested, DocumentTrashed, RunAccepted, RunAnswered, RunEnded, RunPaused, RunResumed,
+    RunStarted, RunSteered,
 };
 use choir_proto::task::{TaskKind, TaskRequest, TaskResult, TaskStatus};
 use choir_proto::{Event, Role, RunId, RunStatus, Seq, TaskId};
@@ -76,12 +77,14 @@ impl Actor for Run {
             Event::RunResumed(_) => false,
             _ => paused,
         });
+        let cancelled = past.cancelled();
         // A run that waited for a model goes on waiting, and says nothing before it has one: a start must not write a line
         // for every run that nobody can help.
         if !past.started() && !paused {
             harness.journal.append(&Scope::of(By::Computer).run(run), vec![RunStarted {}.into()]).await?;
         }
-        let (signal, receiver) = watch::channel(Signal { paused, steered: past.steered(), ..Signal::default() });
+        let (signal, receiver) =
+            watch::channel(Signal { paused, cancelled, steered: past.steered(), ..Signal::default() });
         let material = harness.material(&accepted.request.context).await?;
         let context = RunContext {
             harness: harness.clone(),
@@ -174,7 +177,9 @@ fn objective(accepted: &RunAccepted, material: &str) -> TaskRequest {
 impl RunState {
     async fn command(&mut self, command: RunCommand) -> Result<Seq, ActorError> {
         let event: Event = match &command {
-            RunCommand::Cancel => return Ok(self.cancel()),
+            // Said once is said: a second time adds nothing.
+            RunCommand::Pause if self.signal.borrow().paused => return Ok(self.harness.journal.log().head().seq),
+            RunCommand::Cancel => CancelRequested {}.into(),
             RunCommand::Pause => RunPaused {}.into(),
             RunCommand::Resume => RunResumed {}.into(),
             RunCommand::Steer(text) => RunSteered { text: text.clone() }.into(),
@@ -182,7 +187,7 @@ impl RunState {
         let scope = Scope::of(By::Person).run(self.run);
         let seq = self.harness.journal.append(&scope, vec![event]).await.map_err(HarnessError::Append)?;
         self.signal.send_modify(|signal| match command {
-            RunCommand::Cancel => {}
+            RunCommand::Cancel => signal.cancelled = true,
             RunCommand::Pause => signal.paused = true,
             RunCommand::Resume => {
                 signal.paused = false;
@@ -191,12 +196,6 @@ impl RunState {
             RunCommand::Steer(text) => signal.steered.push((seq, text)),
         });
         Ok(seq)
-    }
-
-    /// Stopping is not a fact until everything has stopped: the end says so.
-    fn cancel(&mut self) -> Seq {
-        self.signal.send_modify(|signal| signal.cancelled = true);
-        self.harness.journal.log().head().seq
     }
 
     async fn end(&mut self, result: TaskResult) -> Result<(), HarnessError> {

@@ -20,6 +20,9 @@ use std::time::Duration;
 /// Runs picked up at a start. More than that many unfinished runs is not a session but a mistake.
 const RUNS_PICKED_UP_MAX: usize = 10_000;
 
+/// How long an actor that failed with the disk waits before it tries again.
+const DISK_PATIENCE: Duration = Duration::from_secs(1);
+
 /// The session's actor.
 pub(super) struct Session;
 
@@ -47,6 +50,9 @@ pub enum SessionMessage {
     Desktop(DesktopMessage),
     /// The wait before a restart is over.
     Restart(Child),
+    /// Look for what has not ended. Comes first, once everybody who accepts something knows the session: whatever was
+    /// accepted before that is found now, and whatever comes later is said.
+    PickUp,
 }
 
 /// Who the session looks after.
@@ -92,8 +98,6 @@ impl Actor for Session {
         arguments: Self::Arguments,
     ) -> Result<Self::State, ActorProcessingErr> {
         let SessionArguments { harness, tree } = arguments;
-        let active = harness.views.newest::<ActiveRuns>(None, RUNS_PICKED_UP_MAX).await?;
-        let tasks = harness.views.newest::<ActiveTasks>(None, RUNS_PICKED_UP_MAX).await?;
         let mut state = SessionState {
             harness,
             tree,
@@ -104,13 +108,6 @@ impl Actor for Session {
             children: HashMap::new(),
         };
         state.spawn(&myself, Child::Desktop).await?;
-        // Picked up one by one before anything that a person asks for, but nobody has to wait for all of them to be greeted.
-        for (key, _) in active.into_iter().rev() {
-            pick_up(&myself, SessionMessage::Start(key.parse()?))?;
-        }
-        for (key, ()) in tasks.into_iter().rev() {
-            pick_up(&myself, SessionMessage::StartTask(key.parse()?))?;
-        }
         Ok(state)
     }
 
@@ -121,15 +118,16 @@ impl Actor for Session {
         state: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            SessionMessage::Start(run) => state.spawn(&myself, Child::Run(run)).await?,
-            SessionMessage::StartTask(task) => state.spawn(&myself, Child::Task(task)).await?,
+            SessionMessage::PickUp => state.pick_up(&myself).await?,
+            SessionMessage::Start(run) => state.start(&myself, Child::Run(run)).await?,
+            SessionMessage::StartTask(task) => state.start(&myself, Child::Task(task)).await?,
             SessionMessage::CancelTask(task, reply) => match state.tasks.get(&task) {
                 Some(actor) => {
                     actor.send_message(TaskMessage::Cancel(reply)).ok();
                 }
                 None => answer(reply, Err(ActorError::NotAtWork)),
             },
-            SessionMessage::Restart(child) => state.spawn(&myself, child).await?,
+            SessionMessage::Restart(child) => state.start(&myself, child).await?,
             SessionMessage::Run(run, command, reply) => match state.runs.get(&run) {
                 Some(actor) => {
                     // A run that ended in this moment drops the reply, and the asker hears that it is silent.
@@ -157,17 +155,41 @@ impl Actor for Session {
                 state.ended(&cell);
                 Ok(())
             }
-            SupervisionEvent::ActorFailed(cell, error) => state.failed(&myself, &cell, &error.to_string()).await,
+            SupervisionEvent::ActorFailed(cell, error) => match state.remove(&cell) {
+                Some(child) => state.failed(&myself, child, &error.to_string()).await,
+                None => Ok(()),
+            },
             _ => Ok(()),
         }
     }
 }
 
-fn pick_up(myself: &ActorRef<SessionMessage>, start: SessionMessage) -> Result<(), ActorProcessingErr> {
-    myself.send_message(start).map_err(|error| error.to_string().into())
-}
-
 impl SessionState {
+    /// One by one, so that nobody has to wait for all of them to be greeted.
+    async fn pick_up(&mut self, myself: &ActorRef<SessionMessage>) -> Result<(), ActorProcessingErr> {
+        let runs = self.harness.views.newest::<ActiveRuns>(None, RUNS_PICKED_UP_MAX).await?;
+        let tasks = self.harness.views.newest::<ActiveTasks>(None, RUNS_PICKED_UP_MAX).await?;
+        let mut starts = Vec::new();
+        for (key, _) in runs.into_iter().rev() {
+            starts.push(SessionMessage::Start(key.parse()?));
+        }
+        for (key, ()) in tasks.into_iter().rev() {
+            starts.push(SessionMessage::StartTask(key.parse()?));
+        }
+        for start in starts {
+            myself.send_message(start).map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Starts a child. One that cannot even start has failed like any other.
+    async fn start(&mut self, myself: &ActorRef<SessionMessage>, child: Child) -> Result<(), ActorProcessingErr> {
+        match self.spawn(myself, child).await {
+            Ok(()) => Ok(()),
+            Err(error) => self.failed(myself, child, &error.to_string()).await,
+        }
+    }
+
     async fn spawn(&mut self, myself: &ActorRef<SessionMessage>, child: Child) -> Result<(), ActorProcessingErr> {
         let id = match child {
             Child::Desktop => {
@@ -204,11 +226,17 @@ impl SessionState {
     async fn failed(
         &mut self,
         myself: &ActorRef<SessionMessage>,
-        cell: &ActorCell,
+        child: Child,
         reason: &str,
     ) -> Result<(), ActorProcessingErr> {
-        let Some(child) = self.remove(cell) else { return Ok(()) };
         let name = child.name();
+        if self.harness.journal.trouble().is_some() {
+            // Not its fault, and nothing about it could be written down: it goes on when the disk does.
+            tracing::warn!(actor = %name, %reason, "an actor waits for the disk");
+            self.tree.restarting(&name);
+            myself.send_after(DISK_PATIENCE, move || SessionMessage::Restart(child));
+            return Ok(());
+        }
         let now = self.harness.journal.world().elapsed().as_millis() as u64;
         tracing::error!(actor = %name, %reason, "an actor failed");
         match self.supervisor.failed(&name, now) {

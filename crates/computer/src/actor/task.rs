@@ -1,11 +1,13 @@
 //! A task of its own: commands without a model, or one worker without a conductor.
 
-use super::{Reply, answer};
+use super::{ActorError, Reply, answer};
 use crate::harness::{Assignment, Harness, HarnessError, Past, RunContext, Signal, Waiting, drive, run_commands};
+use crate::journal::Scope;
 use choir_core::agent::{Identity, role_of};
 use choir_core::fold::task::run_of;
+use choir_proto::event::{Actor as By, CancelRequested};
 use choir_proto::task::TaskRequest;
-use choir_proto::{Event, TaskId};
+use choir_proto::{Event, Seq, TaskId};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -29,6 +31,7 @@ pub(super) enum TaskMessage {
 
 /// A task's own.
 pub(super) struct TaskState {
+    task: TaskId,
     harness: Harness,
     signal: watch::Sender<Signal>,
 }
@@ -50,7 +53,7 @@ impl Actor for Task {
             _ => None,
         });
         let request = request.ok_or("the task was never asked for")?;
-        let (signal, receiver) = watch::channel(Signal::default());
+        let (signal, receiver) = watch::channel(Signal { cancelled: past.cancelled(), ..Signal::default() });
         let context = RunContext {
             harness: harness.clone(),
             run: run_of(task),
@@ -64,7 +67,7 @@ impl Actor for Task {
             past: Arc::new(past),
         };
         work(myself, context, task, request);
-        Ok(TaskState { harness, signal })
+        Ok(TaskState { task, harness, signal })
     }
 
     async fn handle(
@@ -75,8 +78,7 @@ impl Actor for Task {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             TaskMessage::Cancel(reply) => {
-                state.signal.send_modify(|signal| signal.cancelled = true);
-                answer(reply, Ok(state.harness.journal.log().head().seq));
+                answer(reply, state.cancel().await);
             }
             TaskMessage::Ended(result) => {
                 result?;
@@ -84,6 +86,16 @@ impl Actor for Task {
             }
         }
         Ok(())
+    }
+}
+
+impl TaskState {
+    async fn cancel(&mut self) -> Result<Seq, ActorError> {
+        let scope = Scope::of(By::Person).run(run_of(self.task)).task(self.task);
+        let journal = &self.harness.journal;
+        let seq = journal.append(&scope, vec![CancelRequested {}.into()]).await.map_err(HarnessError::Append)?;
+        self.signal.send_modify(|signal| signal.cancelled = true);
+        Ok(seq)
     }
 }
 

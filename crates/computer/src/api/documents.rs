@@ -18,6 +18,9 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+/// The longest title of a document: lists show a hundred of them.
+const TITLE_BYTES_MAX: usize = 1024;
+
 /// Newest first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct DocumentList {
@@ -47,6 +50,7 @@ pub(super) async fn create(
     State(app): State<App>,
     TypedJson(new): TypedJson<NewDocument>,
 ) -> Result<(StatusCode, Json<Document>), Rejection> {
+    check_title(&new.title)?;
     check(&new.content)?;
     let document_id = DocumentId::new(app.harness.journal.world().uuid());
     let facts = app.harness.documents.create(document_id, &new.title, &new.content, "begun by a person").await?;
@@ -170,6 +174,14 @@ pub(super) async fn version(
 pub(super) async fn find(app: &App, document: &str) -> Result<DocumentSummary, Rejection> {
     let document: DocumentId = id(document, "document")?;
     app.harness.documents.find(document).await?.ok_or_else(|| Rejection::missing("document"))
+}
+
+fn check_title(title: &str) -> Result<(), Rejection> {
+    if title.len() <= TITLE_BYTES_MAX && !title.chars().any(char::is_control) {
+        return Ok(());
+    }
+    let message = format!("A title is one line of at most {TITLE_BYTES_MAX} bytes.");
+    Err(Rejection::bad("bad_field", message, "Put the rest into the text."))
 }
 
 fn check(content: &str) -> Result<(), Rejection> {

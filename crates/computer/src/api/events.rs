@@ -35,7 +35,10 @@ pub(super) struct Filter {
 #[utoipa::path(get, path = "/api/events", params(Filter), responses((status = 200, body = Events)))]
 pub(super) async fn list(State(app): State<App>, Query(filter): Query<Filter>) -> Result<Json<Events>, Rejection> {
     let log = app.harness.journal.log();
-    let limit = filter.limit.unwrap_or(LIMIT).clamp(1, LIMIT_MAX);
+    if filter.limit == Some(0) {
+        return Err(Rejection::bad("bad_field", "`limit` is 0.", "Ask for at least one event."));
+    }
+    let limit = filter.limit.unwrap_or(LIMIT).min(LIMIT_MAX);
     let run = filter.run.map(|run| id(&run, "run")).transpose()?;
     let after = Seq(filter.after);
     // The head is read first: an event that arrives in between belongs to the next page, never to none.
@@ -43,11 +46,8 @@ pub(super) async fn list(State(app): State<App>, Query(filter): Query<Filter>) -
     // Beyond the head there is nothing, however far beyond: a position that no log reaches is not a fault of the disk.
     let query = choir_store::Query { after: after.min(head), upto: Some(head), limit, run, kind: filter.kind };
     let events = log.read(query).await?;
-    let cut_short = events.len() == limit;
-    let next = match events.last() {
-        Some(last) if cut_short => last.header.seq,
-        _ => head.max(after),
-    };
+    // A page may be cut short by its size as well as by its number: only an empty one says that there is no more.
+    let next = events.last().map_or(head.max(after), |last| last.header.seq);
     Ok(Json(Events { events, next, head }))
 }
 
@@ -60,6 +60,9 @@ pub(super) async fn erase(State(app): State<App>, Path(event): Path<String>) -> 
         Err(ChoreError::NoEvent(_)) => Err(Rejection::missing("event")),
         Err(ChoreError::Read(error)) => Err(error.into()),
         Err(ChoreError::Append(error)) => Err(error.into()),
+        Err(error @ ChoreError::Tombstone(_)) => {
+            Err(Rejection::conflict(error.to_string(), "There is nothing in it to erase."))
+        }
         Err(ChoreError::Open(error)) => Err(Rejection::conflict(error.to_string(), "Try again in a moment.")),
     }
 }

@@ -89,6 +89,12 @@ impl From<AppendError> for Rejection {
                 error: ApiError::new("disk_full", "The disk is full.", hint),
             },
             AppendError::Closed => Self::unavailable("closing", "This computer is stopping.", "Try again in a moment."),
+            AppendError::Lingers => Self::unavailable(
+                "erasure_unfinished",
+                "The payload is erased, but a program that reads the log's file still holds its bytes.",
+                "End that program (a backup, a SQLite shell), then erase again.",
+            ),
+            AppendError::Missing(_) => Self::conflict(error.to_string(), "It was erased a moment ago. Send it again."),
             AppendError::Moved { .. } | AppendError::IdReused(_) => {
                 Self::conflict(error.to_string(), "Read again, then retry.")
             }
@@ -167,6 +173,10 @@ async fn body<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Reje
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Rejection> {
+    // Every body is an object. Without this an array would do, field by field and without a name.
+    if bytes.trim_ascii_start().first() == Some(&b'[') {
+        return Err(Rejection::bad("bad_field", "The body is an array, not an object.", "See /api/openapi.json."));
+    }
     serde_json::from_slice(bytes).map_err(|error| {
         let code = if error.is_data() { "bad_field" } else { "bad_json" };
         Rejection::bad(code, format!("The body is not what is expected: {error}."), "See /api/openapi.json.")

@@ -1,7 +1,7 @@
 //! Runs: accepted in milliseconds, whatever the model does.
 
 use super::App;
-use super::reject::{Rejection, TypedJson, id};
+use super::reject::{OptionalJson, Rejection, TypedJson, id};
 use crate::actor::{ActorError, RunCommand, SessionMessage, ask};
 use crate::journal::Scope;
 use axum::Json;
@@ -9,7 +9,7 @@ use axum::extract::{Path, Query, State};
 use choir_core::fold::run::Runs;
 use choir_proto::api::{Acknowledged, RunAccepted, Steer};
 use choir_proto::event::Actor;
-use choir_proto::run::{NewRun, Run};
+use choir_proto::run::{Context, NewRun, Run};
 use choir_proto::task::Budget;
 use choir_proto::{DocumentId, RunId};
 use http::StatusCode;
@@ -40,6 +40,11 @@ impl Page {
         self.limit.unwrap_or(LIST_MAX).clamp(1, LIST_MAX)
     }
 }
+
+/// A body that says nothing.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Nothing {}
 
 /// Newest first.
 #[derive(Debug, Serialize, ToSchema)]
@@ -85,11 +90,34 @@ fn check(request: &NewRun) -> Result<(), Rejection> {
         return Err(Rejection::bad("empty_prompt", "The prompt is empty.", "Say what you want done."));
     }
     check_budget(request.budget.as_ref())?;
+    request.context.iter().try_for_each(check_context)?;
     if request.prompt.len() > PROMPT_BYTES_MAX {
         let message = format!("The prompt is longer than {PROMPT_BYTES_MAX} bytes.");
         return Err(Rejection::bad("prompt_too_long", message, "Attach long texts as files."));
     }
     Ok(())
+}
+
+/// What a person points at must at least be something that can be pointed at.
+fn check_context(context: &Context) -> Result<(), Rejection> {
+    let wrong = match context {
+        Context::Document(range) if range.from.zip(range.to).is_some_and(|(from, to)| from > to) => "range",
+        Context::Path(path) if !is_inside(&path.path) => "path",
+        Context::Url(url) if !url.url.starts_with("http://") && !url.url.starts_with("https://") => "url",
+        _ => return Ok(()),
+    };
+    let message = format!("A {wrong} in `context` points nowhere.");
+    Err(Rejection::bad(
+        "bad_context",
+        message,
+        "Name a file of the workspace, an http address, or a range from start to end.",
+    ))
+}
+
+/// Whether a path stays in the workspace by its words alone; links are the keeper's business.
+fn is_inside(path: &str) -> bool {
+    let odd = |part: &str| part == ".." || part.contains('\0');
+    !path.is_empty() && !path.starts_with('/') && !path.split('/').any(odd)
 }
 
 /// Time that is not a length of time is refused before anybody counts with it.
@@ -138,6 +166,7 @@ pub(super) async fn find(app: &App, run: &str) -> Result<Run, Rejection> {
 pub(super) async fn cancel(
     State(app): State<App>,
     Path(run): Path<String>,
+    _: OptionalJson<Nothing>,
 ) -> Result<(StatusCode, Json<Acknowledged>), Rejection> {
     command(&app, &run, RunCommand::Cancel).await
 }
@@ -147,6 +176,7 @@ pub(super) async fn cancel(
 pub(super) async fn pause(
     State(app): State<App>,
     Path(run): Path<String>,
+    _: OptionalJson<Nothing>,
 ) -> Result<(StatusCode, Json<Acknowledged>), Rejection> {
     command(&app, &run, RunCommand::Pause).await
 }
@@ -156,6 +186,7 @@ pub(super) async fn pause(
 pub(super) async fn resume(
     State(app): State<App>,
     Path(run): Path<String>,
+    _: OptionalJson<Nothing>,
 ) -> Result<(StatusCode, Json<Acknowledged>), Rejection> {
     command(&app, &run, RunCommand::Resume).await
 }
@@ -168,6 +199,10 @@ pub(super) async fn steer(
     Path(run): Path<String>,
     TypedJson(steer): TypedJson<Steer>,
 ) -> Result<(StatusCode, Json<Acknowledged>), Rejection> {
+    if steer.text.trim().is_empty() || steer.text.len() > PROMPT_BYTES_MAX {
+        let message = format!("`text` has from 1 to {PROMPT_BYTES_MAX} bytes.");
+        return Err(Rejection::bad("bad_field", message, "Say what the agents should know."));
+    }
     command(&app, &run, RunCommand::Steer(steer.text)).await
 }
 

@@ -27,9 +27,11 @@ impl Past {
             let Some(last) = page.last() else { return Ok(Self { events }) };
             after = last.header.seq;
             for envelope in page {
-                let seq = envelope.header.seq.0;
-                let event = envelope.event().map_err(|error| StoreError::Row { seq, what: error.to_string() })?;
-                events.push((envelope.header, event));
+                match envelope.event() {
+                    Ok(event) => events.push((envelope.header, event)),
+                    // Erased or damaged: absent, as in every other view of the log.
+                    Err(error) => tracing::warn!(seq = envelope.header.seq.0, %error, "an event of a run is left out"),
+                }
             }
         }
     }
@@ -47,6 +49,11 @@ impl Past {
                 || matches!(event, Event::RunStarted(_))
         };
         self.events.iter().filter(move |(header, event)| heard(header, event)).map(|(header, event)| (header, event))
+    }
+
+    /// Whether a person had said stop.
+    pub fn cancelled(&self) -> bool {
+        self.events.iter().any(|(_, event)| matches!(event, Event::CancelRequested(_)))
     }
 
     /// Whether a task had been asked for.

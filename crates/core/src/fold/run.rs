@@ -36,7 +36,7 @@ pub struct ActiveRuns;
 impl Fold for ActiveRuns {
     type Row = Active;
     const NAME: &'static str = "active_runs";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 
     fn key(header: &Header, event: &Event) -> Option<String> {
         let concerned =
@@ -45,10 +45,12 @@ impl Fold for ActiveRuns {
     }
 
     fn apply(row: &mut Option<Active>, _: &Header, event: &Event) {
-        match event {
-            Event::RunAccepted(_) | Event::RunStarted(_) => *row = Some(Active { blocked_on: None }),
-            Event::RunBlocked(blocked) => *row = Some(Active { blocked_on: Some(blocked.on) }),
-            Event::RunEnded(_) => *row = None,
+        // Only what was accepted is a run: a task of its own also waits and goes on, and an acceptance may be erased.
+        match (row.as_mut(), event) {
+            (_, Event::RunAccepted(_)) => *row = Some(Active { blocked_on: None }),
+            (Some(active), Event::RunStarted(_)) => active.blocked_on = None,
+            (Some(active), Event::RunBlocked(blocked)) => active.blocked_on = Some(blocked.on),
+            (_, Event::RunEnded(_)) => *row = None,
             _ => {}
         }
     }

@@ -78,6 +78,10 @@ payload! {
     RunResumed {}
 }
 payload! {
+    /// A person said stop, to a run or to a task of its own. It has stopped when its end says so.
+    CancelRequested {}
+}
+payload! {
     /// A person said something to the agents at work.
     RunSteered {
         /// The words.

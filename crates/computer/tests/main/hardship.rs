@@ -1,0 +1,122 @@
+//! What once took the whole computer away: it must take away at most itself.
+
+use crate::fake::{Desk, Fake};
+use choir_computer::actor::RunCommand;
+use choir_proto::{RunStatus, Seq};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+const ANSWER: &str = r#"{"roles": {"conductor": [{"text": "Forty-two."}]}}"#;
+
+async fn desk() -> (tempfile::TempDir, Arc<Fake>, Desk) {
+    let directory = tempfile::tempdir().unwrap();
+    let fake = Fake::new(ANSWER);
+    let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
+    (directory, fake, desk)
+}
+
+/// The computer is whole: it takes a prompt and answers it.
+async fn assert_works(desk: &Desk) {
+    let run = desk.accept("what is it?").await;
+    assert_eq!(desk.ended(run).await.status, RunStatus::Completed);
+    let (status, tree) = desk.send("GET", "/api/supervision", Value::Null).await;
+    assert_eq!(status, 200, "{tree}");
+}
+
+#[tokio::test]
+async fn a_task_that_waits_for_a_model_is_no_run_at_the_next_start() {
+    let (directory, fake, desk) = desk().await;
+    fake.has_model.store(false, Ordering::SeqCst);
+    let (status, made) = desk.send("POST", "/api/tasks", json!({"kind": "run", "instruction": "x"})).await;
+    assert_eq!(status, 202, "{made}");
+    while !desk.kinds().await.iter().any(|kind| kind == "run.blocked") {
+        tokio::task::yield_now().await;
+    }
+    desk.computer.close("test").await.unwrap();
+    let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
+    fake.has_model.store(true, Ordering::SeqCst);
+    desk.send("POST", "/internal/models", json!({"available": true})).await;
+    assert_works(&desk).await;
+    assert!(!desk.kinds().await.iter().any(|kind| kind == "actor.restarted"), "nothing failed");
+}
+
+#[tokio::test]
+async fn a_run_whose_prompt_was_erased_is_not_picked_up() {
+    let (directory, fake, desk) = desk().await;
+    fake.has_model.store(false, Ordering::SeqCst);
+    let run = desk.accept("my key is sk-canary").await;
+    desk.until(run, |run| run.status == RunStatus::Blocked).await;
+    let (_, page) = desk.send("GET", "/api/events?kind=run.accepted", Value::Null).await;
+    let accepted = page["events"][0]["id"].as_str().unwrap().to_owned();
+    let (status, erased) = desk.send("POST", &format!("/api/events/{accepted}/erase"), Value::Null).await;
+    assert_eq!(status, 200, "{erased}");
+    let (status, again) = desk.send("POST", &format!("/api/events/{accepted}/erase"), Value::Null).await;
+    assert_eq!((status, &again["seq"]), (200, &erased["seq"]), "twice is once");
+    desk.computer.close("test").await.unwrap();
+
+    fake.has_model.store(true, Ordering::SeqCst);
+    let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
+    assert_works(&desk).await;
+    assert!(!desk.kinds().await.iter().any(|kind| kind == "actor.restarted"), "nothing failed");
+    let (_, page) = desk.send("GET", "/api/events?kind=payload.erased", Value::Null).await;
+    let tombstone = page["events"][0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(desk.send("POST", &format!("/api/events/{tombstone}/erase"), Value::Null).await.0, 409);
+}
+
+/// Pages are cut by their size as well as by their number, and nothing between two of them is skipped.
+#[tokio::test]
+async fn pages_of_large_events_skip_none() {
+    let (_directory, fake, desk) = desk().await;
+    fake.has_model.store(false, Ordering::SeqCst);
+    for _ in 0..40 {
+        desk.accept(&"x".repeat(250_000)).await;
+    }
+    let (mut seen, mut after) = (Vec::new(), 0);
+    loop {
+        let (_, page) = desk.send("GET", &format!("/api/events?after={after}&limit=1000"), Value::Null).await;
+        seen.extend(page["events"].as_array().unwrap().iter().map(|event| event["seq"].as_u64().unwrap()));
+        after = page["next"].as_u64().unwrap();
+        if after >= page["head"].as_u64().unwrap() {
+            break;
+        }
+    }
+    assert!(seen.iter().copied().eq(1..=seen.len() as u64) && seen.len() as u64 >= after, "{} of {after}", seen.len());
+}
+
+#[tokio::test]
+async fn a_stop_that_was_acknowledged_is_remembered() {
+    let (directory, fake, desk) = desk().await;
+    fake.has_model.store(false, Ordering::SeqCst);
+    let run = desk.accept("wait").await;
+    desk.until(run, |run| run.status == RunStatus::Blocked).await;
+    let before = desk.computer.app.harness.journal.log().head().seq;
+    desk.command(run, RunCommand::Cancel).await;
+    let log = desk.computer.app.harness.journal.log().clone();
+    let said = log.read(choir_store::Query { after: before, limit: 1, ..Default::default() }).await.unwrap();
+    assert_eq!((said[0].header.seq, &*said[0].header.kind), (Seq(before.0 + 1), "cancel.requested"));
+    drop(log);
+    desk.computer.close("test").await.unwrap();
+    let desk = Desk::open(directory.path(), fake).await;
+    assert_eq!(desk.ended(run).await.status, RunStatus::Cancelled);
+}
+
+#[tokio::test]
+async fn what_points_nowhere_or_is_not_asked_for_is_refused() {
+    let (_directory, _, desk) = desk().await;
+    let run = |context: Value| json!({"prompt": "x", "context": [context]});
+    for body in [
+        run(json!({"path": "../../etc/passwd"})),
+        run(json!({"path": "/etc/passwd"})),
+        run(json!({"url": "file:///etc/passwd"})),
+        json!(["hello"]),
+    ] {
+        assert_eq!(desk.send("POST", "/api/runs", body.clone()).await.0, 400, "{body}");
+    }
+    let run = desk.accept("what is it?").await;
+    assert_eq!(desk.send("POST", &format!("/api/runs/{run}/pause"), json!({"nonsense": 1})).await.0, 400);
+    assert_eq!(desk.send("POST", &format!("/api/runs/{run}/steer"), json!({"text": " "})).await.0, 400);
+    assert_eq!(desk.send("GET", "/api/events?limit=0", Value::Null).await.0, 400);
+    let title = "x".repeat(2_000);
+    assert_eq!(desk.send("POST", "/api/documents", json!({"title": title, "content": ""})).await.0, 400);
+}
