@@ -14,7 +14,7 @@ use choir_proto::event::{Actor as By, ActorEscalated, ActorRestarted, RunEnded, 
 use choir_proto::task::{TaskResult, TaskStatus};
 use choir_proto::{RunId, RunStatus, TaskId};
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 /// Runs picked up at a start. More than that many unfinished runs is not a session but a mistake.
@@ -53,10 +53,12 @@ pub enum SessionMessage {
     /// Look for what has not ended. Comes first, once everybody who accepts something knows the session: whatever was
     /// accepted before that is found now, and whatever comes later is said.
     PickUp,
+    /// It is the turn of something that was found unfinished.
+    Turn(Child),
 }
 
 /// Who the session looks after.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Child {
     /// The desktop.
     Desktop,
@@ -85,6 +87,8 @@ pub(super) struct SessionState {
     runs: HashMap<RunId, ActorRef<RunMessage>>,
     tasks: HashMap<TaskId, ActorRef<TaskMessage>>,
     children: HashMap<ActorId, Child>,
+    /// Found unfinished and not started yet. Whoever asks for one of them does not have to wait for its turn.
+    unfinished: HashSet<Child>,
 }
 
 impl Actor for Session {
@@ -106,6 +110,7 @@ impl Actor for Session {
             runs: HashMap::new(),
             tasks: HashMap::new(),
             children: HashMap::new(),
+            unfinished: HashSet::new(),
         };
         state.spawn(&myself, Child::Desktop).await?;
         Ok(state)
@@ -119,22 +124,29 @@ impl Actor for Session {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             SessionMessage::PickUp => state.pick_up(&myself).await?,
+            SessionMessage::Turn(child) => state.hasten(&myself, child).await?,
             SessionMessage::Start(run) => state.start(&myself, Child::Run(run)).await?,
             SessionMessage::StartTask(task) => state.start(&myself, Child::Task(task)).await?,
-            SessionMessage::CancelTask(task, reply) => match state.tasks.get(&task) {
-                Some(actor) => {
-                    actor.send_message(TaskMessage::Cancel(reply)).ok();
+            SessionMessage::CancelTask(task, reply) => {
+                state.hasten(&myself, Child::Task(task)).await?;
+                match state.tasks.get(&task) {
+                    Some(actor) => {
+                        actor.send_message(TaskMessage::Cancel(reply)).ok();
+                    }
+                    None => answer(reply, Err(ActorError::NotAtWork)),
                 }
-                None => answer(reply, Err(ActorError::NotAtWork)),
-            },
+            }
             SessionMessage::Restart(child) => state.start(&myself, child).await?,
-            SessionMessage::Run(run, command, reply) => match state.runs.get(&run) {
-                Some(actor) => {
-                    // A run that ended in this moment drops the reply, and the asker hears that it is silent.
-                    actor.send_message(RunMessage::Command(command, reply)).ok();
+            SessionMessage::Run(run, command, reply) => {
+                state.hasten(&myself, Child::Run(run)).await?;
+                match state.runs.get(&run) {
+                    Some(actor) => {
+                        // A run that ended in this moment drops the reply, and the asker hears that it is silent.
+                        actor.send_message(RunMessage::Command(command, reply)).ok();
+                    }
+                    None => answer(reply, Err(ActorError::NotAtWork)),
                 }
-                None => answer(reply, Err(ActorError::NotAtWork)),
-            },
+            }
             SessionMessage::Desktop(message) => {
                 if let Some(desktop) = &state.desktop {
                     desktop.send_message(message).ok();
@@ -169,21 +181,28 @@ impl SessionState {
     async fn pick_up(&mut self, myself: &ActorRef<SessionMessage>) -> Result<(), ActorProcessingErr> {
         let runs = self.harness.views.newest::<ActiveRuns>(None, RUNS_PICKED_UP_MAX).await?;
         let tasks = self.harness.views.newest::<ActiveTasks>(None, RUNS_PICKED_UP_MAX).await?;
-        let mut starts = Vec::new();
         for (key, _) in runs.into_iter().rev() {
-            starts.push(SessionMessage::Start(key.parse()?));
+            self.queue(myself, Child::Run(key.parse()?))?;
         }
         for (key, ()) in tasks.into_iter().rev() {
-            starts.push(SessionMessage::StartTask(key.parse()?));
-        }
-        for start in starts {
-            myself.send_message(start).map_err(|error| error.to_string())?;
+            self.queue(myself, Child::Task(key.parse()?))?;
         }
         Ok(())
     }
 
+    fn queue(&mut self, myself: &ActorRef<SessionMessage>, child: Child) -> Result<(), ActorProcessingErr> {
+        self.unfinished.insert(child);
+        myself.send_message(SessionMessage::Turn(child)).map_err(|error| error.to_string().into())
+    }
+
+    /// Starts what was found unfinished, unless that was done already.
+    async fn hasten(&mut self, myself: &ActorRef<SessionMessage>, child: Child) -> Result<(), ActorProcessingErr> {
+        if self.unfinished.contains(&child) { self.start(myself, child).await } else { Ok(()) }
+    }
+
     /// Starts a child. One that cannot even start has failed like any other.
     async fn start(&mut self, myself: &ActorRef<SessionMessage>, child: Child) -> Result<(), ActorProcessingErr> {
+        self.unfinished.remove(&child);
         match self.spawn(myself, child).await {
             Ok(()) => Ok(()),
             Err(error) => self.failed(myself, child, &error.to_string()).await,
