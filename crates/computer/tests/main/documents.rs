@@ -249,6 +249,9 @@ impl Dice {
 /// Documents that live in one computer, so that a thousand of them need few computers.
 const DOCUMENTS: u64 = 50;
 
+/// Computers at the same time.
+const COMPUTERS: u64 = 5;
+
 /// Lives of each computer.
 const LIVES: usize = 3;
 
@@ -324,23 +327,32 @@ impl Case {
     }
 }
 
+/// One computer with its documents, through all of its lives.
+async fn play(batch: u64) {
+    let directory = tempfile::tempdir().unwrap();
+    let mut desk = desk_in(directory.path()).await;
+    let seeds = batch * DOCUMENTS..(batch + 1) * DOCUMENTS;
+    let mut cases = join_all(seeds.map(|seed| Case::open(&desk, seed))).await;
+    for life in 1..=LIVES {
+        join_all(cases.iter_mut().map(|case| case.play(&desk))).await;
+        if life < LIVES {
+            // Whatever was not acknowledged is still with whoever wrote it.
+            cases.iter_mut().for_each(Case::leave);
+            desk.computer.close("test").await.unwrap();
+            desk = desk_in(directory.path()).await;
+            join_all(cases.iter_mut().map(|case| case.come_back(&desk))).await;
+        }
+    }
+    join_all(cases.iter_mut().map(|case| case.check(&desk))).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_keystroke_is_lost_or_doubled_in_a_thousand_interleavings() {
-    for batch in 0..1000 / DOCUMENTS {
-        let directory = tempfile::tempdir().unwrap();
-        let mut desk = desk_in(directory.path()).await;
-        let seeds = batch * DOCUMENTS..(batch + 1) * DOCUMENTS;
-        let mut cases = join_all(seeds.map(|seed| Case::open(&desk, seed))).await;
-        for life in 1..=LIVES {
-            join_all(cases.iter_mut().map(|case| case.play(&desk))).await;
-            if life < LIVES {
-                // Whatever was not acknowledged is still with whoever wrote it.
-                cases.iter_mut().for_each(Case::leave);
-                desk.computer.close("test").await.unwrap();
-                desk = desk_in(directory.path()).await;
-                join_all(cases.iter_mut().map(|case| case.come_back(&desk))).await;
-            }
+    // Several computers at once: most of their time is spent waiting for the next commit.
+    for group in 0..1000 / DOCUMENTS / COMPUTERS {
+        let batches = (group * COMPUTERS..(group + 1) * COMPUTERS).map(|batch| tokio::spawn(play(batch)));
+        for played in join_all(batches).await {
+            played.unwrap();
         }
-        join_all(cases.iter_mut().map(|case| case.check(&desk))).await;
     }
 }
