@@ -1,6 +1,6 @@
 //! What a computer remembers: an append-only log, blobs named by their content, and views derived from the log.
 //!
-//! The only crate with SQL in it. Deliberately absent: agents, decisions, clocks and randomness. Ids and times come
+//! The only SQL of a computer. Deliberately absent: agents, decisions, clocks and randomness. Ids and times come
 //! with the events; what a view means is said by the folds that are handed in.
 
 pub mod blob;
