@@ -58,7 +58,7 @@ pub(super) fn measure(table: &mut Table) -> anyhow::Result<()> {
     instance.stop()
 }
 
-fn computer_in(data: &Path) -> anyhow::Result<PathBuf> {
+pub(super) fn computer_in(data: &Path) -> anyhow::Result<PathBuf> {
     let mut entries = std::fs::read_dir(data.join("computers"))?;
     let found = entries.find_map(|entry| entry.ok().filter(|entry| is_computer(&entry.file_name())));
     Ok(found.context("there is no computer")?.path())

@@ -7,11 +7,10 @@ mod replay;
 mod sandbox;
 
 use crate::event;
-use crate::table::{Table, say};
+use crate::table::Table;
 use choir_proto::Seq;
 use choir_store::{Expect, Log};
 use std::path::Path;
-use std::time::Instant;
 
 /// What can be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::Subcommand)]
@@ -50,14 +49,11 @@ pub fn run(area: Area) -> anyhow::Result<bool> {
     if wanted(Part::Append) {
         append::measure(&mut table)?;
     }
-    if wanted(Part::Replay) || wanted(Part::Reads) {
-        let logs = Logs::make()?;
-        if wanted(Part::Replay) {
-            replay::measure(&mut table, &logs)?;
-        }
-        if wanted(Part::Reads) {
-            reads::measure(&mut table, &logs)?;
-        }
+    if wanted(Part::Replay) {
+        replay::measure(&mut table)?;
+    }
+    if wanted(Part::Reads) {
+        reads::measure(&mut table)?;
     }
     if wanted(Part::Computer) {
         computer::measure(&mut table)?;
@@ -73,25 +69,6 @@ const LONG_EVENTS: u64 = 1_000_000;
 
 /// Events in one append while a log is filled.
 const FILL_BATCH: u64 = 1_000;
-
-/// A short and a long log of the same mixture.
-struct Logs {
-    short: tempfile::TempDir,
-    long: tempfile::TempDir,
-}
-
-impl Logs {
-    fn make() -> anyhow::Result<Self> {
-        let started = Instant::now();
-        let logs = Self { short: crate::scratch::directory()?, long: crate::scratch::directory()? };
-        runtime()?.block_on(async {
-            fill(logs.short.path(), SHORT_EVENTS).await?;
-            fill(logs.long.path(), LONG_EVENTS).await
-        })?;
-        say(format_args!("<!-- logs of 10^4 and 10^6 events made in {:.1} s -->", started.elapsed().as_secs_f64()));
-        Ok(logs)
-    }
-}
 
 /// Appends events of the mixture until a log has so many.
 async fn fill(directory: &Path, events: u64) -> anyhow::Result<()> {

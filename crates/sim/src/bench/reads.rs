@@ -1,48 +1,52 @@
-//! Reading must not care how long the log is.
+//! Reading must not care how long the log is: asked of the real binary, as whoever waits for it would ask.
 
-use super::{LONG_EVENTS, Logs, SHORT_EVENTS};
+use super::computer::computer_in;
+use super::{LONG_EVENTS, SHORT_EVENTS};
+use crate::client::Client;
 use crate::event::{self, EVENTS_PER_RUN};
+use crate::instance::{self, Instance};
 use crate::stats::{median, milliseconds};
 use crate::table::{Table, Verdict};
-use anyhow::ensure;
-use choir_computer::view::{ViewReader, projections};
-use choir_core::fold::run::Runs;
-use choir_proto::Seq;
-use choir_store::{LiveViews, Log, Query, Views};
+use crate::{process, scratch};
+use anyhow::{Context, ensure};
+use serde_json::Value;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Reads of each kind on each log, in turn.
 const ROUNDS: usize = 301;
 
-/// Openings of each log, in turn. Each costs a few syncs.
-const OPENINGS: usize = 31;
+/// Starts on each log, in turn.
+const STARTS: usize = 7;
 
 /// Events in one page.
-const PAGE: usize = 100;
+const PAGE: u64 = 100;
 
 /// How much slower a log of a hundred times the length may be.
 const RATIO_MAX: f64 = 1.5;
 
-pub(super) fn measure(table: &mut Table, logs: &Logs) -> anyhow::Result<()> {
-    let runtime = super::runtime()?;
-    runtime.block_on(async {
-        let short = Side::open(logs.short.path(), SHORT_EVENTS).await?;
-        let long = Side::open(logs.long.path(), LONG_EVENTS).await?;
-        for read in [Read::Page, Read::Tail, Read::ByRun, Read::ByKind, Read::RunView, Read::RunList] {
-            let ratio = compare(read, &short, &long).await?;
+/// How long a computer is watched to see whether it has come to rest, and how often.
+const REST: Duration = Duration::from_millis(500);
+const RESTS_MAX: usize = 600;
+
+pub(super) fn measure(table: &mut Table) -> anyhow::Result<()> {
+    let (short, long) = (Data::make(SHORT_EVENTS)?, Data::make(LONG_EVENTS)?);
+    super::runtime()?.block_on(async {
+        let (mut short, mut long) = (Side::open(&short).await?, Side::open(&long).await?);
+        for read in [Read::Page, Read::Tail, Read::ByRun, Read::ByKind, Read::RunView, Read::RunList, Read::Search] {
+            let ratio = compare(read, &mut short, &mut long).await?;
             ratio.tell(table, read.name());
         }
-        short.log.close().await;
-        long.log.close().await;
-        let (mut short, mut long) = (Vec::new(), Vec::new());
-        for _ in 0..OPENINGS {
-            short.push(open(logs.short.path()).await?);
-            long.push(open(logs.long.path()).await?);
-        }
-        Ratio::of(short, long).tell(table, "opening the log and its views");
-        Ok(())
-    })
+        short.instance.stop()?;
+        long.instance.stop()
+    })?;
+    let (mut short_times, mut long_times) = (Vec::new(), Vec::new());
+    for _ in 0..STARTS {
+        short_times.push(short.start()?);
+        long_times.push(long.start()?);
+    }
+    Ratio::of(short_times, long_times).tell(table, "exec to ready");
+    Ok(())
 }
 
 /// What somebody waits for.
@@ -54,6 +58,7 @@ enum Read {
     ByKind,
     RunView,
     RunList,
+    Search,
 }
 
 impl Read {
@@ -63,68 +68,109 @@ impl Read {
             Self::Tail => "the newest page of events",
             Self::ByRun => "the events of a run",
             Self::ByKind => "a page of events of one kind",
-            Self::RunView => "the view of a run",
+            Self::RunView => "a run",
             Self::RunList => "the newest runs",
+            Self::Search => "a search for a rare word",
+        }
+    }
+
+    /// What to ask for, and the array that must not be empty in the answer.
+    fn path(self, events: u64) -> (String, Option<&'static str>) {
+        let after = fastrand::u64(..events - 50 * PAGE);
+        // The first run of the mixture may lack its beginning: a new computer has events of its own.
+        let number = fastrand::u64(2..events / EVENTS_PER_RUN);
+        let run = event::run_id(number);
+        match self {
+            Self::Page => (format!("/api/events?after={after}&limit={PAGE}"), Some("events")),
+            Self::Tail => (format!("/api/events?after={}&limit={PAGE}", events - PAGE), Some("events")),
+            Self::ByRun => (format!("/api/events?run={run}&limit={PAGE}"), Some("events")),
+            Self::ByKind => (format!("/api/events?after={after}&kind=tool.finished&limit={PAGE}"), Some("events")),
+            Self::RunView => (format!("/api/runs/{run}"), None),
+            Self::RunList => (format!("/api/runs?limit={PAGE}"), Some("runs")),
+            // Every prompt of the mixture ends with its place.
+            Self::Search => (format!("/api/search?q={}", number * EVENTS_PER_RUN), Some("results")),
         }
     }
 }
 
-/// One log with everything that reads it.
+/// A computer with so many events, at rest.
+struct Data {
+    directory: tempfile::TempDir,
+    token: String,
+    events: u64,
+}
+
+impl Data {
+    fn make(events: u64) -> anyhow::Result<Self> {
+        let directory = scratch::directory()?;
+        let token = instance::token(directory.path())?;
+        Instance::start(directory.path(), &token)?.stop()?;
+        super::runtime()?.block_on(super::fill(&computer_in(directory.path())?, events))?;
+        let instance = Instance::start(directory.path(), &token)?;
+        rested(&instance)?;
+        instance.stop()?;
+        Ok(Self { directory, token, events })
+    }
+
+    fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    fn start(&self) -> anyhow::Result<f64> {
+        let instance = Instance::start(self.path(), &self.token)?;
+        let took = milliseconds(instance.ready_after());
+        instance.stop()?;
+        Ok(took)
+    }
+}
+
+/// Waits until everything that is derived from the log has caught up with it.
+fn rested(instance: &Instance) -> anyhow::Result<()> {
+    for _ in 0..RESTS_MAX {
+        let before = process::computed(&instance.processes())?;
+        process::rest(REST);
+        if process::computed(&instance.processes())? - before < REST / 50 {
+            return Ok(());
+        }
+    }
+    anyhow::bail!("the computer does not come to rest")
+}
+
+/// One computer at work, and somebody who asks it.
 struct Side {
-    log: Log,
-    views: ViewReader,
+    instance: Instance,
+    client: Client,
     events: u64,
 }
 
 impl Side {
-    async fn open(directory: &Path, events: u64) -> anyhow::Result<Self> {
-        let log = Log::open(directory)?;
-        let views = LiveViews::follow(log.clone(), Views::open(directory, projections())?).await?;
-        views.read(Views::flush).await?;
-        Ok(Self { log, views: ViewReader::new(views), events })
+    async fn open(data: &Data) -> anyhow::Result<Self> {
+        let instance = Instance::start(data.path(), &data.token)?;
+        let client = Client::connect(instance.address()).await?;
+        Ok(Self { instance, client, events: data.events })
     }
 
     /// Reads once, somewhere, and says how long it took.
-    async fn read(&self, read: Read) -> anyhow::Result<f64> {
-        let after = Seq(fastrand::u64(..self.events - 50 * PAGE as u64));
-        let run = event::run_id(fastrand::u64(..self.events / EVENTS_PER_RUN));
-        let page = Query { after, limit: PAGE, ..Query::default() };
+    async fn read(&mut self, read: Read) -> anyhow::Result<f64> {
+        let (path, array) = read.path(self.events);
         let started = Instant::now();
-        let found = match read {
-            Read::Page => self.log.read(page).await?.len(),
-            Read::Tail => self.log.read(Query { after: Seq(self.events - PAGE as u64), ..page }).await?.len(),
-            Read::ByRun => {
-                self.log.read(Query { after: Seq::ZERO, run: Some(run), ..page }).await?.len() + PAGE
-                    - EVENTS_PER_RUN as usize
-            }
-            Read::ByKind => self.log.read(Query { kind: Some("tool.finished".into()), ..page }).await?.len(),
-            Read::RunView => self.views.get::<Runs>(run).await?.map_or(0, |_| PAGE),
-            Read::RunList => self.views.newest::<Runs>(None, PAGE).await?.len(),
-        };
+        let answer = self.client.get(&path).await?;
         let elapsed = started.elapsed();
-        ensure!(found == PAGE, "{} found only {found}", read.name());
+        if let Some(array) = array {
+            let found = answer.get(array).and_then(Value::as_array).with_context(|| format!("{path}: no {array}"))?;
+            ensure!(!found.is_empty(), "{path} found nothing");
+        }
         Ok(milliseconds(elapsed))
     }
 }
 
-async fn compare(read: Read, short: &Side, long: &Side) -> anyhow::Result<Ratio> {
+async fn compare(read: Read, short: &mut Side, long: &mut Side) -> anyhow::Result<Ratio> {
     let (mut short_times, mut long_times) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         short_times.push(short.read(read).await?);
         long_times.push(long.read(read).await?);
     }
     Ok(Ratio::of(short_times, long_times))
-}
-
-/// What a start does before it can serve.
-async fn open(directory: &Path) -> anyhow::Result<f64> {
-    let started = Instant::now();
-    let log = Log::open(directory)?;
-    let views = LiveViews::follow(log.clone(), Views::open(directory, projections())?).await?;
-    views.read(|views| Ok(views.at())).await?;
-    let elapsed = started.elapsed();
-    log.close().await;
-    Ok(milliseconds(elapsed))
 }
 
 /// Middle times on the short and on the long log, in milliseconds.

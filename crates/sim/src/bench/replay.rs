@@ -1,6 +1,7 @@
 //! Replay: what a start after a lost view does, beside a scan that only looks at the columns.
 
-use super::Logs;
+use super::LONG_EVENTS;
+use crate::scratch;
 use crate::stats::median;
 use crate::table::{Table, Verdict};
 use anyhow::ensure;
@@ -16,11 +17,13 @@ const ROUNDS: usize = 3;
 /// Fast enough, whatever a bare scan reaches.
 const EVENTS_PER_SECOND: f64 = 1e6;
 
-pub(super) fn measure(table: &mut Table, logs: &Logs) -> anyhow::Result<()> {
+pub(super) fn measure(table: &mut Table) -> anyhow::Result<()> {
+    let log = scratch::directory()?;
+    super::runtime()?.block_on(super::fill(log.path(), LONG_EVENTS))?;
     let (mut ours, mut bare) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        ours.push(super::runtime()?.block_on(replay(logs.long.path()))?);
-        bare.push(scan(logs.long.path())?);
+        ours.push(super::runtime()?.block_on(replay(log.path()))?);
+        bare.push(scan(log.path())?);
     }
     let (ours, bare) = (median(&mut ours), median(&mut bare));
     let measured = format!("{:.0} % ({ours:.0} of {bare:.0} events/s)", ours / bare * 100.0);
