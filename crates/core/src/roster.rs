@@ -182,7 +182,8 @@ mod tests {
         fn turn(&mut self) {
             let stop = choir_proto::model::StopReason::ToolUse;
             let (message, usage) = (Default::default(), Default::default());
-            self.says(1, ModelCalled { turn: 1, model: String::new(), message, stop, usage, duration_ms: 0 });
+            let (model, window) = (String::new(), None);
+            self.says(1, ModelCalled { turn: 1, model, message, stop, usage, window, duration_ms: 0 });
         }
     }
 
