@@ -7,6 +7,7 @@ mod checks;
 mod description;
 mod documents;
 mod egress;
+mod large;
 mod processes;
 mod projects;
 mod providers;

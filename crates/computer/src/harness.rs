@@ -205,7 +205,7 @@ impl Driver {
             Ok(None) => Ok(Some(cancelled())),
             Ok(Some(started)) => {
                 self.base_tree = started.base_tree;
-                self.append(vec![TaskStarted { base_tree: started.base_tree }.into()]).await?;
+                self.append(vec![TaskStarted { base_tree: started.base_tree, alone: started.alone }.into()]).await?;
                 Ok(None)
             }
             Err(error) => {

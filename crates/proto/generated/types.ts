@@ -312,7 +312,7 @@ export type TaskRequested = { parent?: TaskId | null; request: TaskRequest; role
 export type TaskResult = { base_tree?: Hash | null; commands?: CommandResult[]; conflicts?: string[]; diff?: Diff | null; files_changed?: FileChange[]; merged_tree?: Hash | null; questions?: string[]; result_tree?: Hash | null; status: TaskStatus; suggested_next?: string | null; summary: string; task_id: TaskId; usage?: TaskUsage; verify?: VerifyResult | null };
 
 /** A worker began. */
-export type TaskStarted = { base_tree?: Hash | null };
+export type TaskStarted = { alone?: boolean; base_tree?: Hash | null };
 
 /** How a task stands or ended. */
 export type TaskStatus = "running" | "ok" | "needs_input" | "failed" | "cancelled" | "out_of_time" | "out_of_steps" | "out_of_budget" | "unknown";

@@ -87,6 +87,9 @@ pub struct AssociateStarted {
     /// What has to be decided first; while there is anything, nothing runs. Start it again then.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<Waits>,
+    /// Whether tasks run one at a time, because the workspace is large.
+    #[serde(default)]
+    pub alone: bool,
 }
 
 /// Run a command: `POST /associates/{task}/exec`, answered by lines of [`ExecFrame`].

@@ -155,6 +155,15 @@ impl Tree {
         self.nodes.len()
     }
 
+    /// How many bytes its files have together.
+    pub fn bytes(&self) -> u64 {
+        let size = |node: &Node| match node {
+            Node::File { size, .. } => *size,
+            Node::Directory { .. } | Node::Link { .. } | Node::Derived => 0,
+        };
+        self.nodes.values().map(size).fold(0, u64::saturating_add)
+    }
+
     /// Whether there is nothing.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()

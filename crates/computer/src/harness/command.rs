@@ -13,6 +13,9 @@ use choir_proto::task::{CommandResult, TaskRequest, TaskResult, TaskStatus, Task
 use choir_proto::wire::{EffectRecord, StartAssociate};
 use choir_proto::{Event, Hash, TaskId};
 
+/// What is said of a task in a large workspace.
+const ALONE: &str = "The workspace is large, so its tasks run one at a time.";
+
 /// Runs a task's commands from wherever its events say it is, and appends what came of it.
 pub async fn run_commands(context: RunContext, task: TaskId, request: TaskRequest) -> Result<TaskResult, HarnessError> {
     let mut worker = Worker::new(context, task, request);
@@ -32,6 +35,8 @@ struct Worker {
     commands: Commands,
     /// The tree it works on, once it has a place to work in.
     base_tree: Option<Hash>,
+    /// Whether it had to wait for the tasks before it.
+    alone: bool,
 }
 
 impl Worker {
@@ -40,7 +45,7 @@ impl Worker {
         for (_, event) in context.past.of_agent(task, false) {
             commands.apply(event);
         }
-        Self { context, task, request, commands, base_tree: None }
+        Self { context, task, request, commands, base_tree: None, alone: false }
     }
 
     fn place(&self) -> Place<'_> {
@@ -60,7 +65,10 @@ impl Worker {
         match start_associate(&person, self.task, start).await? {
             Ok(Some(started)) => {
                 self.base_tree = started.base_tree;
-                self.append(vec![TaskStarted { base_tree: started.base_tree }.into()]).await.map(|()| None)
+                self.alone = started.alone;
+                self.append(vec![TaskStarted { base_tree: started.base_tree, alone: started.alone }.into()])
+                    .await
+                    .map(|()| None)
             }
             Ok(None) => Ok(Some((TaskStatus::Cancelled, "Stopped.".to_owned()))),
             Err(error) => Ok(Some((TaskStatus::Failed, format!("No sandbox could be started: {error}")))),
@@ -109,6 +117,7 @@ impl Worker {
     }
 
     async fn end(&mut self, status: TaskStatus, summary: String, time_s: f64) -> Result<TaskResult, HarnessError> {
+        let summary = if self.alone { format!("{summary} {ALONE}") } else { summary };
         let mut result = TaskResult {
             status,
             summary,

@@ -15,8 +15,9 @@ use choir_sandbox::record;
 use choir_sandbox::runtime::{ExecHandle, Guest, Overlay, Workspace};
 use choir_sandbox::tree::{Change, TreeId};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use tokio::sync::OwnedSemaphorePermit;
 
 /// What the shell says when a signal ended a command.
 const SIGNALLED: i32 = 128;
@@ -29,6 +30,27 @@ pub(super) struct Associate {
     base: TreeId,
     /// Its way out, closed with it.
     _egress: Option<Proxy>,
+    /// Whether no other task runs beside it.
+    alone: bool,
+}
+
+impl Associate {
+    fn started(&self) -> AssociateStarted {
+        started(hash(self.base), self.alone)
+    }
+}
+
+fn started(base: Hash, alone: bool) -> AssociateStarted {
+    AssociateStarted { base_tree: Some(base), waits: Vec::new(), alone }
+}
+
+/// Files and folders from which a workspace is large.
+const LARGE_PATHS: u64 = 200_000;
+/// Bytes from which a workspace is large.
+const LARGE_BYTES: u64 = 2 << 30;
+
+fn is_large(paths: u64, bytes: u64) -> bool {
+    paths > LARGE_PATHS || bytes > LARGE_BYTES
 }
 
 /// What came of a task, as control keeps it until the computer has it in the log.
@@ -43,26 +65,50 @@ struct Outcome {
 impl Sandboxes {
     /// Starts a task's associate; a task that has one keeps it, and one that was interrupted goes on over its layer.
     pub(super) async fn start_associate(&self, task: TaskId, wish: StartAssociate) -> Result<AssociateStarted, Error> {
-        let mut associates = self.0.associates.lock().await;
-        if let Some(associate) = associates.get(&task).filter(|associate| is_alive(&associate.guest)) {
-            return Ok(AssociateStarted { base_tree: Some(hash(associate.base)), waits: Vec::new() });
+        if let Ok(associate) = self.associate(task).await {
+            return Ok(associate.started());
         }
         if let Some(outcome) = self.finished(task).await? {
-            return Ok(AssociateStarted { base_tree: Some(outcome.base), waits: Vec::new() });
+            return Ok(started(outcome.base, false));
+        }
+        // Waited for before anything is held that the task before needs in order to end.
+        let turn = if wish.check.is_some() { None } else { self.turn().await? };
+        let mut associates = self.0.associates.lock().await;
+        if let Some(associate) = associates.get(&task).filter(|associate| is_alive(&associate.guest)) {
+            return Ok(associate.started());
         }
         // A check is nobody's wish: what it may not reach, it goes without.
         let above = if wish.check.is_some() { AboveCeiling::Refuse } else { AboveCeiling::Ask };
         let egress = match self.open_egress(Some(task), wish.run, wish.egress.as_ref(), above).await? {
             Ok(egress) => egress,
-            Err(waits) => return Ok(AssociateStarted { base_tree: None, waits }),
+            Err(waits) => return Ok(AssociateStarted { base_tree: None, waits, alone: false }),
         };
         let base = self.prepare(task, wish.check).await?;
         let mut spec = self.associate_spec(&self.0.places.workspace);
         spec.workspace = Workspace::Overlay(Overlay::of_task(&self.0.places.store, &name(task)?, base));
         lead_out(&mut spec, egress.as_ref());
         let guest = self.start(spec).await?;
-        associates.insert(task, Arc::new(Associate { guest, base, _egress: egress }));
-        Ok(AssociateStarted { base_tree: Some(hash(base)), waits: Vec::new() })
+        let associate = Arc::new(Associate { guest, base, _egress: egress, alone: turn.is_some() });
+        // Held until its result is merged: the next task begins with that.
+        turn.and_then(|turn| self.turns().insert(task, turn));
+        associates.insert(task, associate.clone());
+        Ok(associate.started())
+    }
+
+    /// The tasks that hold the right to be alone.
+    fn turns(&self) -> std::sync::MutexGuard<'_, HashMap<TaskId, OwnedSemaphorePermit>> {
+        // Each change is one insertion or removal, so it is whole even after a panic.
+        self.0.turns.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// In a large workspace, the right to be the only task. Copies of what many tasks change at once would add up there.
+    async fn turn(&self) -> Result<Option<OwnedSemaphorePermit>, Error> {
+        let live = self.keeper().await?.take_snapshot().await?;
+        if !is_large(live.paths, live.bytes) {
+            return Ok(None);
+        }
+        // Never closed.
+        Ok(self.0.large.clone().acquire_owned().await.ok())
     }
 
     /// The tree under a task's overlay: the one it began with, the one to check, or a fresh snapshot.
@@ -131,6 +177,7 @@ impl Sandboxes {
             Some(outcome) => outcome,
             None => self.conclude(task, finish).await?,
         };
+        self.turns().remove(&task);
         self.keeper().await?.drop_task(&name(task)?).await?;
         self.describe(outcome).await
     }
@@ -212,6 +259,7 @@ impl Sandboxes {
     /// Lets a task go whose result is in the log.
     pub(super) async fn forget_associate(&self, task: TaskId) -> Result<(), Error> {
         self.kill_associate(task).await;
+        self.turns().remove(&task);
         if self.0.db.task_base(task).await?.is_some() {
             self.keeper().await?.drop_task(&name(task)?).await?;
             self.0.db.remove_task(task).await?;
@@ -280,4 +328,15 @@ fn hash(tree: TreeId) -> Hash {
 
 fn tree(hash: Hash) -> TreeId {
     TreeId::parse(&hash.to_string()).expect("a hash is 64 hexadecimal digits")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workspace_is_large_by_its_files_or_its_bytes() {
+        assert!(!is_large(LARGE_PATHS, LARGE_BYTES));
+        assert!(is_large(LARGE_PATHS + 1, 0) && is_large(0, LARGE_BYTES + 1));
+    }
 }

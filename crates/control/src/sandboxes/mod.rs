@@ -33,7 +33,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
-use tokio::sync::{Mutex, mpsc, watch};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 /// How often the record of effects is tried again while another instance ends.
 const RECORD_TRIES_MAX: u32 = 40;
@@ -78,6 +78,9 @@ struct Parts {
     /// Also held while one is started, so that two calls for one task make one sandbox.
     associates: Mutex<HashMap<TaskId, Arc<Associate>>>,
     keeper: Mutex<Option<Guest>>,
+    /// In a large workspace, one task at a time.
+    large: Arc<Semaphore>,
+    turns: StdMutex<HashMap<TaskId, OwnedSemaphorePermit>>,
     /// One merge at a time: each looks at what the one before left.
     merging: Mutex<()>,
     session: Mutex<Option<Guest>>,
@@ -128,6 +131,8 @@ impl Sandboxes {
             decisions,
             associates: Mutex::default(),
             keeper: Mutex::default(),
+            large: Arc::new(Semaphore::new(1)),
+            turns: StdMutex::default(),
             merging: Mutex::default(),
             session: Mutex::default(),
             session_egress: Mutex::default(),

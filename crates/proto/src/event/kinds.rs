@@ -123,6 +123,9 @@ payload! {
         /// The tree it works on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         base_tree: Option<Hash>,
+        /// Whether no other task ran beside it, because the workspace is large.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        alone: bool,
     }
 }
 payload! {

@@ -86,6 +86,8 @@ pub struct SnapshotReport {
     pub tree: TreeId,
     /// How many paths it holds.
     pub paths: u64,
+    /// How many bytes its files have together.
+    pub bytes: u64,
     /// How many files had to be read for it.
     pub files_read: u64,
     /// How many paths are not in it: sockets, pipes, devices, and what may not be read.

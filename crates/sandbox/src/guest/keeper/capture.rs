@@ -28,7 +28,7 @@ pub(super) fn capture(store: &Store, task: &EffectId, base: TreeId) -> Result<Sn
     // Contents before the tree that names them.
     store.sync()?;
     let id = store.put_tree(&tree)?;
-    Ok(SnapshotReport { tree: id, paths: tree.len() as u64, files_read, skipped })
+    Ok(SnapshotReport { tree: id, paths: tree.len() as u64, bytes: tree.bytes(), files_read, skipped })
 }
 
 fn apply(reader: &mut Reader<'_>, layer: &OwnedFd, at: &RelativePath, depth_left: u32) -> Result<(), Fault> {

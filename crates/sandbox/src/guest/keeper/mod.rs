@@ -91,7 +91,7 @@ impl Keeper {
         let _state = self.lock();
         let tree = check::check_tree(&self.store, &self.store.get_tree(base)?, &self.store.get_tree(result)?)?;
         let id = self.store.put_tree(&tree)?;
-        Ok(SnapshotReport { tree: id, paths: tree.len() as u64, files_read: 0, skipped: 0 })
+        Ok(SnapshotReport { tree: id, paths: tree.len() as u64, bytes: tree.bytes(), files_read: 0, skipped: 0 })
     }
 
     /// Removes a task's directories.
@@ -173,6 +173,7 @@ impl Keeper {
         let report = SnapshotReport {
             tree: id,
             paths: scanned.tree.len() as u64,
+            bytes: scanned.tree.bytes(),
             files_read: scanned.files_read,
             skipped: scanned.skipped,
         };
