@@ -7,6 +7,7 @@
 mod browser;
 mod call;
 mod check;
+mod clients;
 mod desktop;
 mod needs;
 mod npm;
@@ -36,6 +37,7 @@ cargo xtask COMMAND
   browser [FILE…]   only the browser journeys (builds what they need)
 
   bench NAME        measure; prints the table for SPECIFICATION.md
+  clients           the official client libraries judge our wire formats
   torture [ROW]     kill, cut and starve the real binary; prints the table for SPECIFICATION.md
   attack            try to leave the sandbox; prints probes, escapes, skipped
 ";
@@ -59,6 +61,7 @@ fn run(arguments: &[String]) -> Result<()> {
     match command.as_str() {
         "up" => up::run(&paths, rest),
         "bench" => runner::bench(&paths, rest),
+        "clients" => clients::run(&paths),
         "torture" => runner::torture(&paths, rest),
         "attack" => runner::attack(&paths, rest),
         "browser" => suite::browser(&paths, rest),

@@ -45,6 +45,8 @@ enum Probe {
     Path(&'static str),
     /// Any of these programs is on the path.
     Program(&'static [&'static str]),
+    /// A program that runs well with these arguments.
+    Runs(&'static str, &'static [&'static str]),
     /// `PROGRAM --version` tells at least this major version.
     Major(&'static str, u32),
     /// `rustup LIST list --installed` has a line with this prefix.
@@ -141,6 +143,12 @@ const NEEDS: &[Need] = &[
             "power cuts and bad disks are played on a file system in user space; load its kernel module (modprobe fuse)",
         ),
     },
+    Need {
+        what: "Python 3 with venv",
+        scope: Scope::Test,
+        probe: Probe::Runs("python3", &["-c", "import ensurepip, venv"]),
+        mend: Mend::Debian("python3-venv"),
+    },
     Need { what: "Chromium", scope: Scope::Test, probe: Probe::Program(BROWSERS), mend: Mend::Debian("chromium") },
 ];
 
@@ -180,6 +188,9 @@ impl Probe {
             Self::Linux => Ok(env::consts::OS == "linux"),
             Self::Path(path) => Ok(Path::new(path).exists()),
             Self::Program(names) => Ok(names.iter().any(|name| on_path(name))),
+            Self::Runs(program, arguments) => {
+                Ok(on_path(program) && Call::new(program).args(*arguments).read().is_ok())
+            }
             Self::Major(program, least) => Ok(on_path(program) && major(program)? >= *least),
             Self::Rustup { list, prefix } => {
                 // Without rustup its own row speaks; this one has nothing to add.

@@ -8,7 +8,7 @@ use crate::call::Call;
 use crate::needs::{self, Scope};
 use crate::paths::Paths;
 use crate::steps::{Step, Steps};
-use crate::{browser, check, desktop};
+use crate::{browser, check, clients, desktop};
 
 const COMPILE_TESTS: &str = "compile the tests";
 const RUN_TESTS: &str = "run the tests";
@@ -18,13 +18,21 @@ const TORTURE: &str = "kill, stop, cut and starve it for a moment";
 /// Everything.
 pub(crate) fn test(paths: &Paths) -> Result<()> {
     let tests: &[&str] = &[COMPILE_TESTS, RUN_TESTS, browser::PAGE];
-    let mut steps =
-        Steps::new(&[needs::STEPS, check::STEPS, desktop::STEPS, tests, &[BUILD_CHOIR, TORTURE], browser::STEPS]);
+    let mut steps = Steps::new(&[
+        needs::STEPS,
+        check::STEPS,
+        desktop::STEPS,
+        tests,
+        clients::STEPS,
+        &[BUILD_CHOIR, TORTURE],
+        browser::STEPS,
+    ]);
     needs::install(paths, &mut steps, Scope::Test)?;
     check::check(paths, &mut steps)?;
     let dist = desktop::build(paths, &mut steps)?;
     native_tests(paths, &mut steps, &dist)?;
     browser::page(paths, &mut steps)?;
+    clients::judge(paths, &mut steps)?;
     let choir = build_choir(paths, &mut steps, &dist)?;
     torture(paths, &mut steps, &choir)?;
     browser::journeys(paths, &mut steps, &choir, &[])?;
