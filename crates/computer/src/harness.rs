@@ -415,7 +415,7 @@ async fn start_associate(
                 Err(error) => return Ok(Err(error)),
             }
         }
-        match control.start_associate(task, start.clone()).await {
+        match finish::again(|| control.start_associate(task, start.clone())).await {
             Ok(started) if started.waits.is_empty() => return Ok(Ok(Some(started))),
             Ok(started) => questions = started.waits,
             Err(error) => return Ok(Err(error)),

@@ -1,6 +1,7 @@
 //! How an agent ends: its changes come home or stay out, and everybody who asked is told.
 
 use super::{Driver, Harness, HarnessError, RunContext};
+use crate::control::ControlError;
 use choir_core::agent::Ending;
 use choir_core::fold::task::running;
 use choir_core::verify::Checks;
@@ -8,6 +9,7 @@ use choir_proto::event::TaskFinished;
 use choir_proto::task::{Diff, Egress, TaskResult, TaskStatus, TaskUsage, VerifySource};
 use choir_proto::wire::FinishAssociate;
 use choir_proto::{Hash, Role, TaskId};
+use std::time::Duration;
 
 /// Bytes of a difference that an event carries itself.
 const DIFF_BYTES_INLINE_MAX: usize = 32 * 1024;
@@ -72,7 +74,8 @@ impl Home<'_> {
 
     async fn finish(&self, result: &mut TaskResult, checked: Option<Hash>) {
         let merge = result.status == TaskStatus::Ok;
-        match self.context.harness.control.finish_associate(self.task, FinishAssociate { merge, checked }).await {
+        let finish = || self.context.harness.control.finish_associate(self.task, FinishAssociate { merge, checked });
+        match again(finish).await {
             Ok(finished) => {
                 result.result_tree = finished.result_tree;
                 result.merged_tree = finished.merged_tree;
@@ -92,6 +95,28 @@ impl Home<'_> {
                 }
             }
         }
+    }
+}
+
+/// Tries of what a sandbox that just died may refuse.
+const TRIES: u32 = 4;
+
+/// Before the second try; each further one doubles it. A killed sandbox is gone by then, and a new one is started.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Does what can be done again, until it works or has failed too often.
+pub(super) async fn again<T, F>(mut attempt: impl FnMut() -> F) -> Result<T, ControlError>
+where
+    F: Future<Output = Result<T, ControlError>>,
+{
+    let mut tries = 1;
+    loop {
+        match attempt().await {
+            Err(error) if tries < TRIES => tracing::warn!(%error, tries, "a sandbox failed, and is tried again"),
+            ended => return ended,
+        }
+        tokio::time::sleep(PAUSE * (1 << (tries - 1))).await;
+        tries += 1;
     }
 }
 

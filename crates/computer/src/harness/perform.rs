@@ -1,6 +1,7 @@
 //! What each tool does.
 
 use super::account::Purse;
+use super::finish::again;
 use super::person::Person;
 use super::{Assignment, Driver, HarnessError, Parent, RunContext, drive};
 use crate::control::{ControlError, OnOutput};
@@ -257,7 +258,7 @@ impl Performer {
             return first;
         }
         let start = StartAssociate { egress: self.egress.clone(), run: Some(self.identity.run), check: None };
-        control.start_associate(self.identity.task, start).await?;
+        again(|| control.start_associate(self.identity.task, start.clone())).await?;
         control.exec(self.identity.task, exec, shared()).await
     }
 

@@ -183,7 +183,7 @@ fn strike(instance: Instance, target: Target) -> anyhow::Result<Option<Instance>
             Ok(Some(instance))
         }
         Target::Associate => {
-            process::kill(&below("guest"));
+            process::kill(&below("associate"));
             Ok(Some(instance))
         }
     }
@@ -258,6 +258,13 @@ fn count(data: &Path, id: &str, events: &[Value], tally: &mut Tally) -> anyhow::
     if end.is_none_or(|end| end["payload"]["status"] != "completed") {
         fault(format!("it ended otherwise: {end:?}"));
     }
+    let worker = events.iter().rfind(|event| is_of_worker(event));
+    let worker = worker.map(|event| &event["payload"]["result"]);
+    if let Some(result) = worker.filter(|result| result["status"] != "ok") {
+        // What was not merged cannot be counted in the workspace.
+        fault(format!("its worker ended as {}: {}", result["status"], result["summary"]));
+        return Ok(());
+    }
     for step in 1..=STEPS {
         let made = marks.get(&step).copied().unwrap_or(0);
         tally.repeated += made.saturating_sub(1);
@@ -277,6 +284,10 @@ fn count(data: &Path, id: &str, events: &[Value], tally: &mut Tally) -> anyhow::
     tally.runs += 1;
     tally.steps += STEPS;
     Ok(())
+}
+
+fn is_of_worker(event: &Value) -> bool {
+    event["kind"] == "task.finished" && event["actor"].as_str().is_some_and(|actor| actor.ends_with("terminal"))
 }
 
 /// How often each step left its mark.
