@@ -1,15 +1,17 @@
 //! `choir verify`, `choir rebuild` and `choir erase`: chores on the logs of a data directory.
 
 use crate::cli::{Chore, Erase};
-use crate::{instance, output};
+use crate::instance::{self, Instance};
+use crate::output;
 use anyhow::Context;
 use choir_computer::maintain::{self, ChoreError};
 use choir_computer::world::RealWorld;
 use choir_control::data::DataDir;
-use choir_control::db::heads;
+use choir_control::db::{Head, heads};
 use choir_proto::api::Acknowledged;
 use choir_proto::{ComputerId, Hash, Seq};
 use choir_store::{OpenError, Report};
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
@@ -18,27 +20,48 @@ use std::process::ExitCode;
 pub(crate) fn verify(arguments: &Chore) -> anyhow::Result<ExitCode> {
     let root = arguments.data.path()?;
     let data = DataDir::at(&root);
+    let signed = signed(&root)?;
+    let computers = computers(&data, &signed)?;
+    if computers.is_empty() {
+        eprintln!("choir: there is no computer in {}, and none was ever signed: nothing to verify", root.display());
+    }
     let mut sound = true;
-    for id in data.known_computers()? {
-        let marks = signed(&root, id)?;
-        let progress = |seq: Seq| progress(&format!("event {seq}"));
-        let directory = data.computer(id);
-        let report = choir_store::verify(&directory, &marks, progress)
-            .with_context(|| format!("the log in {} cannot be read", directory.display()))?;
-        progress_done();
+    for id in computers {
+        let marks: Vec<_> =
+            signed.iter().filter(|head| head.computer == id).map(|head| (head.seq, head.hash)).collect();
+        let report = check(&data.computer(id), &marks)?;
         sound &= report.faults.is_empty();
         tell_report(id, &report, marks.len(), arguments.json)?;
     }
     Ok(if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Positions of a log that control has signed. A directory that came from elsewhere has none.
-fn signed(root: &Path, id: ComputerId) -> anyhow::Result<Vec<(Seq, Hash)>> {
+/// Whatever is here, and whatever was here when control signed its head.
+fn computers(data: &DataDir, signed: &[Head]) -> anyhow::Result<BTreeSet<ComputerId>> {
+    let found = match data.known_computers() {
+        Err(_) if !signed.is_empty() => Vec::new(),
+        found => found?,
+    };
+    Ok(found.into_iter().chain(signed.iter().map(|head| head.computer)).collect())
+}
+
+fn check(directory: &Path, marks: &[(Seq, Hash)]) -> anyhow::Result<Report> {
+    if let (false, Some((seq, _))) = (directory.is_dir(), marks.first()) {
+        let fault = format!("{} is gone, but control signed event {seq}", directory.display());
+        return Ok(Report { faults: vec![fault], ..Report::default() });
+    }
+    let report = choir_store::verify(directory, marks, |seq: Seq| progress(&format!("event {seq}")))
+        .with_context(|| format!("the log in {} cannot be read", directory.display()))?;
+    progress_done();
+    Ok(report)
+}
+
+/// Positions of logs that control has signed. A directory that came from elsewhere has none.
+fn signed(root: &Path) -> anyhow::Result<Vec<Head>> {
     if !root.join("control/control.sqlite").exists() {
         return Ok(Vec::new());
     }
-    let heads = heads(root).context("control's signed heads cannot be trusted")?;
-    Ok(heads.into_iter().filter(|head| head.computer == id).map(|head| (head.seq, head.hash)).collect())
+    heads(root).context("control's signed heads cannot be trusted")
 }
 
 fn tell_report(id: ComputerId, report: &Report, signed: usize, json: bool) -> anyhow::Result<()> {
@@ -86,11 +109,18 @@ pub(crate) async fn rebuild(arguments: &Chore) -> anyhow::Result<ExitCode> {
 /// Erases through the running instance, or in the files when none runs.
 pub(crate) async fn erase(arguments: &Erase) -> anyhow::Result<ExitCode> {
     let event = arguments.event;
-    if arguments.reach.url.is_some() || instance::running(&arguments.reach.data).is_ok() {
-        let client = instance::connect(&arguments.reach).await?;
-        let done: Acknowledged = client.post(&format!("/api/events/{event}/erase"), &serde_json::json!({})).await?;
-        return tell_erased(done.seq, arguments.json);
-    }
+    let found = match arguments.reach.url {
+        Some(_) => Instance::Running(instance::connect(&arguments.reach).await?),
+        None => instance::find(&arguments.reach.data).await?,
+    };
+    // Held until it is done: no instance may start meanwhile.
+    let _lock = match found {
+        Instance::Running(client) => {
+            let done: Acknowledged = client.post(&format!("/api/events/{event}/erase"), &serde_json::json!({})).await?;
+            return tell_erased(done.seq, arguments.json);
+        }
+        Instance::Absent(lock) => lock,
+    };
     let data = DataDir::at(&arguments.reach.data.path()?);
     for id in data.known_computers()? {
         match maintain::erase_in(&data.computer(id), RealWorld::new(), event).await {

@@ -1,5 +1,6 @@
 //! What may be typed.
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -71,8 +72,8 @@ pub(crate) enum Command {
     Up(Up),
     /// Start a run on a running instance, show its progress and print what comes of it.
     ///
-    /// Exit status: 0 when the run completed or was verified, 3 when it ended otherwise, 1 when it could not be started or
-    /// followed.
+    /// Exit status: 0 when the run completed or was verified, 3 when it ended otherwise, 4 when its time was over before it
+    /// had ended and it was cancelled, 1 when it could not be started or followed.
     #[command(after_help = RUN_EXAMPLES)]
     Run(Run),
     /// Read the log.
@@ -144,6 +145,40 @@ pub(crate) enum Command {
     Guest(Guest),
 }
 
+/// What was typed, or how it is refused: in the shape that was asked for, and without names that are not for people.
+pub(crate) fn parse() -> Result<Cli, ExitCode> {
+    Cli::try_parse().map_err(|mut error| {
+        hide(&mut error);
+        let wants_json = std::env::args_os().skip(1).take_while(|word| word != "--").any(|word| word == "--json");
+        if wants_json && error.use_stderr() {
+            let (message, hint) = told(&error);
+            eprintln!("{}", serde_json::json!({"error": {"code": "usage", "message": message, "hint": hint}}));
+        } else if error.print().is_err() {
+            // Nobody listens; the status still tells.
+            return ExitCode::FAILURE;
+        }
+        ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(1))
+    })
+}
+
+/// Takes commands out of a suggestion that no help shows.
+fn hide(error: &mut clap::Error) {
+    let Some(ContextValue::Strings(suggested)) = error.remove(ContextKind::SuggestedSubcommand) else { return };
+    let command = Cli::command();
+    let is_shown = |name: &String| command.find_subcommand(name).is_some_and(|found| !found.is_hide_set());
+    let shown: Vec<String> = suggested.into_iter().filter(is_shown).collect();
+    if !shown.is_empty() {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(shown));
+    }
+}
+
+/// The first sentence of an error, and how to mend it.
+fn told(error: &clap::Error) -> (String, &'static str) {
+    let text = error.to_string();
+    let first = text.lines().next().unwrap_or_default();
+    (first.strip_prefix("error: ").unwrap_or(first).to_owned(), "`choir --help` shows what may be typed.")
+}
+
 impl Command {
     /// Whether errors are for a program to read.
     pub(crate) fn wants_json(&self) -> bool {
@@ -184,7 +219,7 @@ pub(crate) struct Reach {
     /// Where the instance is [default: the one that runs on the data directory].
     #[arg(long, value_name = "URL", env = "CHOIR_URL")]
     pub(crate) url: Option<String>,
-    /// An API token [default: one made for this call in the data directory].
+    /// An API token [default: none; whoever owns the data directory needs none].
     #[arg(long, value_name = "TOKEN", env = "CHOIR_TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,
 }

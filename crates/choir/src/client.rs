@@ -1,16 +1,20 @@
 //! The command line as a client of a running instance: plain HTTP and one WebSocket.
 
 use bytes::Bytes;
+use choir_control::data::DataDir;
+use choir_control::door;
 use choir_control::secret::Secret;
 use choir_proto::ApiError;
 use futures_util::StreamExt;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::uri::Authority;
-use http::{HeaderValue, Method, Request, StatusCode, Uri};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
-use tokio::net::TcpStream;
+use std::io::ErrorKind;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
 use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
 
@@ -22,6 +26,8 @@ const ANSWER_BYTES_MAX: usize = 1 << 30;
 pub(crate) enum Error {
     #[error("no ChoirOS runs here")]
     NotRunning,
+    #[error("the ChoirOS here cannot be reached")]
+    Door(#[source] std::io::Error),
     #[error("CHOIR_URL needs CHOIR_TOKEN")]
     NoToken,
     #[error("`{0}` is not an address like http://127.0.0.1:8080")]
@@ -40,6 +46,7 @@ impl Error {
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Self::NotRunning | Self::Connect(..) => Some("Start it with `choir up`, or name it with CHOIR_URL.".into()),
+            Self::Door(_) => Some("Run it as the owner of the data directory, or name another one with --data.".into()),
             Self::NoToken => Some("Make one on that machine with `choir token create`.".into()),
             Self::Url(_) => Some("TLS is spoken by a proxy in front of it, not by the command line.".into()),
             Self::Refused(refusal) => Some(refusal.error.hint.clone()),
@@ -51,21 +58,41 @@ impl Error {
 /// A handle to one instance.
 #[derive(Debug)]
 pub(crate) struct Client {
-    authority: Authority,
-    token: Secret,
+    place: Place,
+    /// What is shown there; the owner's door needs nothing.
+    token: Option<Secret>,
 }
 
+/// Where an instance is reached.
+#[derive(Debug)]
+enum Place {
+    Network(Authority),
+    Door(DataDir),
+}
+
+/// A connection, whichever way it goes.
+trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Wire for T {}
+
 /// The log as it is pushed.
-pub(crate) struct Stream(WebSocketStream<TcpStream>);
+pub(crate) struct Stream(WebSocketStream<Box<dyn Wire>>);
 
 impl Client {
     pub(crate) fn new(url: &str, token: Secret) -> Result<Self, Error> {
         let wrong = || Error::Url(url.to_owned());
         let uri: Uri = url.parse().map_err(|_| wrong())?;
         match (uri.scheme_str(), uri.authority()) {
-            (Some("http"), Some(authority)) => Ok(Self { authority: authority.clone(), token }),
+            (Some("http"), Some(authority)) => {
+                Ok(Self { place: Place::Network(authority.clone()), token: Some(token) })
+            }
             _ => Err(wrong()),
         }
+    }
+
+    /// By the door of a data directory: it leads to the instance that holds it and to nobody else.
+    pub(crate) fn at_door(data: DataDir, token: Option<Secret>) -> Self {
+        Self { place: Place::Door(data), token }
     }
 
     /// `GET`, decoded.
@@ -112,11 +139,12 @@ impl Client {
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
         tokio::spawn(connection);
-        let mut request = Request::builder().method(method).uri(path).header(HOST, self.authority.as_str());
+        let mut request = Request::builder().method(method).uri(path).header(HOST, self.host());
         if !body.is_empty() {
             request = request.header(CONTENT_TYPE, media_type);
         }
-        let request = request.header(AUTHORIZATION, self.bearer()?).body(Full::new(body)).map_err(broken)?;
+        let mut request = request.body(Full::new(body)).map_err(broken)?;
+        self.show_token(request.headers_mut())?;
         let response = sender.send_request(request).await.map_err(broken)?;
         let status = response.status();
         let body =
@@ -131,9 +159,9 @@ impl Client {
     /// Opens the log after a position.
     pub(crate) async fn stream(&self, after: u64) -> Result<Stream, Error> {
         use tungstenite::client::IntoClientRequest;
-        let url = format!("ws://{}/api/stream?after={after}", self.authority);
+        let url = format!("ws://{}/api/stream?after={after}", self.host());
         let mut request = url.into_client_request().map_err(broken)?;
-        request.headers_mut().insert(AUTHORIZATION, self.bearer()?);
+        self.show_token(request.headers_mut())?;
         let (socket, _) = client_async(request, self.connect().await?).await.map_err(|error| match error {
             tungstenite::Error::Http(response) => refusal(&response),
             other => broken(other),
@@ -141,18 +169,40 @@ impl Client {
         Ok(Stream(socket))
     }
 
-    async fn connect(&self) -> Result<TcpStream, Error> {
-        let port = self.authority.port_u16().unwrap_or(80);
-        let host = self.authority.host().trim_matches(['[', ']']);
-        let connected = TcpStream::connect((host, port)).await;
-        connected.map_err(|source| Error::Connect(self.authority.to_string(), source))
+    fn host(&self) -> &str {
+        match &self.place {
+            Place::Network(authority) => authority.as_str(),
+            Place::Door(_) => "localhost",
+        }
     }
 
-    fn bearer(&self) -> Result<HeaderValue, Error> {
-        let mut value = HeaderValue::from_str(&format!("Bearer {}", self.token.expose())).map_err(broken)?;
-        value.set_sensitive(true);
-        Ok(value)
+    async fn connect(&self) -> Result<Box<dyn Wire>, Error> {
+        match &self.place {
+            Place::Network(authority) => {
+                let port = authority.port_u16().unwrap_or(80);
+                let host = authority.host().trim_matches(['[', ']']);
+                let connected = TcpStream::connect((host, port)).await;
+                Ok(Box::new(connected.map_err(|source| Error::Connect(authority.to_string(), source))?))
+            }
+            Place::Door(data) => Ok(Box::new(knock(data).await?)),
+        }
     }
+
+    fn show_token(&self, headers: &mut HeaderMap) -> Result<(), Error> {
+        let Some(token) = &self.token else { return Ok(()) };
+        let mut value = HeaderValue::from_str(&format!("Bearer {}", token.expose())).map_err(broken)?;
+        value.set_sensitive(true);
+        headers.insert(AUTHORIZATION, value);
+        Ok(())
+    }
+}
+
+/// Knocks at the door of a data directory. Nobody there, or no door: nothing runs.
+pub(crate) async fn knock(data: &DataDir) -> Result<UnixStream, Error> {
+    door::knock(data).await.map_err(|error| match error.kind() {
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused | ErrorKind::NotADirectory => Error::NotRunning,
+        _ => Error::Door(error),
+    })
 }
 
 impl Stream {

@@ -40,7 +40,7 @@ pub(crate) async fn doctor(arguments: Doctor) -> anyhow::Result<ExitCode> {
         space(&path),
         configuration(&path, arguments.config.as_deref()),
         sandbox(&path).await,
-        running(&arguments.data),
+        running(&arguments.data).await,
     ];
     let ok = findings.iter().all(|finding| finding.ok);
     match arguments.json {
@@ -144,8 +144,8 @@ impl Drop for Scratch {
     }
 }
 
-fn running(data: &Data) -> Finding {
-    match instance::running(data) {
+async fn running(data: &Data) -> Finding {
+    match instance::address(data).await {
         Ok(url) => Finding::good("instance", format!("runs at {url}")),
         Err(_) => Finding::good("instance", "none runs; `choir up` starts one"),
     }

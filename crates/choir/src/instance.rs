@@ -1,17 +1,10 @@
 //! Where data is kept, and how the instance that runs on it is reached.
 
 use crate::cli::{Data, Reach};
-use crate::client::{Client, Error};
-use choir_control::clock::Clock;
-use choir_control::data::DataDir;
-use choir_control::db::Scope;
+use crate::client::{self, Client, Error};
+use choir_control::data::{DataDir, Lock};
 use choir_control::secret::Secret;
-use choir_control::token;
 use std::path::PathBuf;
-use std::time::Duration;
-
-/// A token that the command line makes for itself ends with the day.
-const OWN_TOKEN: Duration = Duration::from_secs(24 * 3600);
 
 impl Data {
     /// As given, else the platform's. Absolute: sandboxes and the computer's process do not share our working directory.
@@ -28,28 +21,42 @@ impl Data {
 
 /// A client for the running instance.
 pub(crate) async fn connect(reach: &Reach) -> anyhow::Result<Client> {
-    let url = match &reach.url {
-        Some(url) => url.clone(),
-        None => running(&reach.data)?,
-    };
-    let token = match &reach.token {
-        Some(token) => Secret::new(token.clone()),
-        None if reach.url.is_some() => return Err(Error::NoToken.into()),
-        None => own_token(&reach.data).await?,
-    };
-    Ok(Client::new(&url, token)?)
+    let token = reach.token.clone().map(Secret::new);
+    match (&reach.url, token) {
+        (Some(url), Some(token)) => Ok(Client::new(url, token)?),
+        (Some(_), None) => Err(Error::NoToken.into()),
+        (None, token) => {
+            let data = DataDir::at(&reach.data.path()?);
+            client::knock(&data).await?;
+            Ok(Client::at_door(data, token))
+        }
+    }
 }
 
-/// The address of the instance that runs on a data directory.
-pub(crate) fn running(data: &Data) -> anyhow::Result<String> {
-    let path = data.path()?.join("control/address");
-    let address = std::fs::read_to_string(&path).map_err(|_| Error::NotRunning)?;
+/// Whether an instance runs on a data directory.
+pub(crate) enum Instance {
+    /// It does.
+    Running(Client),
+    /// None does, and none starts while this is held.
+    Absent(Option<Lock>),
+}
+
+/// Finds out by knocking, and by the lock: what a killed instance left behind says nothing.
+pub(crate) async fn find(data: &Data) -> anyhow::Result<Instance> {
+    let data = DataDir::at(&data.path()?);
+    match client::knock(&data).await {
+        Ok(_) => Ok(Instance::Running(Client::at_door(data, None))),
+        // Without control/ there is nothing to lock and nobody who could.
+        Err(Error::NotRunning) if !data.control().is_dir() => Ok(Instance::Absent(None)),
+        Err(Error::NotRunning) => Ok(Instance::Absent(Some(data.lock()?))),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The address at which browsers reach the instance that runs on a data directory.
+pub(crate) async fn address(data: &Data) -> anyhow::Result<String> {
+    let data = DataDir::at(&data.path()?);
+    client::knock(&data).await?;
+    let address = std::fs::read_to_string(data.address()).map_err(|_| Error::NotRunning)?;
     Ok(address.trim().to_owned())
-}
-
-/// Whoever may write to the data directory may do everything anyway, so the command line helps itself to a token.
-async fn own_token(data: &Data) -> anyhow::Result<Secret> {
-    let data = DataDir::open(&data.path()?)?;
-    let db = token::open(&data)?;
-    Ok(token::create(&db, &Clock::system(), "command line".into(), Scope::Admin, Some(OWN_TOKEN)).await?)
 }

@@ -20,13 +20,15 @@ mod trace;
 mod undo;
 mod up;
 
-use clap::Parser;
-use cli::{Cli, Command};
+use cli::Command;
 use rustix::fs::Mode;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match cli::parse() {
+        Ok(cli) => cli,
+        Err(refused) => return refused,
+    };
     // Whatever the shell says: what is kept is the owner's alone. Inside of a sandbox files are as people expect them.
     let is_guest = matches!(cli.command, Command::Guest(_));
     rustix::process::umask(Mode::from_raw_mode(if is_guest { 0o022 } else { 0o077 }));
@@ -34,8 +36,10 @@ fn main() -> ExitCode {
     if let Command::Guest(arguments) = cli.command {
         return guest::run(&arguments);
     }
-    log::start(&cli.command);
     let json = cli.command.wants_json();
+    if let Err(error) = log::start(&cli.command) {
+        return report::print(&error.into(), json);
+    }
     dispatch(cli.command).unwrap_or_else(|error| report::print(&error, json))
 }
 

@@ -77,6 +77,7 @@ fn up_hint(error: &up::Error) -> Option<String> {
                 .into(),
         ),
         up::Error::Refused => None,
+        up::Error::Model { .. } => Some("Name a provider of choir.toml or of Settings; nothing was changed.".into()),
         up::Error::Gateway(_) => Some("Mend the provider in choir.toml and start again.".into()),
         up::Error::Write { .. } => Some("Is the disk full or read-only?".into()),
     }
@@ -85,6 +86,7 @@ fn up_hint(error: &up::Error) -> Option<String> {
 fn data_hint(error: &data::Error) -> String {
     match error {
         data::Error::Locked { .. } => "Use the one that runs, stop it, or choose another directory with --data.".into(),
+        data::Error::Foreign { .. } => "Choose an empty directory with --data; nothing was changed.".into(),
         data::Error::Path { .. } => "Choose a directory that you may write to with --data.".into(),
         data::Error::KeyGone { path, .. } => {
             let path = path.display();

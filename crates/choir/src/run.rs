@@ -3,25 +3,31 @@
 use crate::cli::Run as Arguments;
 use crate::client::Client;
 use crate::{instance, output};
-use choir_proto::api::RunAccepted;
+use choir_proto::api::{Acknowledged, RunAccepted};
 use choir_proto::document::Document;
 use choir_proto::event::Event;
 use choir_proto::run::{Context, NewRun, PathContext, UrlContext};
 use choir_proto::task::Budget;
 use choir_proto::{Envelope, Run, RunId, RunStatus, Usd};
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// The run ended, but not well.
 const ENDED_OTHERWISE: u8 = 3;
+/// The time was over before the run had ended.
+const TIME_OVER: u8 = 4;
+/// What the instance may take to end a run by itself whose time is over.
+const GRACE: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let client = instance::connect(&arguments.reach).await?;
     let request = serde_json::to_value(request(&arguments)?)?;
     let accepted: RunAccepted = client.post("/api/runs", &request).await?;
-    follow(&client, &accepted, arguments.json).await?;
+    let in_time = follow_within(&client, &accepted, &arguments).await?;
     let run: Run = client.get(&format!("/api/runs/{}", accepted.run_id)).await?;
     print(&client, &run, arguments.json).await?;
     Ok(match run.status {
+        _ if !in_time => ExitCode::from(TIME_OVER),
         RunStatus::Completed | RunStatus::Verified => ExitCode::SUCCESS,
         _ => ExitCode::from(ENDED_OTHERWISE),
     })
@@ -50,6 +56,21 @@ fn read_context(text: &str) -> Context {
         true => Context::Url(UrlContext { url: text.to_owned() }),
         false => Context::Path(PathContext { path: text.to_owned() }),
     }
+}
+
+/// Whether the run ended in time. A run that waits (for a model, for a person) uses up none of its own: one that nobody
+/// waits for any more is cancelled, so that it does not begin when nobody thinks of it.
+async fn follow_within(client: &Client, accepted: &RunAccepted, arguments: &Arguments) -> anyhow::Result<bool> {
+    let following = follow(client, accepted, arguments.json);
+    let Some(seconds) = arguments.timeout else { return following.await.map(|()| true) };
+    let time = Duration::from_secs(seconds).saturating_add(GRACE);
+    if let Ok(followed) = tokio::time::timeout(time, following).await {
+        return followed.map(|()| true);
+    }
+    let path = format!("/api/runs/{}/cancel", accepted.run_id);
+    client.post::<Acknowledged>(&path, &serde_json::json!({})).await?;
+    eprintln!("choir: the run had not ended after {seconds} s and was cancelled");
+    Ok(false)
 }
 
 /// Shows what happens until the run has ended. A stream that is closed is resumed where it ended.

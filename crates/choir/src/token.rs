@@ -1,17 +1,13 @@
 //! `choir token`.
 
 use crate::cli::{ScopeName, Token, TokenCommand, TokenCreate, TokenRevoke, TokenSignIn, Tokens};
-use crate::client::Client;
-use crate::{instance, output};
+use crate::instance::{self, Instance};
+use crate::output;
 use choir_control::clock::Clock;
 use choir_control::data::DataDir;
 use choir_control::db::Scope;
 use choir_control::token;
 use std::process::ExitCode;
-use std::time::Duration;
-
-/// The token with which another one is revoked is for this one call.
-const REVOKING: Duration = Duration::from_secs(60);
 
 pub(crate) async fn token(arguments: Token) -> anyhow::Result<ExitCode> {
     match arguments.command {
@@ -39,7 +35,7 @@ async fn create_token(arguments: TokenCreate) -> anyhow::Result<()> {
 }
 
 async fn sign_in(arguments: &TokenSignIn) -> anyhow::Result<()> {
-    let url = instance::running(&arguments.data)?;
+    let url = instance::address(&arguments.data).await?;
     let db = token::open(&DataDir::open(&arguments.data.path()?)?)?;
     let made = token::sign_in(&db, &Clock::system()).await?;
     let address = format!("{url}/?token={}", made.expose());
@@ -70,15 +66,13 @@ async fn list(arguments: &Tokens) -> anyhow::Result<()> {
 /// Through the instance if one runs, so that open connections end too; else in the database.
 async fn revoke(arguments: TokenRevoke) -> anyhow::Result<ExitCode> {
     let TokenRevoke { id, data } = arguments;
+    let found = instance::find(&data).await?;
     let db = token::open(&DataDir::open(&data.path()?)?)?;
     let known = db.tokens(Clock::system().now()).await?.iter().any(|token| token.id == id);
     anyhow::ensure!(known, "there is no token `{id}`; `choir token list` shows all of them");
-    match instance::running(&data) {
-        Ok(url) => {
-            let own = token::create(&db, &Clock::system(), "revoking".into(), Scope::Admin, Some(REVOKING)).await?;
-            Client::new(&url, own)?.delete(&format!("/api/tokens/{id}")).await?;
-        }
-        Err(_) => {
+    match found {
+        Instance::Running(client) => client.delete(&format!("/api/tokens/{id}")).await?,
+        Instance::Absent(_lock) => {
             db.remove_token(id.clone()).await?;
         }
     }

@@ -5,6 +5,7 @@ use crate::output;
 use choir_control::clock::Clock;
 use choir_control::config::{self, RuntimeMode};
 use choir_control::data::DataDir;
+use choir_control::http::Limits;
 use choir_control::{computer, up};
 use std::path::Path;
 use std::process::ExitCode;
@@ -64,6 +65,7 @@ fn options(arguments: &Up) -> anyhow::Result<up::Options> {
         launcher: Box::new(computer::program),
         computer_api: choir_computer::openapi(),
         clock: Clock::system(),
+        limits: Limits::default(),
     })
 }
 

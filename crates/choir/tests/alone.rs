@@ -23,6 +23,7 @@ fn a_bad_configuration_stops_the_start_and_is_named() {
     for (text, named) in [
         ("[budget]\nusd_per_runn = 1\n", "usd_per_runn"),
         ("[runtime]\nmode = \"tee\"\n", "runtime.mode"),
+        ("[models]\ndefault = \"nope/x\"\n", "`models.default` is `nope/x`"),
         ("[providers.x]\nkind = \"scripted\"\nscript = \"missing.json\"\n", "missing.json"),
     ] {
         std::fs::write(&file, text).unwrap();
@@ -97,4 +98,31 @@ fn a_token_is_listed_and_revoked_without_an_instance() {
     assert!(call(&["token", "revoke", id]).status.success());
     assert_eq!(stdout(&call(&["token", "list"])), "");
     assert_eq!(call(&["token", "revoke", id]).status.code(), Some(1));
+}
+
+#[test]
+fn what_is_typed_wrong_is_said_in_the_shape_that_was_asked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let call = |arguments: &[&str]| choir(directory.path()).args(arguments).output().unwrap();
+    let unknown = call(&["compute"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(!stderr(&unknown).contains("computer"), "a hidden command is not suggested: {}", stderr(&unknown));
+    assert!(stderr(&call(&["verifi"])).contains("verify"), "others are");
+    let json = call(&["events", "--json", "--after", "soon"]);
+    assert_eq!((json.status.code(), stdout(&json).as_str()), (Some(2), ""));
+    let value: serde_json::Value = serde_json::from_slice(&json.stderr).unwrap();
+    assert!(value["error"]["message"].as_str().unwrap().contains("soon"), "{value}");
+}
+
+#[test]
+fn settings_of_the_log_that_mean_nothing_are_named() {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, value) in [("CHOIR_LOG", "debgu"), ("CHOIR_LOG", "a=b=c"), ("CHOIR_LOG_FORMAT", "yaml")] {
+        let refused = choir(directory.path()).env(name, value).args(["token", "list"]).output().unwrap();
+        assert_eq!(refused.status.code(), Some(1), "{name}={value}");
+        assert!(stderr(&refused).contains(&format!("{name} is `{value}`")), "{}", stderr(&refused));
+    }
+    let good =
+        choir(directory.path()).env("CHOIR_LOG", "choir_control=debug").args(["token", "list"]).output().unwrap();
+    assert!(good.status.success(), "{}", stderr(&good));
 }

@@ -6,6 +6,7 @@ mod alone;
 mod checks;
 mod description;
 mod documents;
+mod door;
 mod egress;
 mod large;
 mod processes;

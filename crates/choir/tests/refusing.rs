@@ -264,6 +264,13 @@ fn a_computer_that_is_gone_is_not_made_anew() {
     std::fs::remove_dir_all(&directory).unwrap();
     assert_hopeless(&up(data.path()), "is gone", "backup");
     assert!(!directory.exists());
+    let verified = choir(data.path()).arg("verify").output().unwrap();
+    let said = stdout(&verified);
+    assert_eq!(verified.status.code(), Some(1), "{said}");
+    assert!(said.contains("DAMAGED") && said.contains("is gone"), "{said}");
+    std::fs::remove_dir_all(data.path().join("control")).unwrap();
+    let nothing = choir(data.path()).arg("verify").output().unwrap();
+    assert!(stderr(&nothing).contains("nothing to verify"), "{}", stderr(&nothing));
 }
 
 #[test]

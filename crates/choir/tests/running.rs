@@ -179,3 +179,13 @@ fn positions_and_budgets_that_make_no_sense_are_answered_as_such() {
     let unknown = instance.http("POST /api/runs", &bearer, r#"{"prompt":"x","bogus":1}"#);
     assert!(unknown.starts_with("HTTP/1.1 400") && unknown.contains("`bogus`"), "{unknown}");
 }
+
+#[test]
+fn a_run_that_waits_longer_than_its_time_is_given_up() {
+    let instance = Instance::start_on(tempfile::tempdir().unwrap());
+    let given_up = instance.choir(&["run", "anything", "--timeout", "1", "--json"]);
+    assert_eq!(given_up.status.code(), Some(4), "{}", stderr(&given_up));
+    assert!(stderr(&given_up).contains("after 1 s"), "{}", stderr(&given_up));
+    let last: serde_json::Value = serde_json::from_str(stdout(&given_up).lines().last().unwrap()).unwrap();
+    assert_eq!(last["prompt"], "anything", "{last}");
+}

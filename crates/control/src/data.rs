@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 const PRIVATE_DIRECTORY: u32 = 0o700;
 const PRIVATE_FILE: u32 = 0o600;
+/// One of these makes a directory ours; `lost+found` is what an empty disk holds.
+const OURS: [&str; 4] = ["control", "computers", "choir.toml", "lost+found"];
 
 /// Why a data directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +22,12 @@ pub enum Error {
         path: PathBuf,
         /// Why.
         source: io::Error,
+    },
+    /// A directory with other things in it.
+    #[error("`{path}` is not empty and was not made by ChoirOS")]
+    Foreign {
+        /// The directory.
+        path: PathBuf,
     },
     /// Another instance holds it.
     #[error("another `choir up` already runs on `{path}`")]
@@ -75,11 +83,26 @@ impl DataDir {
     /// Opens the directory, making what is missing. Nobody else may look into it.
     pub fn open(root: &Path) -> Result<Self, Error> {
         let data = Self::at(root);
+        data.require_ours()?;
         for directory in [data.root.clone(), data.control(), data.computers()] {
             make_private(&directory).map_err(|source| Error::Path { path: directory, source })?;
         }
         close_files(&data.control()).map_err(|source| Error::Path { path: data.control(), source })?;
         Ok(data)
+    }
+
+    /// Nobody's rights are taken away on a directory that was named by mistake: it must be empty, or begun by us or for us.
+    fn require_ours(&self) -> Result<(), Error> {
+        let entries = match std::fs::read_dir(&self.root) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            entries => entries.map_err(|source| Error::Path { path: self.root.clone(), source })?,
+        };
+        let names: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.file_name())).collect();
+        let is_ours = |name: &std::ffi::OsString| OURS.iter().any(|ours| name == ours);
+        match names.is_empty() || names.iter().any(is_ours) {
+            true => Ok(()),
+            false => Err(Error::Foreign { path: self.root.clone() }),
+        }
     }
 
     /// Trusted state.

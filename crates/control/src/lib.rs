@@ -10,6 +10,8 @@ pub mod computer;
 pub mod config;
 pub mod data;
 pub mod db;
+mod descriptors;
+pub mod door;
 pub mod egress;
 pub mod gateway;
 pub mod http;

@@ -186,3 +186,27 @@ async fn identity_comes_from_the_proof_and_from_nowhere_else() {
     }
     assert_eq!(read.upgrade("/api/stream?after=0&scope=admin").await.err(), Some(StatusCode::BAD_REQUEST));
 }
+
+#[tokio::test]
+async fn a_socket_ends_with_the_token_or_session_that_opened_it() {
+    let world = World::start().await;
+    let brief = world.client_for(Scope::Read, Some(Duration::from_millis(20))).await;
+    let mut socket = brief.upgrade("/api/stream?after=0").await.unwrap();
+    let mut lasting = world.client_with(Scope::Read).await.upgrade("/api/stream?after=0").await.unwrap();
+    world.computer.append(1);
+    assert_eq!(socket.events(1).await, [1], "until then it goes on");
+    world.advance(Duration::from_secs(1));
+    assert!(socket.next().await.unwrap_err().reason.starts_with("signed out"));
+    world.computer.append(1);
+    assert_eq!(lasting.events(2).await, [1, 2]);
+}
+
+#[tokio::test]
+async fn which_tokens_there_are_is_told_to_admins_alone() {
+    let world = World::start().await;
+    for (scope, status) in
+        [(Scope::Read, StatusCode::FORBIDDEN), (Scope::Run, StatusCode::FORBIDDEN), (Scope::Admin, StatusCode::OK)]
+    {
+        assert_eq!(world.client_with(scope).await.get("/api/tokens").await.status, status, "{scope:?}");
+    }
+}

@@ -110,3 +110,42 @@ async fn two_requests_in_one_are_never_taken_for_two() {
         assert!(!answer.contains("components"), "{framing}: {answer}");
     }
 }
+
+#[tokio::test]
+async fn packed_bodies_are_refused() {
+    let world = World::start().await;
+    let admin = world.client_with(Scope::Admin).await;
+    for (method, path) in
+        [(Method::POST, "/api/echo"), (Method::PUT, "/api/settings"), (Method::PUT, "/api/files?path=a")]
+    {
+        for encoding in ["gzip", "identity, br", "zstd"] {
+            let answer = admin.header("content-encoding", encoding).json(method.clone(), path, "{}").await;
+            let said = (answer.status, answer.code());
+            assert_eq!(said, (StatusCode::UNSUPPORTED_MEDIA_TYPE, "encoded".into()), "{path} {encoding}");
+        }
+    }
+    assert_eq!(admin.header("content-encoding", "identity").json(Method::POST, "/api/echo", "{}").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_model_that_nobody_offers_is_named() {
+    let world = World::start().await;
+    let admin = world.client_with(Scope::Admin).await;
+    let added = admin.json(Method::PUT, "/api/providers/openai", r#"{"key":"sk-test"}"#).await;
+    assert_eq!(added.status, StatusCode::NO_CONTENT);
+    for (method, path, body, named) in [
+        (Method::PUT, "/api/settings", r#"{"models":{"default":"nope/x"}}"#, "`models.default` is `nope/x`"),
+        (Method::PUT, "/api/settings", r#"{"models":{"default":"openai"}}"#, "`models.default` is `openai`"),
+        (Method::PUT, "/api/settings", r#"{"models":{"roles":{"writer":"no/x"}}}"#, "`models.roles.writer` is `no/x`"),
+        (Method::POST, "/api/runs", r#"{"prompt":"a","model":"nope/x"}"#, "`model` is `nope/x`"),
+        (Method::POST, "/api/runs", r#"{"prompt":"a","model":""}"#, "`model` is ``"),
+    ] {
+        let answer = admin.json(method, path, body).await;
+        let message = answer.value()["error"]["message"].as_str().unwrap_or_default().to_owned();
+        assert!(answer.status == StatusCode::BAD_REQUEST && message.contains(named), "{body}: {message}");
+    }
+    let good = admin.json(Method::PUT, "/api/settings", r#"{"models":{"default":"openai/gpt"}}"#).await;
+    assert_eq!(good.status, StatusCode::OK);
+    let cleared = admin.json(Method::PUT, "/api/settings", r#"{"models":{"default":""}}"#).await;
+    assert_eq!(cleared.status, StatusCode::OK);
+}

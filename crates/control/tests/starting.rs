@@ -70,3 +70,16 @@ fn an_unknown_key_of_the_configuration_is_named() {
     let missing = directory.path().join("other.toml");
     assert!(config::load(&missing, true).is_err() && config::load(&missing, false).is_ok());
 }
+
+#[tokio::test]
+async fn a_directory_that_is_not_ours_is_left_as_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("thesis.txt"), "").unwrap();
+    std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let error = data::DataDir::open(directory.path()).unwrap_err();
+    assert!(matches!(error, data::Error::Foreign { .. }), "{error}");
+    assert_eq!(std::fs::metadata(directory.path()).unwrap().permissions().mode() & 0o777, 0o755);
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+    std::fs::write(directory.path().join("choir.toml"), "").unwrap();
+    data::DataDir::open(directory.path()).expect("a directory that somebody prepared");
+}

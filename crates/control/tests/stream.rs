@@ -99,3 +99,22 @@ async fn a_log_with_a_hole_is_noticed_and_not_published() {
     world.control.stop().await;
     assert!(socket.next().await.unwrap_err().reason.contains("after=2"));
 }
+
+#[tokio::test]
+async fn what_was_erased_is_sent_to_nobody_any_more() {
+    let world = World::start().await;
+    let client = world.client_with(Scope::Read).await;
+    let mut open = client.upgrade("/api/stream?after=0").await.unwrap();
+    world.computer.append(5);
+    assert_eq!(open.events(5).await, [1, 2, 3, 4, 5]);
+    world.computer.erase(3);
+    assert_eq!(open.events(1).await, [6], "who has seen it goes on");
+    let mut late = client.upgrade("/api/stream?after=0").await.unwrap();
+    for seq in 1..=6 {
+        let line = late.next().await.unwrap();
+        assert_eq!(crate::support::http::seq_of(&line), Some(seq));
+        assert_eq!(line.contains(r#""payload":"x""#), !matches!(seq, 3 | 6), "{line}");
+    }
+    world.computer.append(1);
+    assert_eq!((open.events(1).await, late.events(1).await), (vec![7], vec![7]));
+}

@@ -39,8 +39,9 @@ impl Hub {
         self.bell.send_replace(());
     }
 
-    /// Publishes lines: events that follow the head, and live ones.
-    pub(super) fn publish(&self, lines: impl IntoIterator<Item = (Option<Seq>, Utf8Bytes)>) {
+    /// Publishes lines: events that follow the head, and live ones. What was `erased` by them is forgotten before anybody
+    /// can read it.
+    pub(super) fn publish(&self, lines: impl IntoIterator<Item = (Option<Seq>, Utf8Bytes)>, erased: Option<Seq>) {
         let mut ring = self.lock();
         let Some(ring) = ring.as_mut() else { return };
         for (seq, text) in lines {
@@ -48,6 +49,9 @@ impl Hub {
                 Some(seq) => ring.push(seq, text),
                 None => ring.push_live(text),
             }
+        }
+        if let Some(erased) = erased {
+            ring.forget(erased);
         }
         self.bell.send_replace(());
     }

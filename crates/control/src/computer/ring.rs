@@ -20,6 +20,8 @@ pub struct Ring {
     /// The newest event.
     head: Seq,
     bytes: usize,
+    /// Lines before this position left because the window was full; later ones that are gone were forgotten.
+    lapped: u64,
 }
 
 #[derive(Debug)]
@@ -43,12 +45,14 @@ pub enum Read {
     },
     /// The position has left the window.
     Lapped,
+    /// What stood there was erased: it is read anew from the log.
+    Forgotten,
 }
 
 impl Ring {
     /// A window that begins after an event.
     pub fn after(head: Seq) -> Self {
-        Self { lines: VecDeque::new(), first: 0, floor: head, head, bytes: 0 }
+        Self { lines: VecDeque::new(), first: 0, floor: head, head, bytes: 0, lapped: 0 }
     }
 
     /// The newest event.
@@ -73,11 +77,24 @@ impl Ring {
         self.lines.push_back(line);
         // The newest line always stays, however long it is.
         while self.lines.len() > 1 && (self.lines.len() > LINES_MAX || self.bytes > BYTES_MAX) {
-            let Some(gone) = self.lines.pop_front() else { return };
-            self.first += 1;
-            self.bytes -= gone.text.len();
-            self.floor = gone.seq.unwrap_or(self.floor);
+            self.drop_first();
+            self.lapped = self.first;
         }
+    }
+
+    /// Forgets an event and everything before it: what an erased event said is in no memory either. Readers find it in the
+    /// log, as it is there now.
+    pub fn forget(&mut self, erased: Seq) {
+        while self.floor < erased && !self.lines.is_empty() {
+            self.drop_first();
+        }
+    }
+
+    fn drop_first(&mut self) {
+        let Some(gone) = self.lines.pop_front() else { return };
+        self.first += 1;
+        self.bytes -= gone.text.len();
+        self.floor = gone.seq.unwrap_or(self.floor);
     }
 
     /// Where a reader that has seen everything up to `after` goes on; nothing if the window begins later.
@@ -92,7 +109,9 @@ impl Ring {
 
     /// Up to `count` lines from a position, leaving out events that are not after `after`.
     pub fn read(&self, position: u64, after: Seq, count: usize) -> Read {
-        let Some(skip) = position.checked_sub(self.first) else { return Read::Lapped };
+        let Some(skip) = position.checked_sub(self.first) else {
+            return if position < self.lapped { Read::Lapped } else { Read::Forgotten };
+        };
         let rest = self.lines.range((skip as usize).min(self.lines.len())..);
         let batch: Vec<&Line> = rest.take(count).collect();
         let next = position + batch.len() as u64;
@@ -174,5 +193,19 @@ mod tests {
         assert_eq!(all(&ring, 2), ["a", "3"]);
         let first_two = Read::Lines { lines: vec!["2".into(), "a".into()], next: 3, seen: Seq(2) };
         assert_eq!(ring.read(1, Seq(1), 2), first_two, "a live line does not move the place to resume from");
+    }
+
+    #[test]
+    fn what_was_erased_is_forgotten_with_everything_before_it() {
+        let mut ring = ring(5, 9);
+        let position = ring.position(Seq(5)).unwrap();
+        ring.forget(Seq(7));
+        assert_eq!(ring.position(Seq(6)), None, "it is read from the log");
+        assert_eq!(ring.read(position, Seq(5), 10), Read::Forgotten);
+        assert_eq!(all(&ring, 7), ["8", "9"]);
+        ring.forget(Seq(6));
+        assert_eq!(all(&ring, 7), ["8", "9"], "what is gone is not forgotten twice");
+        ring.push(Seq(10), "10".into());
+        assert_eq!(all(&ring, 9), ["10"]);
     }
 }

@@ -38,7 +38,21 @@ struct Line {
     seq: Option<Seq>,
     prev: Option<Hash>,
     hash: Option<Hash>,
+    kind: Option<String>,
 }
+
+/// An event that says that another one was erased.
+#[derive(Deserialize)]
+struct Erasure {
+    payload: Erased,
+}
+
+#[derive(Deserialize)]
+struct Erased {
+    seq: Seq,
+}
+
+const ERASED: &str = "payload.erased";
 
 /// A page of the log, as far as its hashes go.
 #[derive(Deserialize)]
@@ -110,6 +124,7 @@ fn publish(hub: &Hub, head: &watch::Sender<Option<Head>>, batch: Vec<Bytes>) -> 
     let mut last = hub.head().unwrap_or(Seq::ZERO);
     let mut signed = *head.borrow();
     let mut lines = Vec::with_capacity(batch.len());
+    let mut erased = None;
     for bytes in batch {
         let text = Utf8Bytes::try_from(bytes).map_err(|error| Broken::Line(error.into()))?;
         let line: Line = serde_json::from_str(&text).map_err(|error| Broken::Line(error.into()))?;
@@ -119,10 +134,15 @@ fn publish(hub: &Hub, head: &watch::Sender<Option<Head>>, batch: Vec<Bytes>) -> 
             }
             signed = Some(check(signed, seq, &line)?);
             last = seq;
+            if line.kind.as_deref() == Some(ERASED) {
+                // A line that does not say what was erased may mean any event before it.
+                let said = serde_json::from_str::<Erasure>(&text).map_or(seq, |said| said.payload.seq);
+                erased = erased.max(Some(said));
+            }
         }
         lines.push((line.seq, text));
     }
-    hub.publish(lines);
+    hub.publish(lines, erased);
     head.send_if_modified(|head| std::mem::replace(head, signed) != signed);
     Ok(())
 }

@@ -62,6 +62,17 @@ pub struct Token {
 pub struct Session {
     /// Its name here.
     pub digest: Digest,
+    /// Until when.
+    pub expires: Timestamp,
+}
+
+/// What a token opens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grant {
+    /// What it may do.
+    pub scope: Scope,
+    /// Until when.
+    pub expires: Option<Timestamp>,
 }
 
 impl Db {
@@ -108,7 +119,7 @@ impl Db {
     }
 
     /// What a token may do; nothing when it is unknown or over. A clock that goes back revives no token.
-    pub async fn token_scope(&self, digest: Digest, now: Timestamp) -> Result<Option<Scope>, Error> {
+    pub async fn grant(&self, digest: Digest, now: Timestamp) -> Result<Option<Grant>, Error> {
         const SQL: &str = "SELECT scope, expires FROM tokens WHERE digest = ?1";
         self.call(move |c| {
             let found =
@@ -118,7 +129,9 @@ impl Db {
                     c.execute("DELETE FROM tokens WHERE digest = ?1", [digest.0])?;
                     Ok(None)
                 }
-                Some((scope, _)) => Ok(Scope::from_name(&scope)),
+                Some((scope, expires)) => {
+                    Ok(Scope::from_name(&scope).map(|scope| Grant { scope, expires: expires.map(Timestamp) }))
+                }
                 None => Ok(None),
             }
         })
@@ -168,7 +181,7 @@ impl Db {
                 c.execute("DELETE FROM sessions WHERE digest = ?1", [digest.0])?;
                 return Ok(None);
             }
-            Ok(expires.map(|_| Session { digest }))
+            Ok(expires.map(|expires| Session { digest, expires: Timestamp(expires) }))
         })
         .await
     }

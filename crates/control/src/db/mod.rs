@@ -10,7 +10,7 @@ mod settings;
 mod spend;
 mod tasks;
 
-pub use access::{Scope, Session, Token};
+pub use access::{Grant, Scope, Session, Token};
 pub use approvals::{Approval, Outcome};
 pub(crate) use heads::signing_key;
 pub use heads::{Head, HeadsError, heads};

@@ -112,6 +112,12 @@ impl Gateway {
         self.now().providers.into_values().collect()
     }
 
+    /// Whether a text is `PROVIDER/MODEL` of a provider that is there, usable now or not.
+    pub fn names_provider(&self, model: &str) -> bool {
+        let named = model.split_once('/').filter(|(_, name)| !name.is_empty());
+        named.is_some_and(|(provider, _)| self.now().providers.contains_key(provider))
+    }
+
     /// The client for the outside; nobody else has one.
     pub(crate) fn outbound(&self) -> Outbound {
         self.0.outbound.clone()

@@ -3,18 +3,23 @@
 use super::App;
 use super::error::Refused;
 use super::limits::Key;
-use super::serve::Peer;
+use super::serve::{Peer, Way};
 use crate::computer::State as ComputerState;
-use crate::db::Scope;
+use crate::db::{Grant, Scope, Session};
 use crate::secret::{Digest, Secret};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
-use http::header::{AUTHORIZATION, COOKIE, UPGRADE};
+use choir_proto::Timestamp;
+use http::header::{AUTHORIZATION, CONTENT_ENCODING, COOKIE, UPGRADE};
 use http::{HeaderMap, Method, StatusCode};
+use std::time::Duration;
+use tokio::sync::watch;
 
 /// The cookie's name.
 pub const COOKIE_NAME: &str = "choir_session";
+/// Between two looks at a proof whose time is nearly over.
+const EXPIRY_MIN: Duration = Duration::from_millis(10);
 
 /// Somebody who proved who they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +28,8 @@ pub struct Account {
     pub proof: Proof,
     /// What they may do.
     pub scope: Scope,
+    /// Until when.
+    pub expires: Option<Timestamp>,
 }
 
 /// What was shown.
@@ -32,33 +39,51 @@ pub enum Proof {
     Session(Digest),
     /// A program's token.
     Token(Digest),
+    /// The way they came: the owner's door.
+    Door,
 }
 
 impl Proof {
-    const fn digest(self) -> Digest {
+    const fn digest(self) -> Option<Digest> {
         match self {
-            Self::Session(digest) | Self::Token(digest) => digest,
+            Self::Session(digest) | Self::Token(digest) => Some(digest),
+            Self::Door => None,
         }
     }
 }
 
 /// The middleware in front of everything under `/api`.
 pub(super) async fn require(State(app): State<App>, mut request: Request, next: Next) -> Result<Response, Refused> {
-    let Some(account) = account(&app, request.headers()).await? else {
-        return Err(stranger(&app, &request));
+    let peer = request.extensions().get::<Peer>().copied();
+    let Some(account) = account(&app, peer, request.headers()).await? else {
+        return Err(stranger(&app, peer));
     };
-    app.limits.take(Key::Account(account.proof.digest())).map_err(Refused::too_many)?;
+    if let Some(digest) = account.proof.digest() {
+        app.limits.take(Key::Account(digest)).map_err(Refused::too_many)?;
+    }
     let needed = needed(&request);
     if account.scope < needed {
         let message = format!("This token may not do that: it takes the scope `{}`.", needed.name());
         let hint = format!("Make another one: choir token create --scope {}.", needed.name());
         return Err(Refused::new(StatusCode::FORBIDDEN, "wrong_scope", message, hint));
     }
+    plain(request.headers())?;
     if needed > Scope::Read && !is_control_alone(request.uri().path()) {
         agreement(&app)?;
     }
     request.extensions_mut().insert(account);
     Ok(next.run(request).await)
+}
+
+/// Nothing is unpacked here: a body that says that it is packed would be taken for what it is not.
+fn plain(headers: &HeaderMap) -> Result<(), Refused> {
+    let is_plain = |value: &http::HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
+    if headers.get_all(CONTENT_ENCODING).iter().all(is_plain) {
+        return Ok(());
+    }
+    let message = "Bodies are taken as they are, not compressed.";
+    let hint = "Send it without `Content-Encoding`.";
+    Err(Refused::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "encoded", message, hint))
 }
 
 /// Nothing is written to a log that contradicts what control has signed: it may not be the one that people think it is.
@@ -78,32 +103,69 @@ fn is_control_alone(path: &str) -> bool {
     OWN.iter().any(|prefix| is_under(path, prefix))
 }
 
-/// The account behind a request's cookie or token.
-pub(super) async fn account(app: &App, headers: &HeaderMap) -> Result<Option<Account>, Refused> {
+/// The account behind a request: whoever shows a token or a cookie is that, at the owner's door too.
+pub(super) async fn account(app: &App, peer: Option<Peer>, headers: &HeaderMap) -> Result<Option<Account>, Refused> {
     let now = app.clock.now();
     if let Some(token) = bearer(headers) {
         let digest = token.digest();
-        let scope = app.db.token_scope(digest, now).await?;
-        return Ok(scope.map(|scope| Account { proof: Proof::Token(digest), scope }));
+        let grant = app.db.grant(digest, now).await?;
+        return Ok(grant.map(|Grant { scope, expires }| Account { proof: Proof::Token(digest), scope, expires }));
     }
-    let Some(session) = session_cookie(headers) else { return Ok(None) };
-    let session = app.db.session(session.digest(), now).await?;
-    Ok(session.map(|session| Account { proof: Proof::Session(session.digest), scope: Scope::Admin }))
+    if let Some(session) = session_cookie(headers) {
+        let session = app.db.session(session.digest(), now).await?;
+        let account = |session: Session| Account {
+            proof: Proof::Session(session.digest),
+            scope: Scope::Admin,
+            expires: Some(session.expires),
+        };
+        return Ok(session.map(account));
+    }
+    let is_owner = peer.is_some_and(|peer| peer.way == Way::Door);
+    Ok(is_owner.then_some(Account { proof: Proof::Door, scope: Scope::Admin, expires: None }))
 }
 
-/// Whether an account still is one: asked again by connections that live long.
-pub(super) async fn is_valid(app: &App, proof: Proof) -> bool {
-    let now = app.clock.now();
-    match proof {
-        Proof::Session(digest) => matches!(app.db.session(digest, now).await, Ok(Some(_))),
-        Proof::Token(digest) => matches!(app.db.token_scope(digest, now).await, Ok(Some(_))),
+/// How long a proof holds, for connections that outlive the request that opened them.
+pub(super) struct Lease {
+    app: App,
+    account: Account,
+    revoked: watch::Receiver<()>,
+}
+
+impl Lease {
+    pub(super) fn of(app: &App, account: Account) -> Self {
+        Self { app: app.clone(), account, revoked: app.revoked.subscribe() }
     }
+
+    /// Returns when the proof may have ended: somebody's was revoked, or its time is over. Nothing is lost when this is
+    /// cancelled; the caller then asks whether it still holds.
+    pub(super) async fn doubted(&mut self) {
+        // Nobody is left to revoke anything once the front is gone, and then connections end anyway.
+        tokio::select! {
+            _ = self.revoked.changed() => {}
+            () = expiry(&self.app, self.account) => {}
+        }
+    }
+
+    pub(super) async fn holds(&self) -> bool {
+        let now = self.app.clock.now();
+        match self.account.proof {
+            Proof::Session(digest) => matches!(self.app.db.session(digest, now).await, Ok(Some(_))),
+            Proof::Token(digest) => matches!(self.app.db.grant(digest, now).await, Ok(Some(_))),
+            Proof::Door => true,
+        }
+    }
+}
+
+/// The clock on the wall may be set; whether the time is really over is asked when it should be.
+async fn expiry(app: &App, account: Account) {
+    let Some(expires) = account.expires else { return std::future::pending().await };
+    let left = u64::try_from(expires.0.saturating_sub(app.clock.now().0)).unwrap_or(0);
+    tokio::time::sleep(Duration::from_micros(left).max(EXPIRY_MIN)).await;
 }
 
 /// Only refusals are counted against a peer: a flood of wrong guesses does not lock out whoever knows the right one.
-fn stranger(app: &App, request: &Request) -> Refused {
-    let peer = request.extensions().get::<Peer>().map(|peer| peer.remote);
-    if let Some(Err(wait)) = peer.map(|peer| app.limits.take(Key::Stranger(peer))) {
+fn stranger(app: &App, peer: Option<Peer>) -> Refused {
+    if let Some(Err(wait)) = peer.map(|peer| app.limits.take(Key::Stranger(peer.remote))) {
         return Refused::too_many(wait);
     }
     let message = "Nobody is signed in.";
@@ -121,6 +183,8 @@ fn needed(request: &Request) -> Scope {
     let erases = is_under(path, "/api/events");
     let is_admin = erases || ADMIN.iter().any(|prefix| is_under(path, prefix));
     match (reads, is_admin) {
+        // Who else may come in is nobody else's business. Settings hold nothing secret: of a key they say where it is from.
+        (true, _) if is_under(path, "/api/tokens") => Scope::Admin,
         (true, _) => Scope::Read,
         (false, true) => Scope::Admin,
         (false, false) => Scope::Run,

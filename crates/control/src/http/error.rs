@@ -54,6 +54,29 @@ impl Refused {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, code, message, hint)
     }
 
+    /// 503: too many connections.
+    pub(super) fn no_room() -> Self {
+        let hint = "Close some connections and try again; `choir` on the same machine always gets in.";
+        Self::unavailable("no_room", "There are too many connections.", hint)
+    }
+
+    /// The refusal as it is written to a connection that is not served.
+    pub(super) fn http1(&self) -> Vec<u8> {
+        let body = self.body();
+        let mut answer = format!(
+            "HTTP/1.1 {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+            self.status,
+            body.len()
+        )
+        .into_bytes();
+        answer.extend(body);
+        answer
+    }
+
+    fn body(&self) -> Vec<u8> {
+        serde_json::to_vec(&self.error).expect("three strings are always JSON")
+    }
+
     /// The status.
     pub fn status(&self) -> StatusCode {
         self.status
@@ -62,8 +85,7 @@ impl Refused {
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
-        let body = serde_json::to_vec(&self.error).expect("three strings are always JSON");
-        let mut response = (self.status, body).into_response();
+        let mut response = (self.status, self.body()).into_response();
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if let Some(wait) = self.retry_after {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait.as_secs()));

@@ -4,9 +4,11 @@ use super::App;
 use super::error::Refused;
 use super::json;
 use super::limits::{FILE_BYTES_MAX, JSON_BYTES_MAX};
+use super::model;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
+use bytes::Bytes;
 use choir_proto::event::Actor;
 use choir_proto::wire::ACTOR_HEADER;
 use http::header::{self, HeaderName};
@@ -47,7 +49,7 @@ const RAW: [&str; 2] = ["/api/artifacts", "/api/import"];
 /// The handler.
 pub(super) async fn forward(State(app): State<App>, request: Request) -> Result<Response, Refused> {
     let time = if is_raw(request.uri().path()) { UPLOAD } else { ANSWER };
-    let request = translate(request).await?;
+    let request = translate(&app, request).await?;
     let (head, body) = app.link.send_within(time, request).await?.into_parts();
     if is_error(head.status) && !is_json(&head.headers) {
         return Err(shaped(head.status, body).await);
@@ -76,21 +78,30 @@ async fn shaped(status: StatusCode, body: hyper::body::Incoming) -> Refused {
     Refused::new(status, code, format!("{message}."), "See /api/openapi.json.")
 }
 
-async fn translate(request: Request) -> Result<Request, Refused> {
+async fn translate(app: &App, request: Request) -> Result<Request, Refused> {
     let (head, body) = request.into_parts();
     let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
     let mut headers = only(&head.headers, &REQUEST_HEADERS);
     headers.insert(ACTOR_HEADER, HeaderValue::from_str(&Actor::Person.to_string()).expect("a word is a header"));
     let body = check_body(&head.method, head.uri.path(), &head.headers, body).await?;
+    let body = match body {
+        Checked::Streamed(body) => body,
+        Checked::Whole(body) => {
+            if head.method == Method::POST && head.uri.path() == "/api/runs" {
+                model::check_run(app, &body)?;
+            }
+            Body::from(body)
+        }
+    };
     let mut forwarded = crate::computer::request(head.method.clone(), path, body);
     *forwarded.headers_mut() = headers;
     Ok(forwarded)
 }
 
 /// Small bodies are read here, so that a slow or oversized one costs the computer nothing; raw bytes stream.
-async fn check_body(method: &Method, path: &str, headers: &HeaderMap, body: Body) -> Result<Body, Refused> {
+async fn check_body(method: &Method, path: &str, headers: &HeaderMap, body: Body) -> Result<Checked, Refused> {
     if matches!(*method, Method::GET | Method::HEAD) {
-        return Ok(Body::empty());
+        return Ok(Checked::Streamed(Body::empty()));
     }
     let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     let limit = if is_raw(path) { FILE_BYTES_MAX } else { JSON_BYTES_MAX };
@@ -98,13 +109,21 @@ async fn check_body(method: &Method, path: &str, headers: &HeaderMap, body: Body
         return Err(Refused::too_large(limit));
     }
     if is_raw(path) {
-        return Ok(Body::new(Limited::new(body, limit)));
+        return Ok(Checked::Streamed(Body::new(Limited::new(body, limit))));
     }
     let body = json::read(body, limit).await?;
     if !body.is_empty() {
         json::require_json(headers)?;
     }
-    Ok(Body::from(body))
+    Ok(Checked::Whole(body))
+}
+
+/// A body that may go to the computer.
+enum Checked {
+    /// As it comes.
+    Streamed(Body),
+    /// It has arrived.
+    Whole(Bytes),
 }
 
 fn is_raw(path: &str) -> bool {

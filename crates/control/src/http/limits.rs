@@ -21,6 +21,9 @@ const ACCOUNT: Rate = Rate { burst: 20_000.0, per_second: 5_000.0 };
 /// Keys that are remembered. The oldest full buckets are forgotten first: a full bucket says nothing.
 const KEYS_MAX: usize = 10_000;
 
+/// Nobody is told to wait longer.
+const WAIT_MAX: Duration = Duration::from_secs(3600);
+
 #[derive(Debug, Clone, Copy)]
 struct Rate {
     burst: f64,
@@ -38,20 +41,17 @@ pub enum Key {
     Account(Digest),
 }
 
-impl Key {
-    const fn rate(self) -> Rate {
-        match self {
-            Self::Stranger(_) => STRANGER,
-            Self::Pages(_) => PAGES,
-            Self::Account(_) => ACCOUNT,
-        }
-    }
-}
-
 /// Token buckets by key, in monotonic time.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Limits {
     buckets: Mutex<HashMap<Key, Bucket>>,
+    account: Rate,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { buckets: Mutex::default(), account: ACCOUNT }
+    }
 }
 
 #[derive(Debug)]
@@ -61,24 +61,50 @@ struct Bucket {
 }
 
 impl Limits {
+    /// With another burst for accounts, which never fills again.
+    pub fn with_account_burst(burst: u32) -> Self {
+        Self { account: Rate { burst: burst.into(), per_second: f64::MIN_POSITIVE }, ..Self::default() }
+    }
+
+    const fn rate(&self, key: Key) -> Rate {
+        match key {
+            Key::Stranger(_) => STRANGER,
+            Key::Pages(_) => PAGES,
+            Key::Account(_) => self.account,
+        }
+    }
+
     /// Takes one from a bucket, or says how long to wait.
     pub fn take(&self, key: Key) -> Result<(), Duration> {
         self.take_at(key, Instant::now())
     }
 
     fn take_at(&self, key: Key, now: Instant) -> Result<(), Duration> {
-        let rate = key.rate();
+        let rate = self.rate(key);
         let mut buckets = self.buckets.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if buckets.len() >= KEYS_MAX && !buckets.contains_key(&key) {
-            forget(&mut buckets, now);
+            self.forget(&mut buckets, now);
         }
         let bucket = buckets.entry(key).or_insert(Bucket { level: rate.burst, at: now });
         bucket.refill(rate, now);
         if bucket.level < 1.0 {
-            return Err(Duration::from_secs_f64((1.0 - bucket.level) / rate.per_second));
+            let wait = Duration::try_from_secs_f64((1.0 - bucket.level) / rate.per_second);
+            return Err(wait.unwrap_or(WAIT_MAX).min(WAIT_MAX));
         }
         bucket.level -= 1.0;
         Ok(())
+    }
+
+    /// Full buckets first; if a flood of addresses left none, all of them: refusing everybody would lock out the owner.
+    fn forget(&self, buckets: &mut HashMap<Key, Bucket>, now: Instant) {
+        buckets.retain(|key, bucket| {
+            let rate = self.rate(*key);
+            bucket.refill(rate, now);
+            bucket.level < rate.burst
+        });
+        if buckets.len() >= KEYS_MAX {
+            buckets.clear();
+        }
     }
 }
 
@@ -87,17 +113,6 @@ impl Bucket {
         let elapsed = now.duration_since(self.at).as_secs_f64();
         self.level = rate.burst.min(self.level + elapsed * rate.per_second);
         self.at = now;
-    }
-}
-
-/// Full buckets first; if a flood of addresses left none, all of them: refusing everybody would lock out the owner.
-fn forget(buckets: &mut HashMap<Key, Bucket>, now: Instant) {
-    buckets.retain(|key, bucket| {
-        bucket.refill(key.rate(), now);
-        bucket.level < key.rate().burst
-    });
-    if buckets.len() >= KEYS_MAX {
-        buckets.clear();
     }
 }
 

@@ -16,6 +16,7 @@ mod health;
 mod inbox;
 mod json;
 mod limits;
+mod model;
 mod openapi;
 mod pages;
 mod providers;
@@ -32,7 +33,7 @@ pub use error::Refused;
 pub use guard::Names;
 pub use limits::{JSON_BYTES_MAX, Limits};
 pub use openapi::openapi;
-pub use serve::{Front, Peer, serve};
+pub use serve::{Front, Peer, Way, serve};
 
 use crate::clock::Clock;
 use crate::computer::{Hub, Link, State};

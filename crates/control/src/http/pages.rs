@@ -39,7 +39,7 @@ pub(super) async fn root(
         return sign_in(&app, peer, request.method(), headers, token).await;
     }
     app.limits.take(Key::Pages(peer.remote)).map_err(Refused::too_many)?;
-    if auth::account(&app, headers).await?.is_none() {
+    if auth::account(&app, Some(peer), headers).await?.is_none() {
         return Ok(page(StatusCode::UNAUTHORIZED, SIGN_IN, SIGN_IN_TEXT));
     }
     Ok(match assets::find("/index.html") {

@@ -3,6 +3,7 @@
 use super::App;
 use super::error::Refused;
 use super::json::Json;
+use super::model;
 use crate::config::ProviderKind;
 use crate::egress::{ENTRY, is_entry};
 use crate::gateway::{self, Found, KeyFrom, Provider, Settings};
@@ -95,9 +96,19 @@ pub(super) async fn get(State(app): State<App>) -> Json<Shown> {
 #[utoipa::path(put, path = "/api/settings", tag = "settings", request_body = SettingsChange,
     responses((status = 200, body = Shown), (status = 400, body = choir_proto::ApiError)))]
 pub(super) async fn put(State(app): State<App>, Json(change): Json<SettingsChange>) -> Result<Json<Shown>, Refused> {
+    check_models(&app, change.models.as_ref())?;
     let settings = changed(app.gateway.settings(), change)?;
     app.gateway.change(settings).await.map_err(|error| refused(&error))?;
     Ok(Json(shown(&app).await))
+}
+
+/// Only what is changed is looked at: a provider that went away since does not stand in the way of other changes.
+fn check_models(app: &App, change: Option<&ModelsChange>) -> Result<(), Refused> {
+    let Some(change) = change else { return Ok(()) };
+    let default = change.default.iter().map(|model| ("models.default".to_owned(), model));
+    let roles = change.roles.iter().flatten().map(|(role, model)| (format!("models.roles.{}", role.name()), model));
+    let mut named = default.chain(roles).filter(|(_, model)| !model.is_empty());
+    named.try_for_each(|(key, model)| model::check(app, &key, model))
 }
 
 fn changed(mut settings: Settings, change: SettingsChange) -> Result<Settings, Refused> {
@@ -105,12 +116,6 @@ fn changed(mut settings: Settings, change: SettingsChange) -> Result<Settings, R
         settings.models.default = models.default.unwrap_or(settings.models.default);
         settings.models.roles = models.roles.unwrap_or(settings.models.roles);
         settings.models.roles.retain(|_, model| !model.is_empty());
-    }
-    for model in settings.models.roles.values().chain([&settings.models.default]).filter(|model| !model.is_empty()) {
-        let is_model = model.split_once('/').is_some_and(|(provider, name)| !provider.is_empty() && !name.is_empty());
-        if !is_model {
-            return Err(Refused::bad_request(format!("`{model}` is no model."), "Write it as PROVIDER/MODEL."));
-        }
     }
     if let Some(budget) = change.budget {
         settings.budget.usd_per_run = budget.usd_per_run;

@@ -2,7 +2,7 @@
 //! ring that all of them share.
 
 use super::App;
-use super::auth::{Account, is_valid};
+use super::auth::{Account, Lease};
 use super::error::Refused;
 use super::extract::Asked;
 use super::goodbye;
@@ -100,17 +100,17 @@ impl Reader {
 
     async fn pump(&mut self) -> End {
         let mut bell = self.app.hub.listen();
-        let mut revoked = self.app.revoked.subscribe();
+        let mut lease = Lease::of(&self.app, self.account);
         let mut stop = self.app.stop.clone();
         let mut position = None;
         loop {
             let sent = match position {
-                Some(at) => self.send_from(at).await.map(Some),
+                Some(at) => self.send_from(at).await,
                 None => self.catch_up().await,
             };
             match sent {
-                Ok(Some(next)) if position != Some(next) => {
-                    position = Some(next);
+                Ok(next) if position != next => {
+                    position = next;
                     continue;
                 }
                 Ok(_) => {}
@@ -123,7 +123,7 @@ impl Reader {
                     Some(Err(error)) => return goodbye::to_sender_of(error).map_or(End::Gone, End::Broken),
                     Some(Ok(_)) => {}
                 },
-                _ = revoked.changed() => if !is_valid(&self.app, self.account.proof).await { return End::SignedOut },
+                () = lease.doubted() => if !lease.holds().await { return End::SignedOut },
                 () = stop.said() => return End::Stopping,
             }
         }
@@ -147,17 +147,18 @@ impl Reader {
         }
     }
 
-    /// Sends what stands in the ring from a position and says where it ends.
-    async fn send_from(&mut self, position: u64) -> Result<u64, End> {
+    /// Sends what stands in the ring from a position and says where it ends. Nothing: it has to be read from the log.
+    async fn send_from(&mut self, position: u64) -> Result<Option<u64>, End> {
         let (lines, next, seen) = match self.app.hub.read(position, self.after, BATCH) {
             Read::Lines { lines, next, seen } => (lines, next, seen),
             Read::Lapped => return Err(End::Slow),
+            Read::Forgotten => return Ok(None),
         };
         if !lines.is_empty() {
             self.send(lines).await?;
         }
         self.after = seen;
-        Ok(next)
+        Ok(Some(next))
     }
 
     async fn send(&mut self, lines: impl IntoIterator<Item = Utf8Bytes>) -> Result<(), End> {

@@ -2,7 +2,7 @@
 //! said is between them and the computer.
 
 use super::App;
-use super::auth::{Account, is_valid};
+use super::auth::{Account, Lease};
 use super::error::Refused;
 use super::extract::Named;
 use super::goodbye;
@@ -74,7 +74,7 @@ async fn carry(
     to_computer: mpsc::Sender<Bytes>,
     mut from_computer: Incoming,
 ) {
-    let mut revoked = app.revoked.subscribe();
+    let mut lease = Lease::of(&app, account);
     let mut stop = app.stop.clone();
     let mut frames = Frames::default();
     let goodbye = loop {
@@ -104,7 +104,7 @@ async fn carry(
                     None => return,
                 },
             },
-            _ = revoked.changed() => if !is_valid(&app, account.proof).await { break policy("signed out") },
+            () = lease.doubted() => if !lease.holds().await { break policy("signed out") },
             () = stop.said() => break CloseFrame { code: close_code::AWAY, reason: Utf8Bytes::from_static("stopping") },
         }
     };

@@ -1,7 +1,7 @@
 //! `/api/terminals…`: terminals of the session associate, spliced through.
 
 use super::App;
-use super::auth::{Account, is_valid};
+use super::auth::{Account, Lease};
 use super::error::Refused;
 use super::extract::Named;
 use super::goodbye;
@@ -113,7 +113,7 @@ pub(super) async fn attach(
 
 /// Passes bytes both ways until one side ends.
 async fn splice(app: App, account: Account, terminal: Arc<Terminal>, mut viewer: Viewer, mut socket: WebSocket) {
-    let mut revoked = app.revoked.subscribe();
+    let mut lease = Lease::of(&app, account);
     let mut stop = app.stop.clone();
     let normal = |reason| CloseFrame { code: close_code::NORMAL, reason: Utf8Bytes::from(reason) };
     let frame = loop {
@@ -135,7 +135,7 @@ async fn splice(app: App, account: Account, terminal: Arc<Terminal>, mut viewer:
                 },
                 None => return,
             },
-            _ = revoked.changed() => if !is_valid(&app, account.proof).await { break normal("signed out".to_owned()) },
+            () = lease.doubted() => if !lease.holds().await { break normal("signed out".to_owned()) },
             () = stop.said() => break normal("stopping".to_owned()),
         }
     };

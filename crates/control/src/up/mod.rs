@@ -4,9 +4,11 @@ mod duties;
 
 use crate::clock::Clock;
 use crate::computer::{Launcher, State, Supervised, supervise};
-use crate::config::Config;
+use crate::config::{Config, Models};
 use crate::data::{self, DataDir, Lock};
 use crate::db::{self, Db};
+use crate::descriptors;
+use crate::door;
 use crate::egress::{Decision, Fetcher, fetch_service};
 use crate::gateway::{self, Gateway};
 use crate::http::{self, App, Front, Limits, Names, Parts};
@@ -24,7 +26,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
@@ -55,6 +57,8 @@ pub struct Options {
     pub computer_api: utoipa::openapi::OpenApi,
     /// The wall clock.
     pub clock: Clock,
+    /// How much accounts and strangers may ask for.
+    pub limits: Limits,
 }
 
 /// Why control cannot start.
@@ -72,6 +76,14 @@ pub enum Error {
     /// The gateway.
     #[error(transparent)]
     Gateway(#[from] gateway::Error),
+    /// A model that cannot be.
+    #[error("`{key}` is `{model}`, but there is no such provider")]
+    Model {
+        /// In the configuration.
+        key: String,
+        /// What it says.
+        model: String,
+    },
     /// Sandboxes.
     #[error(transparent)]
     Sandboxes(#[from] sandboxes::Error),
@@ -135,6 +147,8 @@ struct Ground {
     db: Db,
     listener: TcpListener,
     address: SocketAddr,
+    door: UnixListener,
+    connections_max: usize,
     computer: ComputerId,
     /// The last position of its log that was signed.
     signed: Option<wire::Head>,
@@ -152,10 +166,13 @@ type Decided = mpsc::Receiver<Decision>;
 
 /// Starts everything and returns when requests can be served.
 pub async fn start(options: Options) -> Result<Control, Error> {
-    let Ground { data, lock, db, listener, address, computer, signed, keys } = prepare(&options).await?;
+    let Ground { data, lock, db, listener, address, door, connections_max, computer, signed, keys } =
+        prepare(&options).await?;
     let directory = data.computer(computer);
     let engines = options.config.search.engines.clone();
+    let models = options.config.models.clone();
     let gateway = Gateway::open(options.config, &options.config_directory, db.clone(), keys.seal).await?;
+    check_models(&gateway, &models)?;
     let (decisions, decided) = mpsc::channel(DECISIONS_MAX);
     let places = places(&data, computer, options.guest_program);
     let fetcher = Fetcher::new(gateway.clone(), engines, decisions.clone());
@@ -176,7 +193,7 @@ pub async fn start(options: Options) -> Result<Control, Error> {
     let app = App::new(Parts {
         db: db.clone(),
         clock: options.clock,
-        limits: Limits::default(),
+        limits: options.limits,
         names: Arc::new(Names::new(host)),
         link,
         hub,
@@ -188,7 +205,8 @@ pub async fn start(options: Options) -> Result<Control, Error> {
         computer_api: options.computer_api,
         revoked: watch::channel(()).0,
     });
-    let front = tokio::spawn(http::serve(Front { listener, router: http::router(app), stop: front_stops }));
+    let front = Front { listener, door, router: http::router(app), connections_max, stop: front_stops };
+    let front = tokio::spawn(http::serve(front));
     write_address(&data, address)?;
     // Only when nothing can be refused any more: nobody would wait for a sandbox of a start that failed.
     let probe = sandboxes.clone();
@@ -216,7 +234,17 @@ async fn prepare(options: &Options) -> Result<Ground, Error> {
         }
         _ => data::make_private(&directory).map_err(|source| Error::Write { path: directory, source })?,
     }
-    Ok(Ground { data, lock, db, listener, address, computer, signed, keys })
+    let door = door::open(&data).map_err(|source| Error::Write { path: data.control(), source })?;
+    let connections_max = descriptors::connections(descriptors::raise());
+    Ok(Ground { data, lock, db, listener, address, door, connections_max, computer, signed, keys })
+}
+
+/// A model of the configuration that nobody offers would make every prompt wait for ever.
+fn check_models(gateway: &Gateway, models: &Models) -> Result<(), Error> {
+    let roles = models.roles.iter().map(|(role, model)| (format!("models.roles.{}", role.name()), model));
+    let all = roles.chain([("models.default".to_owned(), &models.default)]);
+    let wrong = all.into_iter().find(|(_, model)| !model.is_empty() && !gateway.names_provider(model));
+    wrong.map_or(Ok(()), |(key, model)| Err(Error::Model { key, model: model.clone() }))
 }
 
 async fn keys(data: &DataDir, db: &Db) -> Result<Keys, Error> {
@@ -273,6 +301,9 @@ impl Control {
         }
         if let Err(error) = self.db.settle().await {
             tracing::warn!(error = &error as &dyn std::error::Error, "control's database was not settled");
+        }
+        if let Err(error) = door::close(&self.data) {
+            tracing::warn!(%error, "the owner's door could not be taken away");
         }
         if let Err(error) = std::fs::remove_file(self.data.address()) {
             tracing::warn!(%error, "the address file could not be removed");

@@ -69,6 +69,20 @@ impl FakeComputer {
         self.0.grown.send_replace(log.len());
     }
 
+    /// Erases what an event says and appends that it did.
+    pub(crate) fn erase(&self, erased: u64) {
+        let mut log = self.0.log.lock().unwrap();
+        let seq = log.iter().map(|(seq, _)| *seq).max().unwrap_or(0) + 1;
+        let line = |seq: u64, kind: &str, payload: &str| {
+            let (prev, hash) = (hash(seq - 1), hash(seq));
+            format!(r#"{{"seq":{seq},"kind":"{kind}","payload":{payload},"prev":"{prev}","hash":"{hash}"}}"#)
+        };
+        let target = log.iter_mut().find(|(seq, _)| *seq == erased).unwrap();
+        target.1 = line(erased, "test.happened", "null");
+        log.push((seq, line(seq, "payload.erased", &format!(r#"{{"seq":{erased}}}"#))));
+        self.0.grown.send_replace(log.len());
+    }
+
     /// Publishes a line that is in no log.
     pub(crate) fn publish_live(&self, text: &str) {
         let mut log = self.0.log.lock().unwrap();

@@ -7,6 +7,7 @@ use choir_control::clock::Clock;
 use choir_control::config::Config;
 use choir_control::data::DataDir;
 use choir_control::db::{Db, Scope};
+use choir_control::http::Limits;
 use choir_control::up::{self, Control, Options};
 use choir_control::{secret::Secret, token};
 use choir_proto::Timestamp;
@@ -35,6 +36,19 @@ impl World {
         let directory = tempfile::tempdir().unwrap();
         let now = Arc::new(AtomicI64::new(1_767_225_600_000_000));
         let options = options(directory.path(), config, &computer, clock(&now));
+        Self::by(options, directory, computer, now).await
+    }
+
+    /// Where an account may ask so often and no more.
+    pub(crate) async fn with_account_burst(burst: u32) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let (computer, now) = (FakeComputer::default(), Arc::new(AtomicI64::new(1_767_225_600_000_000)));
+        let mut options = options(directory.path(), Config::default(), &computer, clock(&now));
+        options.limits = Limits::with_account_burst(burst);
+        Self::by(options, directory, computer, now).await
+    }
+
+    async fn by(options: Options, directory: TempDir, computer: FakeComputer, now: Arc<AtomicI64>) -> Self {
         let mut control = up::start(options).await.unwrap();
         control.settled().await.unwrap();
         Self { control, computer, directory, now }
@@ -46,7 +60,12 @@ impl World {
 
     /// A client with a fresh token.
     pub(crate) async fn client_with(&self, scope: Scope) -> Client {
-        let token = token::create(&self.db(), &clock(&self.now), "test".into(), scope, None).await.unwrap();
+        self.client_for(scope, None).await
+    }
+
+    /// The same, with a token that ends.
+    pub(crate) async fn client_for(&self, scope: Scope, lifetime: Option<Duration>) -> Client {
+        let token = token::create(&self.db(), &clock(&self.now), "test".into(), scope, lifetime).await.unwrap();
         self.client().header("authorization", format!("Bearer {}", token.expose()))
     }
 
@@ -84,6 +103,7 @@ pub(crate) fn options(data: &Path, config: Config, computer: &FakeComputer, cloc
         launcher: Box::new(move |_| launcher),
         computer_api: utoipa::openapi::OpenApi::default(),
         clock,
+        limits: Limits::default(),
     }
 }
 
