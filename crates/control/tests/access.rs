@@ -163,13 +163,14 @@ async fn a_revoked_token_is_dead_at_once_in_requests_and_open_sockets() {
 async fn sessions_survive_a_restart() {
     let world = World::start().await;
     let browser = world.browser().await;
-    let (directory, address) = (world.directory.path().to_owned(), world.control.address);
+    let directory = world.directory.path().to_owned();
     world.control.stop().await;
     let clock = choir_control::clock::Clock::new(|| choir_proto::Timestamp(1_767_225_600_000_000));
-    let mut options = crate::support::options(&directory, Default::default(), &world.computer, clock);
-    options.listen = address.to_string();
+    let options = crate::support::options(&directory, Default::default(), &world.computer, clock);
     let mut again = choir_control::up::start(options).await.unwrap();
     again.settled().await.unwrap();
+    // Elsewhere: somebody may have taken the old port meanwhile.
+    let browser = browser.at(again.address);
     assert_eq!(browser.get("/api/settings").await.status, StatusCode::OK);
     again.stop().await;
 }

@@ -35,6 +35,11 @@ impl Client {
         client
     }
 
+    /// The same client at another address.
+    pub(crate) fn at(&self, address: SocketAddr) -> Self {
+        Self { address, ..self.header("host", address.to_string()) }
+    }
+
     pub(crate) fn without(&self, name: &str) -> Self {
         let mut client = self.clone();
         client.headers.retain(|(other, _)| other != name);
