@@ -37,19 +37,28 @@ pub(crate) enum Error {
     #[error("the connection to ChoirOS broke")]
     Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("ChoirOS refused: {}", .0.error.message)]
-    Refused(ApiError),
+    Refused(ApiError, StatusCode),
     #[error("ChoirOS answered with status {0}")]
     Status(StatusCode),
 }
 
 impl Error {
+    /// Whether it may be otherwise in a moment: a computer that is being started again.
+    pub(crate) fn is_passing(&self) -> bool {
+        match self {
+            Self::Refused(_, status) | Self::Status(status) => status.is_server_error(),
+            Self::Broken(_) | Self::NotRunning | Self::Connect(..) => true,
+            Self::Door(_) | Self::NoToken | Self::Url(_) => false,
+        }
+    }
+
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Self::NotRunning | Self::Connect(..) => Some("Start it with `choir up`, or name it with CHOIR_URL.".into()),
             Self::Door(_) => Some("Run it as the owner of the data directory, or name another one with --data.".into()),
             Self::NoToken => Some("Make one on that machine with `choir token create`.".into()),
             Self::Url(_) => Some("TLS is spoken by a proxy in front of it, not by the command line.".into()),
-            Self::Refused(refusal) => Some(refusal.error.hint.clone()),
+            Self::Refused(refusal, _) => Some(refusal.error.hint.clone()),
             Self::Broken(_) | Self::Status(_) => None,
         }
     }
@@ -151,7 +160,7 @@ impl Client {
             Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await.map_err(Error::Broken)?.to_bytes();
         match serde_json::from_slice(&body) {
             _ if status.is_success() => Ok(body),
-            Ok(refusal) => Err(Error::Refused(refusal)),
+            Ok(refusal) => Err(Error::Refused(refusal, status)),
             Err(_) => Err(Error::Status(status)),
         }
     }
@@ -225,7 +234,8 @@ fn decode<T: DeserializeOwned>(body: &Bytes) -> Result<T, Error> {
 
 fn refusal(response: &http::Response<Option<Vec<u8>>>) -> Error {
     let body = response.body().as_deref().unwrap_or_default();
-    serde_json::from_slice(body).map_or(Error::Status(response.status()), Error::Refused)
+    let status = response.status();
+    serde_json::from_slice(body).map_or(Error::Status(status), |refusal| Error::Refused(refusal, status))
 }
 
 fn broken(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {

@@ -22,11 +22,20 @@ type Out = Relay<Box<dyn Sink + Send>>;
 pub(crate) async fn events(arguments: Events) -> anyhow::Result<ExitCode> {
     let mut out = out(&arguments)?;
     let client = instance::connect(&arguments.reach).await?;
-    read(&client, &mut out).await?;
+    let read = read(&client, &mut out).await;
+    match read {
+        // Whoever follows is used to a computer that comes back.
+        Err(error) if !arguments.follow || !is_passing(&error) => return Err(error),
+        _ => {}
+    }
     if arguments.follow {
         follow(client, &mut out, &arguments).await?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn is_passing(error: &anyhow::Error) -> bool {
+    error.downcast_ref().is_some_and(Error::is_passing)
 }
 
 /// A file goes on where its last line ends; the terminal begins where it is told to.
@@ -75,7 +84,7 @@ async fn again(arguments: &Events) -> anyhow::Result<Client> {
         match answering(arguments).await {
             Ok(client) => return Ok(client),
             // It is there and says no: waiting changes nothing.
-            Err(error) if matches!(error.downcast_ref(), Some(Error::Refused(_))) => return Err(error),
+            Err(error) if !is_passing(&error) => return Err(error),
             Err(error) if Instant::now() >= until => return Err(error),
             Err(_) => tokio::time::sleep(RETRY).await,
         }

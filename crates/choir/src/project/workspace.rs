@@ -36,7 +36,7 @@ pub(super) async fn put(client: &Client, path: &str, node: &Node, content: Bytes
 pub(super) async fn exists(client: &Client, folder: &str, name: &str) -> Result<bool, client::Error> {
     match list(client, folder).await {
         Ok(listed) => Ok(listed.files.iter().any(|entry| entry.name == name)),
-        Err(client::Error::Refused(refusal)) if refusal.error.code == "not_found" => Ok(false),
+        Err(client::Error::Refused(refusal, _)) if refusal.error.code == "not_found" => Ok(false),
         Err(error) => Err(error),
     }
 }
