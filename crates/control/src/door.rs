@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use tokio::net::unix::SocketAddr;
 use tokio::net::{UnixListener, UnixStream};
 
 const NAME: &str = "door";
@@ -15,12 +16,28 @@ const MODE: u32 = 0o600;
 const PATH_BYTES_MAX: usize = 107;
 
 /// Opens the door. The caller holds the lock of the data directory: a door that is there was left by somebody who died.
-pub(crate) fn open(data: &DataDir) -> io::Result<UnixListener> {
+/// Some file systems hold no sockets; there is no door then, and the command line needs an address and a token.
+pub(crate) fn open(data: &DataDir) -> io::Result<Option<UnixListener>> {
     close(data)?;
     let path = Path::of(data)?;
-    let listener = UnixListener::bind(&path.name)?;
+    let listener = match UnixListener::bind(&path.name) {
+        Ok(listener) => listener,
+        Err(error) if matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied) => {
+            tracing::warn!(%error, "this file system holds no sockets: the command line needs CHOIR_URL and CHOIR_TOKEN");
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
     std::fs::set_permissions(&path.name, Permissions::from_mode(MODE))?;
-    Ok(listener)
+    Ok(Some(listener))
+}
+
+/// Waits for whoever knocks; for ever where there is no door.
+pub(crate) async fn knocked(door: Option<&UnixListener>) -> io::Result<(UnixStream, SocketAddr)> {
+    match door {
+        Some(door) => door.accept().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Takes the door away.

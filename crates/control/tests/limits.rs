@@ -71,7 +71,7 @@ async fn front(connections_max: usize) -> (SocketAddr, Stopper, tempfile::TempDi
     let door = UnixListener::bind(directory.path().join("door")).unwrap();
     let (stopper, stop) = stop();
     let router = axum::Router::new().route("/", axum::routing::get(async || "served"));
-    tokio::spawn(serve(Front { listener, door, router, connections_max, stop }));
+    tokio::spawn(serve(Front { listener, door: Some(door), router, connections_max, stop }));
     (address, stopper, directory)
 }
 

@@ -1,6 +1,7 @@
 //! Accepting connections: bounded in number, in size of their heads, and in time; ended in order.
 
 use super::error::Refused;
+use crate::door;
 use crate::stop::Stop;
 use axum::Router;
 use axum::extract::Request;
@@ -67,8 +68,8 @@ impl Peer {
 pub struct Front {
     /// Bound and listening.
     pub listener: TcpListener,
-    /// The owner's door.
-    pub door: UnixListener,
+    /// The owner's door, where the file system holds one.
+    pub door: Option<UnixListener>,
     /// See [`super::router`].
     pub router: Router,
     /// Connections from the network at once.
@@ -90,7 +91,7 @@ pub async fn serve(front: Front) {
                     room.seat(&mut connections, stream, remote.ip(), &router, &stop);
                 }
             }
-            accepted = waiting.next(async || door.accept().await) => {
+            accepted = waiting.next(async || door::knocked(door.as_ref()).await) => {
                 if let Some(((stream, _), permit)) = accepted.zip(room.owner.clone().try_acquire_owned().ok()) {
                     connections.spawn(held(permit, connection(stream, Peer::OWNER, router.clone(), stop.clone())));
                 }

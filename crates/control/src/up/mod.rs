@@ -147,7 +147,7 @@ struct Ground {
     db: Db,
     listener: TcpListener,
     address: SocketAddr,
-    door: UnixListener,
+    door: Option<UnixListener>,
     connections_max: usize,
     computer: ComputerId,
     /// The last position of its log that was signed.
