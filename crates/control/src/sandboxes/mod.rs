@@ -146,8 +146,13 @@ impl Sandboxes {
         self.0.health.borrow().clone()
     }
 
-    /// Starts a keeper and lets it go again, so that people learn what is missing before they need it.
+    /// Starts a keeper and lets it go again, so that people learn what is missing before they need it. The place of the
+    /// keeper is held meanwhile: two of them in one store would get in each other's way.
     pub async fn probe(&self) {
+        let slot = self.0.keeper.lock().await;
+        if slot.is_some() {
+            return;
+        }
         match self.start(self.keeper_spec()).await {
             Ok(guest) => drop(guest.shutdown().await),
             Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "no sandbox can be started"),

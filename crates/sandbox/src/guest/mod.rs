@@ -46,7 +46,7 @@ pub enum GuestError {
     #[error("descriptor {0} is not a stream socket handed over by a runtime")]
     NoStream(RawFd),
     /// The system refused what the guest needs before it can serve.
-    #[error("the guest could not prepare: {step}")]
+    #[error("the guest could not prepare: {step}: {source}")]
     Prepare {
         /// What was refused.
         step: &'static str,

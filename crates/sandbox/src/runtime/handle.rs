@@ -32,6 +32,8 @@ use crate::tree::{MANIFEST_BYTES_MAX, Tree, TreeId};
 
 /// How long a guest may take to say hello. Milliseconds on an idle machine; this is for a very busy one.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long a guest that has given up may take to say why.
+const LAST_WORDS_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a guest may take to end by itself.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 /// How much of the beginning of a sandbox's complaint is kept.
@@ -154,7 +156,10 @@ async fn end(process: &mut Process) -> Option<ExitStatus> {
 
 /// Why there was no hello: what was refused on the way, else what was complained about.
 async fn refusal(mut process: Process, refusals: Refusals, complaint: OwnedFd) -> StartError {
-    end(&mut process).await;
+    // A stream that ends comes before the last words of who held it.
+    if tokio::time::timeout(LAST_WORDS_TIMEOUT, process.wait()).await.is_err() {
+        end(&mut process).await;
+    }
     let complaint = read_complaint(complaint).await;
     StartError::Refused(refusals.read().unwrap_or(complaint))
 }

@@ -317,3 +317,19 @@ async fn old_snapshots_that_no_task_needs_are_given_back_and_made_again() {
     kept.run_task("again", trees[1], "grep -q 1 file").await;
     assert!(exists(&trees[1]));
 }
+
+#[tokio::test]
+async fn a_keeper_waits_until_the_one_before_has_gone() {
+    let kept = kept().await;
+    let (runtime, workspace) = (kept.runtime.clone(), kept.workspace.path().to_owned());
+    let store = kept.store.path().to_owned();
+    let next = tokio::spawn(async move { start_keeper(&runtime, &workspace, &store).await });
+    for round in 0..50 {
+        kept.write("file", round.to_string());
+        kept.snapshot().await;
+    }
+    assert!(!next.is_finished(), "two keepers are in one store");
+    kept.guest.shutdown().await;
+    let next = next.await.expect("starts");
+    next.take_snapshot().await.expect("taken");
+}

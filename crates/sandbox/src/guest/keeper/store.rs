@@ -14,7 +14,7 @@ use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::fs::{AtFlags, Mode, OFlags, Stat, Timespec, Timestamps};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, Stat, Timespec, Timestamps};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
@@ -56,7 +56,9 @@ pub(super) struct Stored {
 }
 
 impl Store {
+    /// Opens the store once no other keeper holds it: one that was killed may take a moment to go.
     pub(super) fn open(root: OwnedFd) -> Result<Self, Fault> {
+        rustix::fs::flock(&root, FlockOperation::LockExclusive).map_err(on("hold the store"))?;
         let open = |name: &str| make_directory(&root, name, OWN_ONLY);
         let (objects, trees) = (open("objects")?, open("trees")?);
         let (snapshots, tasks) = (open("snapshots")?, open("tasks")?);
