@@ -504,8 +504,10 @@ pub(crate) struct Guest {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum GuestRoleName {
-    /// Runs commands.
+    /// Runs terminals, beside commands.
     Associate,
+    /// Runs commands, out of their reach.
+    Shim,
     /// Keeps the workspace.
     Keeper,
 }

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 pub(crate) fn run(arguments: &Guest) -> ExitCode {
     let role = match arguments.role {
         GuestRoleName::Associate => GuestRole::Associate,
+        GuestRoleName::Shim => GuestRole::Shim,
         GuestRoleName::Keeper => GuestRole::Keeper,
     };
     match guest::adopt(arguments.fd).and_then(|stream| guest::run(stream, role)) {

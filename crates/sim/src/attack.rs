@@ -205,8 +205,7 @@ pub fn probe(inside: &Inside) -> ExitCode {
 pub fn guest(inside: &Inside) -> ExitCode {
     let words = inside.words();
     let ["--fd", fd, "--role", role, without @ ..] = &words[..] else { return ExitCode::from(2) };
-    let role = if *role == "keeper" { GuestRole::Keeper } else { GuestRole::Associate };
-    let Ok(fd) = fd.parse() else { return ExitCode::from(2) };
+    let (Some(role), Ok(fd)) = (GuestRole::parse(role), fd.parse()) else { return ExitCode::from(2) };
     match guest::adopt(fd).and_then(|stream| guest::run_without(stream, role, without)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,

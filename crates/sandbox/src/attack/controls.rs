@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::Probe;
 use super::probes::PROBES;
 use super::suite::{AttackError, Options, Suite, Verdict};
+use crate::protocol::GuestRole;
 use crate::runtime::{Access, Backend, Identity, Layer, Mount, Spec, Workspace};
 
 /// One wall, and the probe that must get past where it stood.
@@ -80,6 +81,9 @@ pub const CONTROLS: &[Control] = &[
     control("empty set of capabilities", "hold a privilege", |spec| without(spec, Layer::NoCapabilities)),
     control("empty set of capabilities", "bind a privileged port", |spec| without(spec, Layer::NoCapabilities)),
     control("limit on namespaces", "how many namespaces may be made", |spec| without(spec, Layer::NoCapabilities)),
+    control("shim that tells the truth", "end with a forged result", |spec| {
+        spec.sabotage.liar = Some(GuestRole::Shim);
+    }),
     control("root of its own", "read a file of the host", |spec| show(spec, "PROBE_CANARY")),
     control("root of its own", "write a file of the host", |spec| show(spec, "PROBE_CANARY")),
     control("root of its own", "read through a link", |spec| show(spec, "PROBE_CANARY")),

@@ -11,6 +11,7 @@
 mod canary;
 mod controls;
 pub mod inside;
+pub(crate) mod liar;
 mod probes;
 mod suite;
 

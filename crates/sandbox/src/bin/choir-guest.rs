@@ -13,13 +13,7 @@ fn main() -> ExitCode {
         return choir_sandbox::attack::inside::run(probe);
     }
     let ["guest", "--fd", fd, "--role", role, without @ ..] = &arguments[..] else { return ExitCode::from(2) };
-    let role = *role;
-    let role = match role {
-        "associate" => GuestRole::Associate,
-        "keeper" => GuestRole::Keeper,
-        _ => return ExitCode::from(2),
-    };
-    let Ok(fd) = fd.parse() else { return ExitCode::from(2) };
+    let (Some(role), Ok(fd)) = (GuestRole::parse(role), fd.parse()) else { return ExitCode::from(2) };
     match guest::adopt(fd).and_then(|stream| serve(stream, role, without)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::io::{Read, Write};
 use std::os::unix::ffi::OsStringExt;
 
 use landlock::{
@@ -20,6 +21,8 @@ use seccompiler::{
 use super::GuestError;
 use crate::protocol::{GuestLimits, GuestRole};
 
+/// What is mounted where, as the kernel tells a process about itself.
+const MOUNT_TABLE: &str = "/proc/self/mountinfo";
 /// The least that the kernel must offer: moving files between directories under control.
 const LANDLOCK_FLOOR: ABI = ABI::V2;
 /// The most that is asked for where the kernel offers it.
@@ -116,7 +119,8 @@ pub(super) struct Hardened {
 
 /// Gives up everything. To be called before any thread is started.
 pub(super) fn harden(role: GuestRole) -> Result<Hardened, GuestError> {
-    let landlock_abi = restrict_files().map_err(|source| refused("restricting files", source))?;
+    let writable = writable_mounts().map_err(|source| refused("reading what is mounted", source))?;
+    let landlock_abi = restrict_files(writable).map_err(|source| refused("restricting files", source))?;
     restrict_calls(role).map_err(|source| refused("restricting system calls", source))?;
     Ok(Hardened { landlock_abi })
 }
@@ -125,7 +129,8 @@ pub(super) fn harden(role: GuestRole) -> Result<Hardened, GuestError> {
 #[cfg(feature = "attack")]
 pub(super) fn harden_without(role: GuestRole, walls: &[&str]) -> Result<Hardened, GuestError> {
     if !walls.contains(&"landlock") {
-        restrict_files().map_err(|source| refused("restricting files", source))?;
+        let writable = writable_mounts().map_err(|source| refused("reading what is mounted", source))?;
+        restrict_files(writable).map_err(|source| refused("restricting files", source))?;
     }
     if !walls.contains(&"seccomp") {
         restrict_calls(role).map_err(|source| refused("restricting system calls", source))?;
@@ -156,12 +161,12 @@ pub(super) fn limit(limits: &GuestLimits) -> Result<(), GuestError> {
 /// Answered as by a kernel that does not know them, so that programs take another way.
 fn refuse_nameless_files() -> Result<(), seccompiler::Error> {
     let calls = BTreeMap::from([(libc::SYS_memfd_create, Vec::new()), (libc::SYS_memfd_secret, Vec::new())]);
-    // The reaper's thread exists by now.
+    // The event loop's threads may exist by now.
     seccompiler::apply_filter_all_threads(&compile(calls, libc::ENOSYS)?)
 }
 
 /// Everything may be read and run, and only what is mounted writable may be written.
-fn restrict_files() -> Result<u32, landlock::RulesetError> {
+fn restrict_files(writable: Vec<OsString>) -> Result<u32, landlock::RulesetError> {
     let write = AccessFs::from_all(LANDLOCK_WISH) & !(AccessFs::MakeChar | AccessFs::MakeBlock);
     let status = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
@@ -171,7 +176,7 @@ fn restrict_files() -> Result<u32, landlock::RulesetError> {
         .scope(Scope::from_all(LANDLOCK_WISH))?
         .create()?
         .add_rules(path_beneath_rules(["/"], AccessFs::from_read(LANDLOCK_WISH)))?
-        .add_rules(path_beneath_rules(writable_mounts(), write))?
+        .add_rules(path_beneath_rules(writable, write))?
         .restrict_self()?;
     Ok(match status.landlock {
         LandlockStatus::Available { effective_abi, .. } => effective_abi as u32,
@@ -180,9 +185,35 @@ fn restrict_files() -> Result<u32, landlock::RulesetError> {
 }
 
 /// Where something writable is mounted, as the kernel tells it.
-fn writable_mounts() -> Vec<OsString> {
-    let table = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
-    table.split(|byte| *byte == b'\n').filter_map(writable_mount).collect()
+fn writable_mounts() -> std::io::Result<Vec<OsString>> {
+    let table = match std::fs::read(MOUNT_TABLE) {
+        // To a shim `/proc` shows a namespace in which it is not, but its children are.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => read_by_child(MOUNT_TABLE),
+        read => read,
+    }?;
+    Ok(table.split(|byte| *byte == b'\n').filter_map(writable_mount).collect())
+}
+
+/// Reads a file as a child of this process sees it. To be called before any thread is started.
+#[allow(unsafe_code)]
+fn read_by_child(path: &str) -> std::io::Result<Vec<u8>> {
+    let (mut read, mut write) = std::io::pipe()?;
+    // SAFETY: the process has one thread, so the copy is whole; it ends without running anything of this one's.
+    let child = match unsafe { libc::fork() } {
+        0 => {
+            let copied = std::fs::read(path).and_then(|content| write.write_all(&content));
+            // SAFETY: ends the copy.
+            unsafe { libc::_exit(i32::from(copied.is_err())) }
+        }
+        pid => rustix::process::Pid::from_raw(pid).ok_or_else(std::io::Error::last_os_error)?,
+    };
+    drop(write);
+    let mut content = Vec::new();
+    read.read_to_end(&mut content)?;
+    match rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty())? {
+        Some((_, status)) if status.exit_status() == Some(0) => Ok(content),
+        _ => Err(std::io::Error::other("a child could not read it")),
+    }
 }
 
 /// Fields: id, parent, device, root, mount point, options, and more.

@@ -1,8 +1,10 @@
 //! The inside of a sandbox: one process that serves one stream.
 //!
-//! An associate runs commands, a keeper does not; both work on files beneath the workspace. The guest is the first
-//! process of its namespace and cannot be read or traced by the commands it runs. It trusts its host, never its
-//! children. When the stream ends, everything in the sandbox ends.
+//! An associate runs terminals and a keeper nothing; both work on files beneath the workspace. They are the first
+//! process of their namespace and cannot be read or traced by what runs in it. A shim is beside an associate and runs
+//! its commands: it is in no namespace of theirs that shows it, and reads nothing of what they write but carries it, so
+//! that what it says of their end can be believed. A guest trusts its host, never its children. When the stream ends,
+//! everything in the sandbox ends.
 
 mod credit;
 mod exec;
@@ -88,9 +90,17 @@ pub fn run(stream: OwnedFd, role: GuestRole) -> Result<(), GuestError> {
     run_behind(stream, role, harden::harden)
 }
 
+/// The wall whose absence makes a liar of a guest.
+#[cfg(feature = "attack")]
+pub const TRUTH: &str = "truth";
+
 /// The same without some of its own walls, by their names, for the controls of the attack suite.
 #[cfg(feature = "attack")]
 pub fn run_without(stream: OwnedFd, role: GuestRole, walls: &[&str]) -> Result<(), GuestError> {
+    if walls.contains(&TRUTH) {
+        let hardened = harden::harden_without(role, walls)?;
+        return crate::attack::liar::lie(stream, role, hardened.landlock_abi).map_err(GuestError::Stream);
+    }
     run_behind(stream, role, |role| harden::harden_without(role, walls))
 }
 
@@ -103,7 +113,7 @@ fn run_behind(
     let root = open_directory(WORK_DIRECTORY).map_err(|errno| prepare("opening the workspace", errno))?;
     let store = match (role, open_directory(STORE_DIRECTORY)) {
         (GuestRole::Keeper, Ok(store)) => Some(store),
-        (GuestRole::Associate, _) | (GuestRole::Keeper, Err(rustix::io::Errno::NOENT)) => None,
+        (GuestRole::Associate | GuestRole::Shim, _) | (GuestRole::Keeper, Err(rustix::io::Errno::NOENT)) => None,
         (GuestRole::Keeper, Err(errno)) => return Err(prepare("opening the store", errno)),
     };
     let hardened = harden(role)?;

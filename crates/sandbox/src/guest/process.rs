@@ -1,17 +1,23 @@
 //! The processes of a sandbox: started, waited for, and ended with all their descendants.
+//!
+//! A guest is the first process of its namespace and collects also what others abandoned. A shim is outside of that
+//! namespace: it knows its children by two numbers, its own and the one inside, and reaches their descendants through
+//! `/proc`, which shows the inside.
 
 use std::collections::{HashMap, HashSet};
-use std::io;
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::OwnedFd;
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, pidfd_open, pidfd_send_signal,
-};
+use rustix::fs::{Mode, OFlags};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, pidfd_send_signal};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::GuestError;
 use crate::protocol::EffectId;
@@ -20,33 +26,27 @@ use crate::protocol::EffectId;
 /// behind is still known as that command's.
 pub(super) const EFFECT_VARIABLE: &str = "CHOIR_EFFECT";
 
-/// How often the process table is read while ending a tree. A tree that outruns this many rounds is a fork bomb
-/// which only the end of the whole sandbox stops.
-const KILL_ROUNDS_MAX: u32 = 100;
+/// How long the end of a tree may take. A tree that outruns it is a fork bomb which only the end of the whole sandbox
+/// stops.
+const KILL_TIME_MAX: Duration = Duration::from_secs(10);
+/// How long killed processes are given to be gone before the table is read again.
+const KILL_WAIT: Duration = Duration::from_millis(1);
 /// What the guest exits with when a command could not be ended.
 const UNKILLABLE_EXIT_CODE: i32 = 70;
-/// How long one round waits for killed processes to be gone.
-const KILL_WAIT: Duration = Duration::from_millis(100);
 
 /// The process table of the guest; a cheap handle.
 #[derive(Debug, Clone)]
 pub(super) struct Processes {
-    shared: Arc<Shared>,
+    waiting: Arc<Mutex<HashMap<i32, Waiting>>>,
+    /// The process inside that is never ended: the first of the namespace, or else the guest.
+    spared: i32,
 }
 
+/// A child whose end somebody waits for, by its number for this process.
 #[derive(Debug)]
-struct Shared {
-    /// Held while a process is being started, so that the reaper never takes a child that is not registered yet, nor
-    /// one that the standard library itself waits for after a failed start.
-    table: Mutex<Table>,
-    started: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct Table {
-    waiting: HashMap<i32, oneshot::Sender<WaitStatus>>,
-    /// Every start, so that the reaper knows when waiting is worth while again.
-    starts: u64,
+struct Waiting {
+    inside: i32,
+    exit: oneshot::Sender<WaitStatus>,
 }
 
 /// A started process.
@@ -54,7 +54,7 @@ struct Table {
 pub(super) struct Started {
     /// Its streams; never waited for through this.
     pub(super) child: Child,
-    /// Its number.
+    /// Its number inside.
     pub(super) pid: Pid,
     /// How it ended, once it did.
     pub(super) exit: oneshot::Receiver<WaitStatus>,
@@ -63,42 +63,55 @@ pub(super) struct Started {
 impl Processes {
     /// Begins to collect every child of this process. Nothing else in the process may wait for children.
     pub(super) fn new() -> io::Result<Self> {
-        let shared = Arc::new(Shared { table: Mutex::default(), started: Condvar::new() });
-        let reaper = shared.clone();
-        std::thread::Builder::new().name("reaper".into()).spawn(move || reap(&reaper))?;
-        Ok(Self { shared })
+        let mut ended = signal(SignalKind::child())?;
+        let waiting: Arc<Mutex<HashMap<i32, Waiting>>> = Arc::default();
+        let collecting = waiting.clone();
+        tokio::spawn(async move {
+            loop {
+                collect(&mut lock(&collecting));
+                ended.recv().await;
+            }
+        });
+        // A process that `/proc` does not show to itself is outside of what it shows.
+        let is_inside = std::fs::exists("/proc/self").unwrap_or_default();
+        Ok(Self { waiting, spared: if is_inside { rustix::process::getpid().as_raw_pid() } else { 1 } })
     }
 
-    /// Starts a process.
+    /// Starts a process. Children are collected by the same thread, so none is before it is registered here, nor one
+    /// that the standard library itself waits for after a failed start.
     pub(super) fn start(&self, command: &mut Command) -> io::Result<Started> {
-        let mut table = self.shared.lock();
+        let mut waiting = lock(&self.waiting);
+        let on_inside = tell_inside(command)?;
         let child = command.spawn()?;
-        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidData)?;
+        let inside = hear_inside(on_inside)?;
+        let pid = i32::try_from(child.id()).map_err(|_| io::ErrorKind::InvalidData)?;
         let (sender, exit) = oneshot::channel();
-        table.waiting.insert(pid.as_raw_pid(), sender);
-        table.starts += 1;
-        self.shared.started.notify_one();
-        Ok(Started { child, pid, exit })
+        waiting.insert(pid, Waiting { inside: inside.as_raw_pid(), exit: sender });
+        Ok(Started { child, pid: inside, exit })
     }
 
-    /// Ends a command and everything that came from it. When that is impossible the guest ends itself: as the first
-    /// process of its namespace it takes every other along, and nothing gentler is left.
+    /// Ends a command and everything that came from it. When that is impossible the guest ends itself, and the sandbox
+    /// ends with it: nothing gentler is left.
     pub(super) async fn end_tree(&self, root: Pid, effect: &EffectId) {
-        let (this, effect) = (self.clone(), effect.clone());
-        let killed = tokio::task::spawn_blocking(move || this.kill_tree(root, &effect)).await;
-        if !matches!(killed, Ok(Ok(()))) {
+        if self.kill_tree(root.as_raw_pid(), effect).await.is_err() {
             std::process::exit(UNKILLABLE_EXIT_CODE);
         }
     }
 
-    fn kill_tree(&self, root: Pid, effect: &EffectId) -> Result<(), GuestError> {
-        let root = root.as_raw_pid();
-        self.kill_all(|snapshot, process| snapshot.belongs(process, root, effect))
-    }
-
-    /// Ends everything but the guest. Blocks.
-    pub(super) fn kill_everything(&self) -> Result<(), GuestError> {
-        self.kill_all(Snapshot::is_below_guest)
+    async fn kill_tree(&self, root: i32, effect: &EffectId) -> Result<(), GuestError> {
+        let deadline = Instant::now() + KILL_TIME_MAX;
+        while Instant::now() < deadline {
+            let snapshot = self.snapshot();
+            let victims = snapshot.processes.values().filter(|process| snapshot.belongs(process, root, effect));
+            // All are opened before the first is killed: afterwards a number might already be another process's.
+            let victims: Vec<OwnedFd> = victims.filter_map(|process| open_process(process.pid)).collect();
+            if victims.is_empty() {
+                return Ok(());
+            }
+            kill(&victims);
+            tokio::time::sleep(KILL_WAIT).await;
+        }
+        Err(GuestError::Unkillable)
     }
 
     /// How many processes there are, the guest included.
@@ -107,82 +120,66 @@ impl Processes {
     }
 
     fn snapshot(&self) -> Snapshot {
-        let roots = self.shared.lock().waiting.keys().copied().collect();
-        Snapshot::take(roots)
-    }
-
-    fn kill_all(&self, chosen: impl Fn(&Snapshot, &Process) -> bool) -> Result<(), GuestError> {
-        for _ in 0..KILL_ROUNDS_MAX {
-            let snapshot = self.snapshot();
-            let victims = snapshot.processes.values().filter(|process| chosen(&snapshot, process));
-            // All are opened before the first is killed: afterwards a number might already be another process's.
-            let victims: Vec<OwnedFd> = victims.filter_map(|process| open_process(process.pid)).collect();
-            if victims.is_empty() {
-                return Ok(());
-            }
-            kill_and_wait(&victims);
-        }
-        Err(GuestError::Unkillable)
+        let roots = lock(&self.waiting).values().map(|waiting| waiting.inside).collect();
+        Snapshot::take(self.spared, roots)
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Table> {
-        // The table stays whole when a holder panics: each change is one insertion or removal.
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock(waiting: &Mutex<HashMap<i32, Waiting>>) -> MutexGuard<'_, HashMap<i32, Waiting>> {
+    // The table stays whole when a holder panics: each change is one insertion or removal.
+    waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits for children for as long as the process lives.
-fn reap(shared: &Shared) {
-    let mut starts_seen = 0;
-    loop {
-        // Only looks, so that the lock is taken before a child is collected.
-        match rustix::process::waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
-            Ok(_) => collect(&mut shared.lock()),
-            Err(rustix::io::Errno::INTR) => {}
-            Err(_) => {
-                let table = shared.lock();
-                let table = shared.started.wait_while(table, |table| table.starts == starts_seen);
-                starts_seen = table.unwrap_or_else(PoisonError::into_inner).starts;
-            }
-        }
-    }
-}
-
-fn collect(table: &mut Table) {
+fn collect(waiting: &mut HashMap<i32, Waiting>) {
     while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
-        if let Some(waiting) = table.waiting.remove(&pid.as_raw_pid()) {
+        if let Some(waiting) = waiting.remove(&pid.as_raw_pid()) {
             // Nobody listens when the request was given up.
-            waiting.send(status).ok();
+            waiting.exit.send(status).ok();
         }
     }
+}
+
+/// Has the process say its number inside, which its parent may not know.
+#[allow(unsafe_code)]
+fn tell_inside(command: &mut Command) -> io::Result<OwnedFd> {
+    let (on_inside, inside) = pipe_with(PipeFlags::CLOEXEC)?;
+    let tell = move || {
+        let number = rustix::process::getpid().as_raw_pid().to_ne_bytes();
+        rustix::io::write(&inside, &number)?;
+        Ok(())
+    };
+    // SAFETY: between fork and exec the closure makes two system calls; it allocates nothing and takes no lock.
+    unsafe { command.pre_exec(tell) };
+    Ok(on_inside)
+}
+
+/// What was said before the program began, so that nobody waits for it.
+fn hear_inside(on_inside: OwnedFd) -> io::Result<Pid> {
+    let mut number = [0; size_of::<i32>()];
+    std::fs::File::from(on_inside).read_exact(&mut number)?;
+    Pid::from_raw(i32::from_ne_bytes(number)).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// Stops them all before killing any, so that none starts another in between.
-fn kill_and_wait(victims: &[OwnedFd]) {
+fn kill(victims: &[OwnedFd]) {
     for signal in [Signal::STOP, Signal::KILL] {
         for process in victims {
             // Already gone is what is wanted.
             pidfd_send_signal(process, signal).ok();
         }
     }
-    victims.iter().for_each(wait_gone);
 }
 
+/// By its directory, which serves as well as a handle of the process, and is found by its number inside.
 fn open_process(pid: i32) -> Option<OwnedFd> {
-    pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()
-}
-
-fn wait_gone(process: &OwnedFd) {
-    let wait = Timespec { tv_sec: 0, tv_nsec: KILL_WAIT.subsec_nanos().into() };
-    // Whether it is gone is what the next round finds out.
-    rustix::event::poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&wait)).ok();
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(format!("/proc/{pid}"), flags, Mode::empty()).ok()
 }
 
 /// The process table at one moment, without processes that have ended and only wait to be collected.
 struct Snapshot {
-    guest: i32,
+    /// The process that is never ended.
+    spared: i32,
     /// First processes of the commands under way.
     roots: HashSet<i32>,
     processes: HashMap<i32, Process>,
@@ -196,30 +193,20 @@ struct Process {
 }
 
 impl Snapshot {
-    fn take(roots: HashSet<i32>) -> Self {
+    fn take(spared: i32, roots: HashSet<i32>) -> Self {
         let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         let processes = pids.filter_map(Process::read).map(|process| (process.pid, process)).collect();
-        Self { guest: rustix::process::getpid().as_raw_pid(), roots, processes }
+        Self { spared, roots, processes }
     }
 
     /// Whether the process came from the command whose first process is `root`.
     fn belongs(&self, process: &Process, root: i32, effect: &EffectId) -> bool {
-        process.pid != self.guest
+        process.pid != self.spared
             && match self.root_of(process) {
                 Some(found) => found == root,
                 None => process.group == root || process.session == root || process.bears(effect),
             }
-    }
-
-    /// Whether the process came from the guest.
-    fn is_below_guest(&self, process: &Process) -> bool {
-        process.pid != self.guest
-            && self
-                .ancestry(process.pid)
-                .last()
-                .and_then(|top| self.processes.get(&top))
-                .is_some_and(|top| top.parent == self.guest)
     }
 
     /// The first process of the command under way from which the process descends; `None` when it was abandoned.
@@ -227,11 +214,11 @@ impl Snapshot {
         self.ancestry(process.pid).find(|pid| self.roots.contains(pid))
     }
 
-    /// The process and its ancestors, as far as they are below the guest. Bounded by the table, because numbers may
+    /// The process and its ancestors, as far as they are below the first. Bounded by the table, because numbers may
     /// have been reused while it was read.
     fn ancestry(&self, pid: i32) -> impl Iterator<Item = i32> {
         let parent = |pid: &i32| self.processes.get(pid).map(|process| process.parent);
-        std::iter::successors(Some(pid), parent).take(self.processes.len() + 1).take_while(|pid| *pid != self.guest)
+        std::iter::successors(Some(pid), parent).take(self.processes.len() + 1).take_while(|pid| *pid != self.spared)
     }
 }
 

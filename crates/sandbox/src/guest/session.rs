@@ -36,7 +36,7 @@ pub(super) struct Places {
     pub(super) store: Option<OwnedFd>,
 }
 
-/// Serves a stream to its end, then ends every process.
+/// Serves a stream to its end. Every process ends with the guest, which is the first of their namespace.
 pub(super) async fn serve(
     stream: OwnedFd,
     (role, hardened): (GuestRole, Hardened),
@@ -46,7 +46,8 @@ pub(super) async fn serve(
     stream.set_nonblocking(true).map_err(|source| GuestError::Prepare { step: "opening the stream", source })?;
     let stream =
         UnixStream::from_std(stream).map_err(|source| GuestError::Prepare { step: "opening the stream", source })?;
-    let processes = Processes::new().map_err(|source| GuestError::Prepare { step: "starting the reaper", source })?;
+    let processes =
+        Processes::new().map_err(|source| GuestError::Prepare { step: "hearing of ended processes", source })?;
     let files = Arc::new(Files::new(places.root));
     let keeper = places.store.map(|store| Keeper::open(files.clone(), store)).transpose();
     let keeper = keeper
@@ -59,7 +60,7 @@ pub(super) async fn serve(
         hardened,
         files,
         keeper: keeper.map(Arc::new),
-        processes: processes.clone(),
+        processes,
         out: Outgoing { queue: sender },
         underway: Arc::default(),
     };
@@ -69,7 +70,6 @@ pub(super) async fn serve(
     let served = session.converse(FrameReader::new(reader)).await;
     drop(session);
     writing.abort();
-    processes.kill_everything()?;
     served
 }
 

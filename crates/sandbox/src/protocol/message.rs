@@ -13,10 +13,31 @@ use crate::tree::TreeId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GuestRole {
-    /// Runs commands and terminals.
+    /// Runs terminals and reaches files and ports, beside the commands of its sandbox.
     Associate,
+    /// Runs the commands of an associate's sandbox and says how they ended, from where they cannot reach.
+    Shim,
     /// Reads, hashes and changes the workspace; runs nothing.
     Keeper,
+}
+
+impl GuestRole {
+    /// Every role.
+    pub const ALL: [Self; 3] = [Self::Associate, Self::Shim, Self::Keeper];
+
+    /// The role's name, as a guest's program is told it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Associate => "associate",
+            Self::Shim => "shim",
+            Self::Keeper => "keeper",
+        }
+    }
+
+    /// The role of a name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.name() == name)
+    }
 }
 
 /// A control frame from the host.
@@ -263,9 +284,9 @@ impl Ask {
     /// Whether a guest of this role does this at all.
     pub fn suits(&self, role: GuestRole) -> bool {
         match self {
-            Self::Exec(_)
-            | Self::CloseInput { .. }
-            | Self::OpenTerminal(_)
+            Self::Exec(_) => role == GuestRole::Shim,
+            Self::CloseInput { .. } => role != GuestRole::Keeper,
+            Self::OpenTerminal(_)
             | Self::ResizeTerminal { .. }
             | Self::AttachTerminal { .. }
             | Self::DetachTerminal { .. }
@@ -280,8 +301,8 @@ impl Ask {
             | Self::Diff { .. }
             | Self::Merge { .. }
             | Self::Undo { .. } => role == GuestRole::Keeper,
-            Self::Kill { .. }
-            | Self::Read { .. }
+            Self::Kill { .. } | Self::Health | Self::Shutdown => true,
+            Self::Read { .. }
             | Self::Write { .. }
             | Self::List { .. }
             | Self::Stat { .. }
@@ -289,9 +310,7 @@ impl Ask {
             | Self::Rename { .. }
             | Self::MakeDirectory { .. }
             | Self::MakeLink { .. }
-            | Self::Watch
-            | Self::Health
-            | Self::Shutdown => true,
+            | Self::Watch => role != GuestRole::Shim,
         }
     }
 }

@@ -1,8 +1,12 @@
 //! What a sandbox's first process does before it becomes the guest.
 //!
 //! Two processes take part. The first becomes the sandbox's user, enters new namespaces and makes the second, which is
-//! the first of its process namespace, and leaves. The second makes the view, gives up every privilege and becomes the
-//! guest. It is a child of the launcher itself, so that its end is seen from outside and the launcher's end ends it.
+//! the first of its process namespace. The second makes the view, gives up every privilege and becomes the guest. It is
+//! a child of the launcher itself, so that its end is seen from outside and the launcher's end ends it.
+//!
+//! Where commands are to run, the first process then gives up the same and becomes the shim. It shares every namespace
+//! with the guest but that of processes: what it starts is born there, while it cannot itself be seen, signalled or
+//! traced from there. Else it leaves.
 //!
 //! Everything here runs between fork and exec in a copy of one thread of a program with many: it only makes system calls
 //! on what was prepared before, allocates nothing and takes no lock.
@@ -17,9 +21,11 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 
+use super::launch::StartError;
 use super::layers::Layer;
 use super::spec::{Access, Identity, Spec};
-use super::view::{Step, View};
+use super::view::{Step, View, arguments};
+use crate::protocol::GuestRole;
 
 /// User and group id inside.
 const INSIDE_ID: u32 = 1000;
@@ -40,7 +46,8 @@ const CAPABILITY_VERSION: u32 = 0x2008_0522;
 #[derive(Debug)]
 pub(super) struct Entry {
     view: View,
-    argument_pointers: Vec<*const libc::c_char>,
+    guest: Arguments,
+    shim: Option<Arguments>,
     environment_pointers: Vec<*const libc::c_char>,
     user: Option<(u32, u32)>,
     uid_map: Vec<u8>,
@@ -54,8 +61,26 @@ pub(super) struct Entry {
     trees: Vec<AtomicI32>,
 }
 
-// SAFETY: the pointers lead into the view's own strings, whose bytes never move or change while the entry lives.
+// SAFETY: the pointers lead into the entry's own strings, whose bytes never move or change while it lives.
 unsafe impl Send for Entry {}
+
+/// How a program is called.
+#[derive(Debug)]
+struct Arguments {
+    /// Lead into `strings`, and end with a null pointer.
+    pointers: Vec<*const libc::c_char>,
+    _strings: Vec<CString>,
+}
+
+impl Arguments {
+    fn new(strings: Vec<CString>) -> Self {
+        Self { pointers: pointers(&strings), _strings: strings }
+    }
+}
+
+fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
+    strings.iter().map(|one| one.as_ptr()).chain([ptr::null()]).collect()
+}
 
 /// What the child has inherited from the host.
 #[derive(Debug)]
@@ -68,8 +93,20 @@ pub(super) struct Descriptors {
     pub(super) null: OwnedFd,
     /// Where the second process's number, and what was refused, is written.
     pub(super) report: OwnedFd,
+    /// Of a sandbox with a shim.
+    pub(super) shim: Option<ShimDescriptors>,
     /// Groups to join, by their `cgroup.procs`, before anything is given up.
     pub(super) groups: Vec<OwnedFd>,
+}
+
+/// What the child that becomes a shim has inherited in addition.
+#[derive(Debug)]
+pub(super) struct ShimDescriptors {
+    /// The shim's end of its stream.
+    pub(super) stream: OwnedFd,
+    /// Where the second process says that the view is made, and where the first hears it.
+    pub(super) made: OwnedFd,
+    pub(super) on_made: OwnedFd,
 }
 
 /// A message of the child: its kind, and a number.
@@ -101,7 +138,7 @@ impl Report {
 }
 
 /// The parts that may be refused, in their order.
-const PARTS: [&str; 16] = [
+const PARTS: [&str; 17] = [
     "joining a control group",
     "becoming another user",
     "entering new namespaces",
@@ -118,11 +155,14 @@ const PARTS: [&str; 16] = [
     "handing over descriptors",
     "going to the workspace",
     "becoming the guest",
+    "waiting for the view",
 ];
 
 impl Entry {
-    pub(super) fn new(spec: &Spec, view: View, descriptors: Descriptors) -> Self {
-        let pointers = |strings: &[CString]| strings.iter().map(|one| one.as_ptr()).chain([ptr::null()]).collect();
+    pub(super) fn new(spec: &Spec, view: View, descriptors: Descriptors) -> Result<Self, StartError> {
+        let called = |role, stream: &OwnedFd| arguments(spec, role, stream.as_raw_fd()).map(Arguments::new);
+        let guest = called(spec.role, &descriptors.stream)?;
+        let shim = descriptors.shim.as_ref().map(|shim| called(GuestRole::Shim, &shim.stream)).transpose()?;
         let user = match spec.identity {
             Identity::User { uid, gid } => Some((uid, gid)),
             Identity::Inherit => None,
@@ -130,8 +170,9 @@ impl Entry {
         let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let (uid, gid) = user.unwrap_or(own);
         let trees = view.steps.iter().map(|_| AtomicI32::new(NO_TREE)).collect();
-        Self {
-            argument_pointers: pointers(&view.arguments),
+        Ok(Self {
+            guest,
+            shim,
             environment_pointers: pointers(&view.environment),
             view,
             user,
@@ -142,12 +183,17 @@ impl Entry {
             keep_privileges: spec.lacks(Layer::NoNewPrivileges),
             descriptors: Some(descriptors),
             trees,
-        }
+        })
     }
 
     /// Closes what was only for the processes. To be called once they have been forked.
     pub(super) fn close(&mut self) {
         self.descriptors = None;
+    }
+
+    /// Whether the first process becomes a shim.
+    pub(super) fn has_shim(&self) -> bool {
+        self.shim.is_some()
     }
 
     /// Says what a report is about.
@@ -193,9 +239,29 @@ impl Entry {
             0 => self.second(descriptors),
             pid => {
                 tell(descriptors, REPORT_PID, pid as i32);
-                Ok(())
+                match (&self.shim, &descriptors.shim) {
+                    (Some(arguments), Some(shim)) => self.become_shim(descriptors, shim, arguments),
+                    _ => Ok(()),
+                }
             }
         }
+    }
+
+    /// The first process becomes the shim, once the view is made which it shares.
+    fn become_shim(
+        &self,
+        descriptors: &Descriptors,
+        shim: &ShimDescriptors,
+        arguments: &Arguments,
+    ) -> Result<(), (u32, Errno)> {
+        part(5, || prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64))?;
+        // SAFETY: closes this process's copy, which it never uses, so that the end of the second process is heard.
+        unsafe { libc::close(shim.made.as_raw_fd()) };
+        part(16, || match rustix::io::read(&shim.on_made, &mut [0])? {
+            1 => Ok(()),
+            _ => Err(Errno::PIPE),
+        })?;
+        self.become_program(descriptors, &shim.stream, arguments)
     }
 
     /// Takes hold of what the host shows while this process may still walk everywhere.
@@ -248,28 +314,38 @@ impl Entry {
             take(step, tree.load(Ordering::Relaxed)).map_err(|errno| (REPORT_STEP + number, errno))?;
         }
         part(10, close_old_root)?;
+        if let Some(shim) = &descriptors.shim {
+            part(16, || rustix::io::write(&shim.made, b"1").map(drop))?;
+        }
+        self.become_program(descriptors, &descriptors.stream, &self.guest)
+    }
+
+    /// Gives up every privilege and everything of the host's.
+    fn become_program(
+        &self,
+        descriptors: &Descriptors,
+        stream: &OwnedFd,
+        Arguments { pointers, .. }: &Arguments,
+    ) -> Result<(), (u32, Errno)> {
         part(11, || if self.keep_capabilities { keep_capabilities() } else { drop_capabilities() })?;
         if !self.keep_privileges {
             part(12, || prctl(libc::PR_SET_NO_NEW_PRIVS, 1))?;
         }
-        part(13, || hand_over(descriptors))?;
+        part(13, || hand_over(descriptors, stream))?;
+        // Before this, the directory of the first process is one of the host's.
         part(14, || rustix::process::chdir(c"/work"))?;
         // SAFETY: both lists end with a null pointer, and their strings live in this entry.
         unsafe {
             libc::setsid();
-            libc::execve(
-                self.argument_pointers[0],
-                self.argument_pointers.as_ptr(),
-                self.environment_pointers.as_ptr(),
-            );
+            libc::execve(pointers[0], pointers.as_ptr(), self.environment_pointers.as_ptr());
         }
         Err((REPORT_REFUSED + 15, last_errno()))
     }
 }
 
-/// The standard streams, and the guest's own; every other descriptor is closed by exec, whoever opened it.
-fn hand_over(descriptors: &Descriptors) -> Result<(), Errno> {
-    let Descriptors { stream, complaint, null, .. } = descriptors;
+/// The standard streams, and the program's own; every other descriptor is closed by exec, whoever opened it.
+fn hand_over(descriptors: &Descriptors, stream: &OwnedFd) -> Result<(), Errno> {
+    let Descriptors { complaint, null, .. } = descriptors;
     for (from, to) in [(null, 0), (null, 1), (complaint, 2)] {
         // SAFETY: replaces a standard stream of this process.
         check(unsafe { libc::dup2(from.as_raw_fd(), to) }.into())?;

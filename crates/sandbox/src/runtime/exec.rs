@@ -154,7 +154,7 @@ pub(super) async fn start(
         missed_bytes: 0,
         watchdog: watch(exec.timeout_ms, on_hang),
     };
-    let id = guest.connection().exec(Ask::Exec(exec), running).await.map_err(ExecError::Send)?;
+    let id = guest.runner().exec(Ask::Exec(exec), running).await.map_err(ExecError::Send)?;
     Ok(ExecHandle { id, events, window, guest: guest.clone(), ended: false })
 }
 
@@ -199,27 +199,27 @@ impl ExecHandle {
     /// Sends input to a command that was started with [`crate::protocol::Input::Stream`]; waits while it does not
     /// read.
     pub async fn write(&self, bytes: Bytes) -> Result<(), CallError> {
-        self.guest.connection().send_data(self.id, Channel::Input, bytes, &self.window).await
+        self.guest.runner().send_data(self.id, Channel::Input, bytes, &self.window).await
     }
 
     /// Ends its input.
     pub async fn close_input(&self) -> Result<(), CallError> {
-        self.guest.connection().call(Ask::CloseInput { target: self.id }).await.map(drop)
+        self.guest.runner().call(Ask::CloseInput { target: self.id }).await.map(drop)
     }
 
     /// Ends the command and everything that came from it; its [`ExecEvent::Exit`] still follows.
     pub async fn kill(&self) -> Result<(), CallError> {
-        self.guest.connection().call(Ask::Kill { target: self.id }).await.map(drop)
+        self.guest.runner().call(Ask::Kill { target: self.id }).await.map(drop)
     }
 }
 
 impl Drop for ExecHandle {
     fn drop(&mut self) {
-        if self.ended || self.guest.connection().tell(Ask::Kill { target: self.id }) {
+        if self.ended || self.guest.runner().tell(Ask::Kill { target: self.id }) {
             return;
         }
         // No room at this moment; whoever cannot wait here has it done by a task.
-        let (connection, target) = (self.guest.connection().clone(), self.id);
+        let (connection, target) = (self.guest.runner().clone(), self.id);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move { connection.call(Ask::Kill { target }).await.map(drop) });
         }

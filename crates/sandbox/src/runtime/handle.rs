@@ -12,7 +12,8 @@ use tokio::io::{AsyncReadExt, DuplexStream};
 use tokio::net::unix::pipe;
 use tokio::sync::{Notify, mpsc, watch as latest};
 
-use super::connection::{CallError, Connection, connect};
+use super::connection::{CallError, Connection};
+use super::ends::{Connections, Ends, Processes};
 use super::exec::{self, Bookkeeping, ExecError, ExecHandle};
 use super::launch::{Launched, Launcher, Refusals, StartError};
 use super::layers::Layers;
@@ -48,6 +49,8 @@ pub struct Guest {
 #[derive(Debug)]
 struct Inner {
     connection: Arc<Connection>,
+    /// To whoever runs commands, where that is another than the guest.
+    shim: Option<Arc<Connection>>,
     layers: Layers,
     backend: Backend,
     hold: Arc<dyn Hold>,
@@ -79,31 +82,31 @@ pub(super) async fn start(launcher: &Launcher, limiter: &Limiter, spec: Spec) ->
     let unheld = |source| StartError::Limits { backend: limiter.backend(), source };
     let hold = limiter.hold(&spec.limits).map_err(unheld)?;
     let entrances = hold.entrances().map_err(unheld)?;
-    let Launched { process, stream, complaint, refusals } = launcher.launch(&spec, entrances).await?;
+    let Launched { guest, shim, complaint, refusals } = launcher.launch(&spec, entrances).await?;
     let mut limits = spec.limits.guest;
     limits.nameless_files &= hold.counts_nameless();
-    let hello = tokio::time::timeout(HELLO_TIMEOUT, connect(stream, spec.role, limits)).await;
-    let (connection, landlock_abi) = match hello {
-        Ok(Ok(connected)) => connected,
-        Ok(Err(StartError::Refused(_))) => return Err(refusal(process, refusals, complaint).await),
+    let ends = Ends::of(guest, shim);
+    let hello = tokio::time::timeout(HELLO_TIMEOUT, ends.streams.greet(spec.role, limits)).await;
+    let (connections, layers) = match hello {
+        Ok(Ok(greeted)) => ends.processes.inspect(spec.role, greeted),
+        Ok(Err(StartError::Refused(_))) => return Err(refusal(ends.processes, refusals, complaint).await),
         Ok(Err(error)) => return Err(error),
         Err(_) => return Err(StartError::Silent),
     };
-    let pid = process.id();
-    let layers = Layers::inspect(pid, landlock_abi);
     if spec.is_inspected() {
         layers.require()?;
     }
     let (stop, on_stop) = mpsc::channel(1);
     let (exited_sender, exited) = latest::channel(None);
-    tokio::spawn(supervise((process, hold.clone()), connection.clone(), on_stop, exited_sender));
+    let guests = ends.processes.ids();
+    tokio::spawn(supervise((ends.processes, hold.clone()), connections.clone(), on_stop, exited_sender));
     let (started, exceeded) = <(Arc<Notify>, Arc<OnceLock<Limit>>)>::default();
     let watchdog = Watchdog {
-        pid,
+        guests,
         hold: hold.clone(),
         meter: Some(Meter::new(&spec)),
         stop: stop.downgrade(),
-        connection: connection.clone(),
+        connections: connections.all(),
         started: started.clone(),
         exceeded: exceeded.clone(),
     };
@@ -116,7 +119,8 @@ pub(super) async fn start(launcher: &Launcher, limiter: &Limiter, spec: Spec) ->
     });
     let Spec { record, output_directory, .. } = spec;
     let inner = Inner {
-        connection,
+        connection: connections.guest,
+        shim: connections.shim,
         layers,
         backend: limiter.backend(),
         hold,
@@ -131,35 +135,58 @@ pub(super) async fn start(launcher: &Launcher, limiter: &Limiter, spec: Spec) ->
     Ok(Guest { inner: Arc::new(inner) })
 }
 
-/// Owns the process: ends it when told to, when nobody holds a handle, or when the stream broke.
+/// Owns the processes: ends them when told to, when nobody holds a handle, or when one of them or its stream ended.
 async fn supervise(
-    (mut process, hold): (Process, Arc<dyn Hold>),
-    connection: Arc<Connection>,
+    (mut processes, hold): (Processes, Arc<dyn Hold>),
+    connections: Connections,
     mut on_stop: mpsc::Receiver<()>,
     exited: latest::Sender<Option<Gone>>,
 ) {
-    let status = tokio::select! {
-        status = process.wait() => status.ok(),
-        _ = on_stop.recv() => end(&mut process).await,
-        () = connection.closed() => end(&mut process).await,
-    };
-    connection.close();
+    tokio::select! {
+        _ = processes.guest.ended() => {}
+        () = ended(&processes.shim) => {}
+        _ = on_stop.recv() => {}
+        () = connections.closed() => {}
+    }
+    let status = end(&mut processes).await;
+    connections.all().iter().for_each(|connection| connection.close());
     // Nothing is left in it; a thread that cannot be had only leaves an empty group behind.
     tokio::task::spawn_blocking(move || hold.release()).await.ok();
     exited.send_replace(Some(Gone(status)));
 }
 
-async fn end(process: &mut Process) -> Option<ExitStatus> {
-    process.kill();
-    process.wait().await.ok()
+/// Waits for the end of a process; for ever where there is none.
+async fn ended(process: &Option<Process>) {
+    match process {
+        Some(process) => drop(process.ended().await),
+        None => std::future::pending().await,
+    }
+}
+
+/// Ends a sandbox; how its guest ended. The shim goes first: commands that end with the sandbox have not ended in a way
+/// that is theirs.
+async fn end(processes: &mut Processes) -> Option<ExitStatus> {
+    let Processes { guest, shim } = processes;
+    if let Some(shim) = shim {
+        shim.kill();
+        // An end that cannot be seen is no reason to let the guest go on.
+        shim.wait().await.ok();
+    }
+    guest.kill();
+    guest.wait().await.ok()
 }
 
 /// Why there was no hello: what was refused on the way, else what was complained about.
-async fn refusal(mut process: Process, refusals: Refusals, complaint: OwnedFd) -> StartError {
+async fn refusal(mut processes: Processes, refusals: Refusals, complaint: OwnedFd) -> StartError {
     // A stream that ends comes before the last words of who held it.
-    if tokio::time::timeout(LAST_WORDS_TIMEOUT, process.wait()).await.is_err() {
-        end(&mut process).await;
-    }
+    let one_ended = async {
+        tokio::select! {
+            _ = processes.guest.ended() => {}
+            () = ended(&processes.shim) => {}
+        }
+    };
+    tokio::time::timeout(LAST_WORDS_TIMEOUT, one_ended).await.ok();
+    end(&mut processes).await;
     let complaint = read_complaint(complaint).await;
     StartError::Refused(refusals.read().unwrap_or(complaint))
 }
@@ -178,6 +205,11 @@ async fn read_complaint(complaint: OwnedFd) -> String {
 impl Guest {
     pub(super) fn connection(&self) -> &Arc<Connection> {
         &self.inner.connection
+    }
+
+    /// To whoever runs commands. A guest that runs none says so itself.
+    pub(super) fn runner(&self) -> &Arc<Connection> {
+        self.inner.shim.as_ref().unwrap_or(&self.inner.connection)
     }
 
     /// The walls around the guest, as they were found from outside before it was handed over.

@@ -1,7 +1,7 @@
 //! Starting a guest's process.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::mpsc;
 
@@ -10,7 +10,7 @@ use rustix::process::Pid;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use super::enter::{Descriptors, Entry, Report, read_report};
+use super::enter::{Descriptors, Entry, Report, ShimDescriptors, read_report};
 use super::layers::Layer;
 use super::limits::Backend;
 use super::process::Process;
@@ -69,13 +69,27 @@ struct Job {
     entry: Box<Entry>,
     report: OwnedFd,
     runtime: Handle,
-    started: oneshot::Sender<Result<(Process, Refusals), StartError>>,
+    started: oneshot::Sender<Result<Forked, StartError>>,
+}
+
+/// The processes of a sandbox that is being made.
+struct Forked {
+    guest: Process,
+    shim: Option<Process>,
+    refusals: Refusals,
 }
 
 /// A started process and the host's end of its stream.
-pub(super) struct Launched {
+pub(super) struct Connected {
     pub(super) process: Process,
     pub(super) stream: OwnedFd,
+}
+
+/// What a sandbox consists of at first.
+pub(super) struct Launched {
+    pub(super) guest: Connected,
+    /// Of a sandbox that runs commands.
+    pub(super) shim: Option<Connected>,
     /// What the guest, and whoever it is before it is the guest, complains about.
     pub(super) complaint: OwnedFd,
     pub(super) refusals: Refusals,
@@ -127,15 +141,33 @@ impl Launcher {
         let (complaint, their_complaint) = pipe().map_err(StartError::Spawn)?;
         let (report, their_report) = pipe().map_err(StartError::Spawn)?;
         let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").map_err(StartError::Spawn)?;
-        let view = View::plan(spec, theirs.as_raw_fd())?;
-        let descriptors =
-            Descriptors { stream: theirs, complaint: their_complaint, null: null.into(), report: their_report, groups };
-        let entry = Box::new(Entry::new(spec, view, descriptors));
+        let (shim_stream, shim) = match spec.role {
+            GuestRole::Associate => shim_descriptors().map(|(ours, theirs)| (Some(ours), Some(theirs))),
+            GuestRole::Keeper | GuestRole::Shim => Ok((None, None)),
+        }
+        .map_err(StartError::Spawn)?;
+        let descriptors = Descriptors {
+            stream: theirs,
+            complaint: their_complaint,
+            null: null.into(),
+            report: their_report,
+            shim,
+            groups,
+        };
+        let entry = Box::new(Entry::new(spec, View::plan(spec)?, descriptors)?);
         let (started, on_started) = oneshot::channel();
         self.jobs.send(Job { entry, report, runtime: Handle::current(), started }).map_err(|_| gone())?;
-        let (process, refusals) = on_started.await.map_err(|_| gone())??;
-        Ok(Launched { process, stream, complaint, refusals })
+        let Forked { guest, shim, refusals } = on_started.await.map_err(|_| gone())??;
+        let shim = shim.zip(shim_stream).map(|(process, stream)| Connected { process, stream });
+        Ok(Launched { guest: Connected { process: guest, stream }, shim, complaint, refusals })
     }
+}
+
+/// The host's end of a shim's stream, and what the shim inherits.
+fn shim_descriptors() -> io::Result<(OwnedFd, ShimDescriptors)> {
+    let (ours, stream) = stream_pair()?;
+    let (on_made, made) = pipe()?;
+    Ok((ours, ShimDescriptors { stream, made, on_made }))
 }
 
 fn gone() -> StartError {
@@ -150,9 +182,9 @@ fn serve(queue: &mpsc::Receiver<Job>) {
     }
 }
 
-/// Forks the first process, which makes the second and leaves.
+/// Forks the first process, which makes the second, and becomes the shim or leaves.
 #[allow(unsafe_code)]
-fn launch(mut entry: Box<Entry>, report: OwnedFd) -> Result<(Process, Refusals), StartError> {
+fn launch(mut entry: Box<Entry>, report: OwnedFd) -> Result<Forked, StartError> {
     // SAFETY: the copy only makes system calls on what was prepared, and never returns.
     let first = match unsafe { libc::fork() } {
         0 => entry.enter(),
@@ -161,22 +193,33 @@ fn launch(mut entry: Box<Entry>, report: OwnedFd) -> Result<(Process, Refusals),
     // So that the end of the report is seen when they have ended.
     entry.close();
     let said = read_report(report.as_fd());
-    rustix::process::waitpid(Some(first), rustix::process::WaitOptions::empty())
-        .map_err(|errno| StartError::Spawn(errno.into()))?;
+    let has_shim = entry.has_shim();
     let refusals = Refusals { report, entry };
+    // Dropped, it is ended and collected.
+    let shim = match (has_shim, &said) {
+        (true, Some(Report::Started { .. })) => Some(adopt(first)?),
+        _ => {
+            rustix::process::waitpid(Some(first), rustix::process::WaitOptions::empty())
+                .map_err(|errno| StartError::Spawn(errno.into()))?;
+            None
+        }
+    };
     match said {
         Some(Report::Started { pid }) => {
             let pid = Pid::from_raw(pid).ok_or_else(|| StartError::Refused("no process was started".to_owned()))?;
-            let process = Process::adopt(pid).map_err(|source| {
-                // Nobody could end it later.
-                rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
-                StartError::Spawn(source)
-            })?;
-            Ok((process, refusals))
+            Ok(Forked { guest: adopt(pid)?, shim, refusals })
         }
         Some(Report::Refused { what, errno }) => Err(StartError::Refused(refusals.say(what, errno))),
         None => Err(StartError::Refused("the first process ended without a word".to_owned())),
     }
+}
+
+fn adopt(pid: Pid) -> Result<Process, StartError> {
+    Process::adopt(pid).map_err(|source| {
+        // Nobody could end it later.
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
+        StartError::Spawn(source)
+    })
 }
 
 fn stream_pair() -> io::Result<(OwnedFd, OwnedFd)> {

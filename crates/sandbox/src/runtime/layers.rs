@@ -5,6 +5,7 @@ use std::fmt;
 use std::fs;
 
 use super::launch::StartError;
+use crate::protocol::GuestRole;
 
 /// One wall.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,10 +82,18 @@ impl Layers {
         self.active.contains(&layer)
     }
 
-    /// Inspects a process from outside; `landlock_abi` is the guest's own word, because nothing shows it.
-    pub(super) fn inspect(pid: u32, landlock_abi: u32) -> Self {
+    /// Those that stand around both.
+    pub(super) fn of_both(&self, other: &Self) -> Self {
+        Self { active: self.active.intersection(&other.active).copied().collect() }
+    }
+
+    /// Inspects a process from outside; `landlock_abi` is the guest's own word, because nothing shows it. A shim is
+    /// looked at for where its commands are: it is not in their process namespace itself.
+    pub(super) fn inspect(pid: u32, role: GuestRole, landlock_abi: u32) -> Self {
+        let seen_as =
+            |name: &'static str| if (role, name) == (GuestRole::Shim, "pid") { "pid_for_children" } else { name };
         let mut active: BTreeSet<Layer> =
-            NAMESPACES.iter().filter(|(_, name)| is_separate(pid, name)).map(|(layer, _)| *layer).collect();
+            NAMESPACES.iter().filter(|(_, name)| is_separate(pid, seen_as(name))).map(|(layer, _)| *layer).collect();
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(":\t"));
         let is_zero = |value: &str| value.trim_start_matches('0').is_empty();
@@ -141,7 +150,9 @@ mod tests {
 
     #[test]
     fn an_ordinary_process_has_no_walls_and_is_refused() {
-        let own = Layers::inspect(std::process::id(), 0);
+        let own = Layers::inspect(std::process::id(), GuestRole::Associate, 0);
+        let shim = Layers::inspect(std::process::id(), GuestRole::Shim, 0);
+        assert!(!shim.has(Layer::ProcessNamespace));
         assert!(!own.has(Layer::NetworkNamespace) && !own.has(Layer::Landlock));
         assert!(matches!(own.require(), Err(StartError::Layers(missing)) if missing.contains(&Layer::UserNamespace)));
     }

@@ -5,6 +5,7 @@
 //! connected.
 
 mod connection;
+mod ends;
 mod enter;
 mod exec;
 mod handle;

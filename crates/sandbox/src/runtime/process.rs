@@ -39,11 +39,17 @@ impl Process {
         }
     }
 
-    /// Waits for its end and collects it.
-    pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
+    /// Waits for its end.
+    pub(super) async fn ended(&self) -> io::Result<()> {
         let handle = self.handle.as_ref().ok_or_else(|| io::Error::other("its end was seen already"))?;
         // Readable when it has ended.
         handle.readable().await?.retain_ready();
+        Ok(())
+    }
+
+    /// Waits for its end and collects it.
+    pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
+        self.ended().await?;
         self.handle = None;
         collect(self.pid)
     }

@@ -47,6 +47,8 @@ pub struct Sabotage {
     pub without: Vec<Layer>,
     /// The guest is handed over although they are missing.
     pub unseen: bool,
+    /// Whoever has this role says of everything that it ended well.
+    pub liar: Option<GuestRole>,
 }
 
 impl Spec {
@@ -90,9 +92,14 @@ impl Spec {
     }
 
     /// What a sabotaged guest is told in addition.
-    pub(super) fn sabotage_arguments(&self) -> Vec<String> {
+    pub(super) fn sabotage_arguments(&self, role: GuestRole) -> Vec<String> {
         let own = [Layer::Seccomp, Layer::Landlock].into_iter().filter(|layer| self.lacks(*layer));
-        own.flat_map(|layer| ["--without".to_owned(), layer.to_string()]).collect()
+        let mut missing: Vec<String> = own.map(|layer| layer.to_string()).collect();
+        #[cfg(feature = "attack")]
+        missing.extend((self.sabotage.liar == Some(role)).then(|| crate::guest::TRUTH.to_owned()));
+        #[cfg(not(feature = "attack"))]
+        let _ = role;
+        missing.drain(..).flat_map(|wall| ["--without".to_owned(), wall]).collect()
     }
 }
 

@@ -100,31 +100,31 @@ impl Step {
     }
 }
 
-/// The whole view, and how the guest is called in it.
+/// The whole view, and the variables of whoever is in it.
 #[derive(Debug)]
 pub(super) struct View {
     pub(super) steps: Vec<Step>,
-    pub(super) arguments: Vec<CString>,
     pub(super) environment: Vec<CString>,
 }
 
 impl View {
-    /// Plans the view of a spec whose guest serves the descriptor `stream`.
-    pub(super) fn plan(spec: &Spec, stream: i32) -> Result<Self, StartError> {
+    /// Plans the view of a spec.
+    pub(super) fn plan(spec: &Spec) -> Result<Self, StartError> {
         let mut plan = Plan { steps: Vec::new(), made: BTreeSet::new() };
         plan.system(spec)?;
         plan.devices(&spec.limits)?;
         plan.memory(&spec.limits)?;
         plan.content(spec)?;
-        let role = match spec.role {
-            GuestRole::Associate => "associate",
-            GuestRole::Keeper => "keeper",
-        };
-        let mut arguments = vec![GUEST_PROGRAM, "guest", "--fd"].into_iter().map(str::to_owned).collect::<Vec<_>>();
-        arguments.extend([stream.to_string(), "--role".to_owned(), role.to_owned()]);
-        arguments.extend(spec.sabotage_arguments());
-        Ok(Self { steps: plan.steps, arguments: strings(arguments)?, environment: strings(environment(spec))? })
+        Ok(Self { steps: plan.steps, environment: strings(environment(spec))? })
     }
+}
+
+/// How the guest's program is called to serve the descriptor `stream` in a role.
+pub(super) fn arguments(spec: &Spec, role: GuestRole, stream: i32) -> Result<Vec<CString>, StartError> {
+    let mut arguments = [GUEST_PROGRAM, "guest", "--fd"].map(str::to_owned).to_vec();
+    arguments.extend([stream.to_string(), "--role".to_owned(), role.name().to_owned()]);
+    arguments.extend(spec.sabotage_arguments(role));
+    strings(arguments)
 }
 
 fn environment(spec: &Spec) -> Vec<String> {

@@ -8,6 +8,7 @@ mod files;
 mod isolation;
 mod keeper;
 mod port;
+mod shim;
 mod support;
 mod terminal;
 mod watch;

@@ -135,7 +135,7 @@ impl Hold for Group {
         self.places().map(open).collect()
     }
 
-    fn look(&self, _pid: u32) -> Seen {
+    fn look(&self, _guests: &[u32]) -> Seen {
         let processes = fs::read_to_string(self.processes.join(PROCESSES)).unwrap_or_default().lines().count();
         let memory = if self.has_enforced() { Memory::Enforced } else { Memory::Within };
         Seen { processes, memory }
@@ -271,10 +271,10 @@ mod tests {
         assert!(group.memory.starts_with(root.path().join("memory/deep")));
         assert_eq!(read(&group.memory, "memory.limit_in_bytes"), "1000");
         assert_eq!(read(&group.processes, "pids.max"), (10 + SPARE_PROCESSES).to_string());
-        assert_eq!(group.look(0), Seen { processes: 0, memory: Memory::Within });
+        assert_eq!(group.look(&[]), Seen { processes: 0, memory: Memory::Within });
         fs::write(group.memory.join("memory.oom_control"), "under_oom 0\noom_kill 2\n").expect("written");
         fs::write(group.processes.join(PROCESSES), "1\n2\n").expect("written");
-        assert_eq!(group.look(0), Seen { processes: 2, memory: Memory::Enforced });
+        assert_eq!(group.look(&[]), Seen { processes: 2, memory: Memory::Enforced });
     }
 
     #[test]

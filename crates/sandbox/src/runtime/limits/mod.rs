@@ -48,7 +48,7 @@ pub enum Backend {
 /// What is seen of a sandbox at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Seen {
-    /// How many processes there are, the guest included.
+    /// How many processes there are, the guests included.
     pub(super) processes: usize,
     pub(super) memory: Memory,
 }
@@ -68,8 +68,8 @@ pub(super) enum Memory {
 pub(super) trait Hold: fmt::Debug + Send + Sync {
     /// Through these the first process joins before it gives anything up.
     fn entrances(&self) -> io::Result<Vec<OwnedFd>>;
-    /// Looks at the sandbox whose first process is `pid`. May block.
-    fn look(&self, pid: u32) -> Seen;
+    /// Looks at the sandbox in which everything came from `guests`. May block.
+    fn look(&self, guests: &[u32]) -> Seen;
     /// Whether the kernel has ended a process for its memory; quickly told.
     fn has_enforced(&self) -> bool {
         false

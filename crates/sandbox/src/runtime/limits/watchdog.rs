@@ -22,16 +22,16 @@ const PROCESSES_MAX: usize = 65_536;
 /// What is watched, and how the sandbox is ended.
 #[derive(Debug)]
 pub(in crate::runtime) struct Watchdog {
-    /// The guest, as this machine numbers it.
-    pub(in crate::runtime) pid: u32,
+    /// The guest and its shim, as this machine numbers them.
+    pub(in crate::runtime) guests: Vec<u32>,
     /// How the sandbox is held.
     pub(in crate::runtime) hold: Arc<dyn Hold>,
     /// What it has written; nothing while somebody measures.
     pub(in crate::runtime) meter: Option<Meter>,
     /// Ends the sandbox; weak, because watching is no reason for it to live.
     pub(in crate::runtime) stop: mpsc::WeakSender<()>,
-    /// Knows what was asked to run.
-    pub(in crate::runtime) connection: Arc<Connection>,
+    /// Know what was asked to run.
+    pub(in crate::runtime) connections: Vec<Arc<Connection>>,
     /// Told whenever something was asked to run.
     pub(in crate::runtime) started: Arc<Notify>,
     /// Filled before the sandbox is ended.
@@ -55,10 +55,10 @@ impl Watchdog {
     async fn look(&mut self) -> Look {
         let Some(stop) = self.stop.upgrade().filter(|stop| !stop.is_closed()) else { return Look::Gone };
         drop(stop);
-        let (pid, hold, mut meter) = (self.pid, self.hold.clone(), self.meter.take());
+        let (guests, hold, mut meter) = (self.guests.clone(), self.hold.clone(), self.meter.take());
         let looked = tokio::task::spawn_blocking(move || {
             let written = meter.as_mut().and_then(Meter::look);
-            (hold.look(pid), written, meter)
+            (hold.look(&guests), written, meter)
         });
         let Ok((seen, written, meter)) = looked.await else { return Look::Gone };
         self.meter = meter;
@@ -72,9 +72,10 @@ impl Watchdog {
             self.stop.upgrade().and_then(|stop| stop.try_send(()).ok());
             return Look::Gone;
         }
-        // What was asked for may not have started yet, and what has ended may have left others behind. The guest itself
-        // is always one.
-        if self.connection.is_running() || seen.processes > 1 { Look::Busy } else { Look::Idle }
+        // What was asked for may not have started yet, and what has ended may have left others behind. The guests
+        // themselves are always there.
+        let is_running = self.connections.iter().any(|connection| connection.is_running());
+        if is_running || seen.processes > self.guests.len() { Look::Busy } else { Look::Idle }
     }
 }
 
@@ -97,8 +98,8 @@ impl Hold for Adding {
         Ok(Vec::new())
     }
 
-    fn look(&self, pid: u32) -> Seen {
-        let usage = usage(pid, self.memory_bytes);
+    fn look(&self, guests: &[u32]) -> Seen {
+        let usage = usage(guests, self.memory_bytes);
         let memory = if usage.memory_bytes > self.memory_bytes { Memory::Beyond } else { Memory::Within };
         Seen { processes: usage.processes, memory }
     }
@@ -114,10 +115,10 @@ struct Usage {
     memory_bytes: u64,
 }
 
-/// Adds up what a process and all that came from it use. Resident memory is quickly read but counts what is shared
+/// Adds up what processes and all that came from them use. Resident memory is quickly read but counts what is shared
 /// once for each; only where that is too much is the exact, slow figure taken.
-fn usage(root: u32, limit: u64) -> Usage {
-    let processes = descendants(root);
+fn usage(roots: &[u32], limit: u64) -> Usage {
+    let processes = descendants(roots);
     let resident = processes.iter().map(|pid| resident_bytes(*pid).unwrap_or_default()).sum();
     let memory_bytes = if resident <= limit {
         resident
@@ -129,8 +130,8 @@ fn usage(root: u32, limit: u64) -> Usage {
     Usage { processes: processes.len(), memory_bytes }
 }
 
-fn descendants(root: u32) -> Vec<u32> {
-    let mut found = vec![root];
+fn descendants(roots: &[u32]) -> Vec<u32> {
+    let mut found = roots.to_vec();
     let mut next = 0;
     while next < found.len() && found.len() < PROCESSES_MAX {
         found.extend(children(found[next]));
@@ -168,8 +169,8 @@ mod tests {
     fn this_process_and_its_child_are_counted() {
         let mut child = std::process::Command::new("/bin/sleep").arg("1000").spawn().expect("starts");
         let (own, with_child) =
-            (resident_bytes(std::process::id()).expect("read"), usage(std::process::id(), u64::MAX));
-        assert!(descendants(std::process::id()).contains(&child.id()));
+            (resident_bytes(std::process::id()).expect("read"), usage(&[std::process::id()], u64::MAX));
+        assert!(descendants(&[std::process::id()]).contains(&child.id()));
         assert!(with_child.memory_bytes > 0 && own > 0 && with_child.processes >= 2);
         assert!(proportional_bytes(std::process::id()).expect("read") > 0);
         child.kill().expect("killed");
@@ -178,6 +179,6 @@ mod tests {
 
     #[test]
     fn a_process_that_is_gone_uses_nothing() {
-        assert_eq!(usage(u32::MAX, 0).memory_bytes, 0);
+        assert_eq!(usage(&[u32::MAX], 0).memory_bytes, 0);
     }
 }
