@@ -5,6 +5,7 @@
 mod alone;
 mod checks;
 mod description;
+mod discovering;
 mod documents;
 mod door;
 mod egress;

@@ -8,9 +8,10 @@ use choir_proto::inbox::{Ask, Asked, Verdict};
 use choir_proto::model::{Answer, Delta, ModelError};
 use choir_proto::wire::{
     AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, EffectRecord, Exec, Exit, Fetch,
-    FinishAssociate, ModelCall, Models, OutputStream, Search, SearchHits, StartAssociate, UndoChanges,
+    FinishAssociate, ModelCall, Models, OutputStream, ReadTree, Search, SearchHits, StartAssociate, TreeFiles,
+    UndoChanges,
 };
-use choir_proto::{InboxId, TaskId};
+use choir_proto::{Hash, InboxId, TaskId};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
@@ -72,6 +73,10 @@ pub trait Control: Send + Sync {
     fn list_files(&self, task: TaskId, path: String) -> BoxFuture<'_, Result<String, ControlError>>;
     /// Ends an associate and says what it has made so far.
     fn capture_associate(&self, task: TaskId) -> BoxFuture<'_, Result<AssociateCaptured, ControlError>>;
+    /// Reads files as they are in a tree.
+    fn read_tree(&self, _tree: Hash, _wanted: ReadTree) -> BoxFuture<'_, Result<TreeFiles, ControlError>> {
+        async { Err(ControlError::Refused("There are no trees here.".into())) }.boxed()
+    }
     /// Ends an associate, merging its changes or not.
     fn finish_associate(
         &self,

@@ -6,6 +6,7 @@
 pub mod agent;
 pub mod checks;
 pub mod command;
+pub mod discover;
 pub mod effect;
 pub mod evidence;
 pub mod export;

@@ -1,5 +1,6 @@
 //! What checks say: of a task's result, and of a run.
 
+use crate::discover::Found;
 use choir_proto::RunStatus;
 use choir_proto::event::ToolOutcome;
 use choir_proto::task::{
@@ -12,7 +13,7 @@ pub const TOOL: &str = "verify";
 /// The one profile that checks may reach.
 const REGISTRIES: &str = "registries";
 
-/// Checks of a result, and who chose them.
+/// Checks of a result as they were asked for, and who asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checks {
     /// As they were asked for.
@@ -22,9 +23,129 @@ pub struct Checks {
 }
 
 impl Checks {
-    /// Whether there is something to run.
-    pub fn is_runnable(&self) -> bool {
-        self.verify.mode == VerifyMode::Commands && !self.verify.commands.is_empty()
+    /// Whether something is to be checked at all.
+    pub fn is_wanted(&self) -> bool {
+        self.verify.mode != VerifyMode::None
+    }
+
+    /// The commands that were asked for; nothing, if they have to be found.
+    pub fn plan(&self) -> Option<Plan> {
+        let Verify { mode, commands } = &self.verify;
+        let given = *mode == VerifyMode::Commands && !commands.is_empty();
+        let step = |command: &String| Step::check(command.clone(), Says::Nothing);
+        given.then(|| Plan {
+            mode: *mode,
+            source: self.source,
+            steps: commands.iter().map(step).collect(),
+            recipes: Vec::new(),
+        })
+    }
+
+    /// The checks that the project brings itself, whoever asked for them.
+    pub fn found(&self, found: Found) -> Plan {
+        let Found { steps, recipes } = found;
+        Plan { mode: self.verify.mode, source: VerifySource::Base, steps, recipes }
+    }
+
+    /// What is said when nothing was checked: nothing is claimed.
+    pub fn unchecked(&self) -> VerifyResult {
+        Plan { mode: self.verify.mode, source: self.source, steps: Vec::new(), recipes: Vec::new() }.unchecked()
+    }
+}
+
+/// What will be run to check a result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// How it was asked for.
+    pub mode: VerifyMode,
+    /// Who chose the commands.
+    pub source: VerifySource,
+    /// In order.
+    pub steps: Vec<Step>,
+    /// What the commands run in turn, as far as it is known.
+    pub recipes: Vec<String>,
+}
+
+/// One command of a check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// For `sh -c`.
+    pub command: String,
+    /// What its failure means.
+    pub kind: StepKind,
+}
+
+/// What a command of a check is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StepKind {
+    /// Finds out whether a tool is there. Without it nothing can be said.
+    Tool(String),
+    /// Gets what the check needs. Without it nothing can be said.
+    Preparation,
+    /// Checks.
+    Check(Says),
+}
+
+/// What a check says when it has really checked. Code under test can end its own examination with exit code 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Says {
+    /// Nothing that could be relied on.
+    Nothing,
+    /// One of these.
+    OneOf(&'static [&'static str]),
+    /// As many good results as cargo started programs with tests.
+    CargoResults,
+}
+
+impl Step {
+    /// Whether a program is there.
+    pub fn tool(name: &str) -> Self {
+        Self { command: format!("command -v {name}"), kind: StepKind::Tool(name.to_owned()) }
+    }
+
+    /// Whether a module of Python is there.
+    pub fn module(name: &str) -> Self {
+        Self { command: format!("python3 -c 'import {name}'"), kind: StepKind::Tool(name.to_owned()) }
+    }
+
+    /// Gets what the check needs.
+    pub fn preparation(command: String) -> Self {
+        Self { command, kind: StepKind::Preparation }
+    }
+
+    /// Checks.
+    pub fn check(command: String, says: Says) -> Self {
+        Self { command, kind: StepKind::Check(says) }
+    }
+}
+
+impl Says {
+    fn holds(self, result: &CommandResult) -> bool {
+        let said = |word: &str| result.stdout.contains(word) || result.stderr.contains(word);
+        match self {
+            Self::Nothing => true,
+            Self::OneOf(words) => words.iter().any(|word| said(word)),
+            Self::CargoResults => {
+                let begun = |line: &&str| {
+                    let line = line.trim_start();
+                    line.starts_with("Running ") || line.starts_with("Doc-tests ")
+                };
+                let good = result.stdout.matches("test result: ok.").count();
+                result.truncated || good >= result.stderr.lines().filter(begun).count()
+            }
+        }
+    }
+}
+
+impl Plan {
+    /// The commands, in order.
+    pub fn commands(&self) -> Vec<String> {
+        self.steps.iter().map(|step| step.command.clone()).collect()
+    }
+
+    /// Everything in which the name of a script may stand.
+    pub fn scripts(&self) -> Vec<String> {
+        self.commands().into_iter().chain(self.recipes.iter().cloned()).collect()
     }
 
     /// What is said when nothing was checked: nothing is claimed.
@@ -34,16 +155,34 @@ impl Checks {
 
     /// What the commands that ran say. All were run, or the last one did not succeed.
     pub fn concluded(&self, ran: Vec<(ToolOutcome, CommandResult)>) -> VerifyResult {
-        let status = match ran.last() {
-            Some((ToolOutcome::Ok, _)) if ran.len() == self.verify.commands.len() => VerifyStatus::Pass,
-            Some((ToolOutcome::Error, _)) => VerifyStatus::Fail,
+        let last = ran.len().checked_sub(1).and_then(|last| Some((self.steps.get(last)?, &ran[last])));
+        let mut missing = Vec::new();
+        let status = match last {
+            Some((_, (ToolOutcome::Ok, _))) if ran.len() == self.steps.len() => self.passed(&ran),
+            Some((Step { kind: StepKind::Check(_), .. }, (ToolOutcome::Error, _))) => VerifyStatus::Fail,
+            Some((Step { kind: StepKind::Tool(name), .. }, (ToolOutcome::Error, _))) => {
+                missing.push(name.clone());
+                VerifyStatus::Unknown
+            }
             _ => VerifyStatus::Unknown,
         };
-        self.result(status, ran.into_iter().map(|(_, result)| result).collect())
+        let is_told = |(step, _): &(&Step, _)| !matches!(step.kind, StepKind::Tool(_));
+        let commands = self.steps.iter().zip(ran).filter(is_told).map(|(_, (_, result))| result).collect();
+        VerifyResult { missing, ..self.result(status, commands) }
+    }
+
+    /// Whether every check that ended well has also said what it says then.
+    fn passed(&self, ran: &[(ToolOutcome, CommandResult)]) -> VerifyStatus {
+        let honest = self.steps.iter().zip(ran).all(|(step, (_, result))| match step.kind {
+            StepKind::Check(says) => says.holds(result),
+            StepKind::Tool(_) | StepKind::Preparation => true,
+        });
+        if honest { VerifyStatus::Pass } else { VerifyStatus::Fail }
     }
 
     fn result(&self, status: VerifyStatus, commands: Vec<CommandResult>) -> VerifyResult {
-        VerifyResult { mode: self.verify.mode, status, source: self.source, checks_changed: Vec::new(), commands }
+        let Self { mode, source, .. } = *self;
+        VerifyResult { mode, status, source, checks_changed: Vec::new(), missing: Vec::new(), commands }
     }
 }
 
@@ -59,12 +198,17 @@ pub fn judge(verify: &VerifyResult) -> (TaskStatus, Option<String>) {
     match verify.status {
         VerifyStatus::Pass => (TaskStatus::Ok, None),
         VerifyStatus::Fail => (TaskStatus::Failed, last.map(failure)),
+        // Nobody can be blamed for a tool that is not there, and nothing is claimed.
+        VerifyStatus::Unknown if !verify.missing.is_empty() => {
+            (TaskStatus::Ok, Some(format!("It was not checked: {} is not there.", verify.missing.join(", "))))
+        }
         VerifyStatus::Unknown => (TaskStatus::Unknown, Some("The result could not be checked.".to_owned())),
     }
 }
 
 fn failure(check: &CommandResult) -> String {
     match check.exit_code {
+        Some(0) => format!("The check `{}` ended well without having checked.", check.command),
         Some(code) => format!("The check `{}` ended with exit code {code}.", check.command),
         None => format!("The check `{}` did not end in time.", check.command),
     }
@@ -108,6 +252,10 @@ mod tests {
         Checks { verify: Verify { mode: VerifyMode::Commands, commands }, source: VerifySource::Person }
     }
 
+    fn plan() -> Plan {
+        checks().plan().unwrap()
+    }
+
     fn ran(outcome: ToolOutcome) -> (ToolOutcome, CommandResult) {
         let (stdout, stderr) = (String::new(), String::new());
         let exit_code = Some(i32::from(outcome != ToolOutcome::Ok));
@@ -118,15 +266,44 @@ mod tests {
     #[test]
     fn only_checks_that_all_ran_and_succeeded_pass() {
         use ToolOutcome::{Cancelled, Error, Ok, Unknown};
-        let status =
-            |outcomes: &[ToolOutcome]| checks().concluded(outcomes.iter().map(|one| ran(*one)).collect()).status;
+        let status = |outcomes: &[ToolOutcome]| plan().concluded(outcomes.iter().map(|one| ran(*one)).collect()).status;
         assert_eq!(status(&[Ok, Ok]), VerifyStatus::Pass);
         assert_eq!(status(&[Ok, Error]), VerifyStatus::Fail);
         assert_eq!(status(&[Ok]), VerifyStatus::Unknown, "one did not run");
         assert_eq!(status(&[]), VerifyStatus::Unknown);
         assert_eq!((status(&[Ok, Unknown]), status(&[Cancelled])), (VerifyStatus::Unknown, VerifyStatus::Unknown));
-        assert_eq!(judge(&checks().concluded(vec![ran(Error)])).0, TaskStatus::Failed);
+        assert_eq!(judge(&plan().concluded(vec![ran(Error)])).0, TaskStatus::Failed);
         assert_eq!(judge(&checks().unchecked()).0, TaskStatus::Unknown);
+    }
+
+    #[test]
+    fn a_missing_tool_is_nobodys_failure_and_proves_nothing() {
+        let steps = vec![Step::tool("go"), Step::preparation("get".into()), Step::check("go".into(), Says::Nothing)];
+        let plan = checks().found(Found { steps, recipes: Vec::new() });
+        let missing = plan.concluded(vec![ran(ToolOutcome::Error)]);
+        assert_eq!((missing.status, missing.commands.len()), (VerifyStatus::Unknown, 0));
+        assert_eq!((missing.missing.as_slice(), judge(&missing).0), (["go".to_owned()].as_slice(), TaskStatus::Ok));
+        let unprepared = plan.concluded(vec![ran(ToolOutcome::Ok), ran(ToolOutcome::Error)]);
+        assert_eq!((unprepared.status, judge(&unprepared).0), (VerifyStatus::Unknown, TaskStatus::Unknown));
+        let passed = plan.concluded(vec![ran(ToolOutcome::Ok), ran(ToolOutcome::Ok), ran(ToolOutcome::Ok)]);
+        assert_eq!((passed.status, passed.source), (VerifyStatus::Pass, VerifySource::Base));
+    }
+
+    #[test]
+    fn code_that_ends_its_own_examination_does_not_pass() {
+        let status = |says: Says, stdout: &str, stderr: &str| {
+            let steps = vec![Step::check("test".into(), says)];
+            let (outcome, mut result) = ran(ToolOutcome::Ok);
+            (result.stdout, result.stderr) = (stdout.into(), stderr.into());
+            checks().found(Found { steps, recipes: Vec::new() }).concluded(vec![(outcome, result)]).status
+        };
+        use VerifyStatus::{Fail, Pass};
+        let (two, one) = ("test result: ok. 3 passed\ntest result: ok. 0 passed\n", "test result: ok. 0 passed\n");
+        let begun = "     Running unittests src/lib.rs\n   Doc-tests x\n";
+        assert_eq!(status(Says::CargoResults, two, begun), Pass);
+        assert_eq!(status(Says::CargoResults, one, begun), Fail, "one program ended without a result");
+        assert_eq!(status(Says::OneOf(&["\nOK"]), "", "Ran 1 test\n\nOK\n"), Pass);
+        assert_eq!(status(Says::OneOf(&["\nOK"]), "", ""), Fail);
     }
 
     #[test]

@@ -402,7 +402,7 @@ export type VerifyFinished = { attempt: number; result: VerifyResult; result_tre
 export type VerifyMode = "none" | "smoke" | "commands";
 
 /** What the verifier saw. */
-export type VerifyResult = { checks_changed?: string[]; commands?: CommandResult[]; mode: VerifyMode; source: VerifySource; status: VerifyStatus };
+export type VerifyResult = { checks_changed?: string[]; commands?: CommandResult[]; missing?: string[]; mode: VerifyMode; source: VerifySource; status: VerifyStatus };
 
 /** Who chose the checks. */
 export type VerifySource = "person" | "base" | "agent";

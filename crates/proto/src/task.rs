@@ -320,6 +320,9 @@ pub struct VerifyResult {
     /// Check definitions that the worker touched.
     #[serde(default)]
     pub checks_changed: Vec<String>,
+    /// Tools that the checks need and that are not there: nothing was checked then.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
     /// What was run.
     #[serde(default)]
     pub commands: Vec<CommandResult>,

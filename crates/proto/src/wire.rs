@@ -62,21 +62,56 @@ pub struct StartAssociate {
 }
 
 /// A result to be checked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
     /// What the task started from.
     pub base_tree: Hash,
     /// What it made.
     pub result_tree: Hash,
+    /// Paths that are checked as they were before the task, or not at all if they were not there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub from_base: Vec<String>,
+}
+
+/// Read files as they are in a tree: `POST /trees/{tree}/files`, answered by [`TreeFiles`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadTree {
+    /// Names of files wherever they stand; one `*` in a name fits anything.
+    #[serde(default)]
+    pub names: Vec<String>,
+    /// Whole paths.
+    #[serde(default)]
+    pub paths: Vec<String>,
+}
+
+/// Files of a tree.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TreeFiles {
+    /// In the order of their paths.
+    pub files: Vec<TreeFile>,
+    /// Whether there were more than are told of.
+    pub more: bool,
+}
+
+/// One file of a tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TreeFile {
+    /// Relative to the workspace.
+    pub path: String,
+    /// What it says; nothing if it is long or not text.
+    pub text: Option<String>,
 }
 
 /// What a task has made so far, its associate being ended: `POST /associates/{task}/capture`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AssociateCaptured {
     /// What it started from.
     pub base_tree: Hash,
     /// What it made.
     pub result_tree: Hash,
+    /// Paths that differ between the two.
+    #[serde(default)]
+    pub files_changed: Vec<FileChange>,
 }
 
 /// An associate runs, or waits for a person's word about what it wants to reach.

@@ -8,9 +8,10 @@ use choir_proto::inbox::{Ask, Asked, Verdict};
 use choir_proto::model::{Answer, ErrorClass, ModelError};
 use choir_proto::wire::{
     AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, EffectRecord, Exec, ExecFrame, Exit, Fetch,
-    FinishAssociate, ModelCall, ModelFrame, Models, PAGE_URL_HEADER, Search, SearchHits, StartAssociate, UndoChanges,
+    FinishAssociate, ModelCall, ModelFrame, Models, PAGE_URL_HEADER, ReadTree, Search, SearchHits, StartAssociate,
+    TreeFiles, UndoChanges,
 };
-use choir_proto::{ApiError, InboxId, TaskId};
+use choir_proto::{ApiError, Hash, InboxId, TaskId};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::{Method, Request, Response, StatusCode};
@@ -195,6 +196,10 @@ impl Control for ControlClient {
 
     fn capture_associate(&self, task: TaskId) -> BoxFuture<'_, Result<AssociateCaptured, ControlError>> {
         async move { self.call(Method::POST, &format!("/associates/{task}/capture"), &()).await }.boxed()
+    }
+
+    fn read_tree(&self, tree: Hash, wanted: ReadTree) -> BoxFuture<'_, Result<TreeFiles, ControlError>> {
+        async move { self.call(Method::POST, &format!("/trees/{tree}/files"), &wanted).await }.boxed()
     }
 
     fn finish_associate(

@@ -63,7 +63,7 @@ impl Home<'_> {
     pub(super) async fn bring(&self, result: &mut TaskResult) -> Result<(), HarnessError> {
         result.verify = self.checks.as_ref().map(Checks::unchecked);
         let mut checked = None;
-        if let Some(checks) = self.checks.as_ref().filter(|checks| checks.is_runnable())
+        if let Some(checks) = self.checks.as_ref().filter(|checks| checks.is_wanted())
             && result.status == TaskStatus::Ok
         {
             checked = self.check(checks, result).await?;
@@ -121,9 +121,12 @@ where
 }
 
 impl Home<'_> {
-    /// A worker may change what it is judged by; then the judgement says so, and proves less.
+    /// A worker may change what it is judged by; then the judgement says so, and proves less. Whoever checked knows best.
     fn name_changed_checks(&self, result: &mut TaskResult) {
-        if let (Some(checks), Some(verify)) = (&self.checks, &mut result.verify) {
+        if let (Some(checks), Some(verify)) = (&self.checks, &mut result.verify)
+            && verify.commands.is_empty()
+            && verify.checks_changed.is_empty()
+        {
             verify.checks_changed = choir_core::checks::changed(&result.files_changed, &checks.verify.commands);
         }
     }

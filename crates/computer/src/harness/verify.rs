@@ -3,32 +3,74 @@
 use super::HarnessError;
 use super::exec::{Place, TIMEOUT_MS};
 use super::finish::{Home, let_go};
+use crate::control::ControlError;
 use crate::journal::Scope;
+use choir_core::checks;
 use choir_core::command::Step;
+use choir_core::discover::{NAMES, discover};
 use choir_core::effect;
-use choir_core::verify::{Checks, TOOL, egress, judge};
+use choir_core::verify::{Checks, Plan, TOOL, egress, judge};
 use choir_proto::event::{Actor, ToolOutcome, VerifyFinished, VerifyStarted};
-use choir_proto::task::{CommandResult, TaskResult, VerifyResult};
-use choir_proto::wire::{AssociateCaptured, Check, StartAssociate};
+use choir_proto::task::{CommandResult, TaskResult, TaskStatus, VerifyResult};
+use choir_proto::wire::{AssociateCaptured, Check, ReadTree, StartAssociate};
 use choir_proto::{Event, Hash, TaskId};
 
 impl Home<'_> {
     /// Checks the result and says so in it. The tree that was checked, if it may be merged.
     pub(super) async fn check(&self, checks: &Checks, result: &mut TaskResult) -> Result<Option<Hash>, HarnessError> {
-        let captured = match self.context.harness.control.capture_associate(self.task).await {
-            Ok(captured) => captured,
+        let examined = async {
+            let captured = self.context.harness.control.capture_associate(self.task).await?;
+            let examination = self.examination(checks, captured).await?;
+            Ok::<_, ControlError>(examination)
+        };
+        let examination = match examined.await {
+            Ok(examination) => examination,
             Err(error) => {
                 tracing::warn!(%error, "a result could not be taken to be checked");
                 conclude(result, checks.unchecked());
                 return Ok(None);
             }
         };
-        let verify = match self.earlier(captured.result_tree) {
+        let result_tree = examination.captured.result_tree;
+        if examination.plan.steps.is_empty() {
+            // The project brings no checks: what was made is merged, and nothing is claimed.
+            result.verify = Some(VerifyResult { checks_changed: examination.changed, ..checks.unchecked() });
+            return Ok(Some(result_tree));
+        }
+        let verify = match self.earlier(result_tree) {
             Some(verify) => verify,
-            None => self.check_anew(checks, captured).await?,
+            None => self.check_anew(examination).await?,
         };
         conclude(result, verify);
-        Ok(Some(captured.result_tree))
+        Ok(Some(result_tree))
+    }
+
+    /// What will be run, over what, and which changes of the worker touch it.
+    async fn examination(&self, checks: &Checks, captured: AssociateCaptured) -> Result<Examination, ControlError> {
+        let control = &self.context.harness.control;
+        let files = &captured.files_changed;
+        let plan = match checks.plan() {
+            Some(plan) => plan,
+            None => {
+                let names = NAMES.map(str::to_owned).to_vec();
+                let wanted = ReadTree { names, paths: Vec::new() };
+                let base = control.read_tree(captured.base_tree, wanted).await?;
+                checks.found(discover(&base.files, files, checks.verify.mode))
+            }
+        };
+        let scripts = plan.scripts();
+        let mut changed = checks::changed(files, &scripts);
+        let paths = checks::may_hold_tests(files);
+        if !paths.is_empty() {
+            let wanted = ReadTree { names: Vec::new(), paths: paths.clone() };
+            let base = control.read_tree(captured.base_tree, wanted.clone()).await?;
+            let result = control.read_tree(captured.result_tree, wanted).await?;
+            changed.extend(checks::tests_changed(&paths, &base.files, &result.files));
+            changed.sort();
+            changed.dedup();
+        }
+        let from_base = checks::from_base(files, &scripts);
+        Ok(Examination { plan, changed, from_base, captured })
     }
 
     /// What a check of this very tree said before a crash.
@@ -39,29 +81,53 @@ impl Home<'_> {
         })
     }
 
-    async fn check_anew(&self, checks: &Checks, captured: AssociateCaptured) -> Result<VerifyResult, HarnessError> {
+    async fn check_anew(&self, examination: Examination) -> Result<VerifyResult, HarnessError> {
         let begun = self.past().filter(|event| matches!(event, Event::VerifyStarted(_))).count();
         // A check that a crash cut off is begun anew, in another sandbox and under other names.
         let attempt = begun as u32 + 1;
-        let AssociateCaptured { base_tree, result_tree } = captured;
-        let commands = checks.verify.commands.clone();
-        self.append(VerifyStarted { attempt, result_tree, source: checks.source, commands }.into()).await?;
+        let Examination { plan, changed, from_base, captured } = examination;
+        let AssociateCaptured { base_tree, result_tree, files_changed } = captured;
+        let commands = plan.commands();
+        self.append(VerifyStarted { attempt, result_tree, source: plan.source, commands }.into()).await?;
         let verifier = TaskId::new(effect::derived(&self.task.to_string(), &format!("{TOOL} {attempt}")));
         let start = StartAssociate {
             egress: Some(egress(self.egress)),
             run: None,
-            check: Some(Check { base_tree, result_tree }),
+            check: Some(Check { base_tree, result_tree, from_base }),
         };
-        let result = match self.context.harness.control.start_associate(verifier, start).await {
-            Ok(_) => checks.concluded(self.run(verifier, attempt, &checks.verify.commands).await?),
+        let ready = async {
+            self.context.harness.control.start_associate(verifier, start).await?;
+            self.restore_packages(verifier, base_tree, &checks::packages(&files_changed)).await
+        };
+        let mut result = match ready.await {
+            Ok(()) => plan.concluded(self.run(verifier, attempt, &plan.commands()).await?),
             Err(error) => {
                 tracing::warn!(%error, "no sandbox to check in");
-                checks.unchecked()
+                plan.unchecked()
             }
         };
+        result.checks_changed = changed;
         let_go(self.context, verifier).await;
         self.append(VerifyFinished { attempt, result_tree, result: result.clone() }.into()).await?;
         Ok(result)
+    }
+
+    /// Gives manifests of npm their former scripts back, where they are checked.
+    async fn restore_packages(&self, verifier: TaskId, base: Hash, paths: &[String]) -> Result<(), ControlError> {
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let control = &self.context.harness.control;
+        let before = control.read_tree(base, ReadTree { names: Vec::new(), paths: paths.to_vec() }).await?;
+        for file in before.files {
+            let after = control.read_file(verifier, file.path.clone()).await?;
+            let restored =
+                file.text.as_deref().and_then(|base| checks::package(base, &String::from_utf8_lossy(&after)));
+            // What cannot be read as a manifest cannot be run as one either: as it was, it shows that.
+            let content = restored.or(file.text).map(String::into_bytes).unwrap_or(after);
+            control.write_file(verifier, file.path, content).await?;
+        }
+        Ok(())
     }
 
     /// Runs the checks in order until one does not succeed.
@@ -98,11 +164,22 @@ impl Home<'_> {
     }
 }
 
+/// A result that is about to be checked.
+struct Examination {
+    plan: Plan,
+    /// What of the checks its worker touched.
+    changed: Vec<String>,
+    /// What of that is checked as it was before.
+    from_base: Vec<String>,
+    captured: AssociateCaptured,
+}
+
 fn conclude(result: &mut TaskResult, verify: VerifyResult) {
     let (status, why) = judge(&verify);
     result.status = status;
     if let Some(why) = why {
-        result.summary = format!("{} {why} Nothing was merged.", result.summary).trim().to_owned();
+        let merged = if status == TaskStatus::Ok { "" } else { " Nothing was merged." };
+        result.summary = format!("{} {why}{merged}", result.summary).trim().to_owned();
     }
     result.verify = Some(verify);
 }

@@ -189,7 +189,7 @@ impl Control for Fake {
     fn capture_associate(&self, _: TaskId) -> BoxFuture<'_, Result<AssociateCaptured, ControlError>> {
         async {
             let (base_tree, result_tree) = (Hash([1; 32]), Hash([2; 32]));
-            Ok(AssociateCaptured { base_tree, result_tree })
+            Ok(AssociateCaptured { base_tree, result_tree, files_changed: Vec::new() })
         }
         .boxed()
     }

@@ -118,7 +118,10 @@ impl Sandboxes {
             return Ok(tree(base));
         }
         let taken = match check {
-            Some(check) => keeper.check_tree(tree(check.base_tree), tree(check.result_tree)).await?,
+            Some(check) => {
+                let from_base = check.from_base.iter().map(RelativePath::parse).collect::<Result<_, _>>()?;
+                keeper.check_tree(tree(check.base_tree), tree(check.result_tree), from_base).await?
+            }
             None => keeper.take_snapshot().await?,
         };
         let base = taken.tree;
@@ -186,11 +189,16 @@ impl Sandboxes {
     pub(super) async fn capture_associate(&self, task: TaskId) -> Result<AssociateCaptured, Error> {
         self.end_guest(task).await;
         if let Some(Outcome { base, result, .. }) = self.finished(task).await? {
-            return Ok(AssociateCaptured { base_tree: base, result_tree: result });
+            return self.captured(base, result).await;
         }
-        let Some(base_tree) = self.0.db.task_base(task).await? else { return Err(Error::NoAssociate) };
-        let captured = self.keeper().await?.capture_task(&name(task)?, tree(base_tree)).await?;
-        Ok(AssociateCaptured { base_tree, result_tree: hash(captured.tree) })
+        let Some(base) = self.0.db.task_base(task).await? else { return Err(Error::NoAssociate) };
+        let captured = self.keeper().await?.capture_task(&name(task)?, tree(base)).await?;
+        self.captured(base, hash(captured.tree)).await
+    }
+
+    async fn captured(&self, base_tree: Hash, result_tree: Hash) -> Result<AssociateCaptured, Error> {
+        let files_changed = self.changes(base_tree, result_tree).await?;
+        Ok(AssociateCaptured { base_tree, result_tree, files_changed })
     }
 
     /// Takes the result and merges it; then that is so for good.
@@ -227,11 +235,15 @@ impl Sandboxes {
 
     /// What differs between two trees: the paths, and the text.
     async fn difference(&self, from: Hash, to: Hash) -> Result<(Vec<FileChange>, String), Error> {
+        let paths = self.changes(from, to).await?;
+        let diff = self.keeper().await?.diff(tree(from), tree(to)).await?;
+        Ok((paths, String::from_utf8_lossy(&diff).into_owned()))
+    }
+
+    async fn changes(&self, from: Hash, to: Hash) -> Result<Vec<FileChange>, Error> {
         let (keeper, from, to) = (self.keeper().await?, tree(from), tree(to));
         let changes = keeper.read_tree(from).await?.changes(&keeper.read_tree(to).await?);
-        let diff = keeper.diff(from, to).await?;
-        let paths = changes.iter().map(|(path, change)| read_change(path, *change)).collect();
-        Ok((paths, String::from_utf8_lossy(&diff).into_owned()))
+        Ok(changes.iter().map(|(path, change)| read_change(path, *change)).collect())
     }
 
     /// Takes merged changes back as one. Asked again, it says the same and changes nothing more.
@@ -313,7 +325,7 @@ fn read_change(path: &RelativePath, change: Change) -> FileChange {
 }
 
 /// A path for people and JSON; bytes that are no text are shown as such.
-fn text(path: &RelativePath) -> String {
+pub(super) fn text(path: &RelativePath) -> String {
     String::from_utf8_lossy(path.as_bytes()).into_owned()
 }
 
@@ -326,7 +338,7 @@ fn hash(tree: TreeId) -> Hash {
     tree.to_string().parse().expect("a tree is named by 64 hexadecimal digits")
 }
 
-fn tree(hash: Hash) -> TreeId {
+pub(super) fn tree(hash: Hash) -> TreeId {
     TreeId::parse(&hash.to_string()).expect("a hash is 64 hexadecimal digits")
 }
 

@@ -9,6 +9,7 @@ pub(crate) mod files;
 mod identity;
 mod router;
 mod session;
+mod trees;
 
 pub use error::Error;
 pub use files::parse_path;

@@ -11,8 +11,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post, put};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use choir_proto::TaskId;
 use choir_proto::wire::{ExecFrame, FinishAssociate, OutputStream, StartAssociate};
+use choir_proto::{Hash, TaskId};
 use choir_sandbox::runtime::{ExecEvent, ExecHandle};
 use http::StatusCode;
 use serde::Deserialize;
@@ -33,6 +33,7 @@ pub fn service(sandboxes: Sandboxes) -> Router {
         .route("/associates/{task}/capture", post(capture))
         .route("/associates/{task}/finished", delete(forget))
         .route("/changes/undo", post(undo))
+        .route("/trees/{tree}/files", post(read_tree))
         .route("/effects/{id}", get(effect))
         .layer(DefaultBodyLimit::max(super::files::AGENT_FILE_BYTES_MAX as usize))
         .with_state(sandboxes)
@@ -65,6 +66,10 @@ async fn forget(State(all): State<Sandboxes>, Path(task): Path<TaskId>) -> Resul
 
 async fn undo(State(all): State<Sandboxes>, body: Bytes) -> Result<Response, Refused> {
     Ok(axum::Json(all.undo(parse(&body)?).await?).into_response())
+}
+
+async fn read_tree(State(all): State<Sandboxes>, Path(tree): Path<Hash>, body: Bytes) -> Result<Response, Refused> {
+    Ok(axum::Json(all.read_tree(tree, &parse(&body)?).await?).into_response())
 }
 
 async fn finish(State(all): State<Sandboxes>, Path(task): Path<TaskId>, body: Bytes) -> Result<Response, Refused> {

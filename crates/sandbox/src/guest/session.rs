@@ -318,8 +318,11 @@ impl Work {
             Ask::CaptureTask { task, base } => {
                 self.on_keeper(move |keeper| keeper.capture_task(&task, base)).await.map(Answer::Snapshot)
             }
-            Ask::CheckTree { base, result } => {
-                self.on_keeper(move |keeper| keeper.check_tree(base, result)).await.map(Answer::Snapshot)
+            Ask::ReadContent { tree, path, offset, length } => {
+                self.part(id, move |keeper| keeper.read_content(tree, &path, offset, length)).await
+            }
+            Ask::CheckTree { base, result, from_base } => {
+                self.on_keeper(move |keeper| keeper.check_tree(base, result, &from_base)).await.map(Answer::Snapshot)
             }
             Ask::DropSnapshots { keep } => {
                 self.on_keeper(move |keeper| keeper.drop_snapshots(&keep)).await.map(|()| Answer::Done)

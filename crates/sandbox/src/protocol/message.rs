@@ -234,12 +234,26 @@ pub enum Ask {
         /// What it started from.
         base: TreeId,
     },
-    /// Make the tree on which a task's result is checked: what the project ignores is as in the base.
+    /// Read a part of a file as it is in a tree; its bytes arrive as data frames.
+    ReadContent {
+        /// The tree.
+        tree: TreeId,
+        /// The file in it; a link is its target's name.
+        path: RelativePath,
+        /// First byte.
+        offset: u64,
+        /// Most bytes wanted, at most [`super::READ_BYTES_MAX`].
+        length: u64,
+    },
+    /// Make the tree on which a task's result is checked: what the project ignores is as in the base, and so is what is
+    /// named.
     CheckTree {
         /// What the task started from.
         base: TreeId,
         /// What it made.
         result: TreeId,
+        /// Paths that are as in the base, or absent as there; at most [`super::NAMED_PATHS_MAX`].
+        from_base: Vec<RelativePath>,
     },
     /// Remove a task's directories.
     DropTask {
@@ -296,6 +310,7 @@ impl Ask {
             | Self::PrepareTask { .. }
             | Self::CaptureTask { .. }
             | Self::CheckTree { .. }
+            | Self::ReadContent { .. }
             | Self::DropTask { .. }
             | Self::DropSnapshots { .. }
             | Self::Diff { .. }

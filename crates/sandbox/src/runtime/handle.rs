@@ -369,9 +369,20 @@ impl Guest {
         snapshot(self.inner.connection.call(Ask::CaptureTask { task: task.clone(), base }).await?)
     }
 
-    /// The tree on which a task's result is checked: what the project ignores is as in the base.
-    pub async fn check_tree(&self, base: TreeId, result: TreeId) -> Result<SnapshotReport, CallError> {
-        snapshot(self.inner.connection.call(Ask::CheckTree { base, result }).await?)
+    /// A file as it is in a tree of a keeper's store, if it is no longer than the limit.
+    pub async fn read_content(&self, tree: TreeId, path: &RelativePath, limit_bytes: u64) -> Result<Bytes, CallError> {
+        let part = |offset| Ask::ReadContent { tree, path: path.clone(), offset, length: READ_BYTES_MAX };
+        self.read_parts(limit_bytes, part).await
+    }
+
+    /// The tree on which a task's result is checked: what the project ignores is as in the base, and so is what is named.
+    pub async fn check_tree(
+        &self,
+        base: TreeId,
+        result: TreeId,
+        from_base: Vec<RelativePath>,
+    ) -> Result<SnapshotReport, CallError> {
+        snapshot(self.inner.connection.call(Ask::CheckTree { base, result, from_base }).await?)
     }
 
     /// Removes a task's directories.

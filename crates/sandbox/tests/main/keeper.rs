@@ -333,3 +333,21 @@ async fn a_keeper_waits_until_the_one_before_has_gone() {
     let next = next.await.expect("starts");
     next.take_snapshot().await.expect("taken");
 }
+
+#[tokio::test]
+async fn a_result_is_checked_with_what_is_named_as_it_was_before() {
+    let kept = kept().await;
+    kept.write("tests/deep/test", "strict");
+    kept.write("code", "old");
+    let base = kept.snapshot().await.tree;
+    let work = "rm -r tests; echo > tests; echo new > code; mkdir .cargo; echo fake > .cargo/config.toml";
+    let result = kept.run_task("liar", base, work).await;
+    let from_base = vec![path("tests/deep/test"), path(".cargo/config.toml")];
+    let checked = kept.guest.check_tree(base, result, from_base).await.expect("made").tree;
+    let content = async |tree, name: &str| kept.guest.read_content(tree, &path(name), 100).await;
+    assert_eq!(content(checked, "tests/deep/test").await.expect("reads"), "strict");
+    assert_eq!(content(checked, "code").await.expect("reads"), "new\n");
+    assert!(content(checked, ".cargo/config.toml").await.is_err());
+    assert!(kept.guest.read_content(base, &path("tests/deep/test"), 3).await.is_err(), "longer than wanted");
+    kept.run_task("check", checked, "grep -q strict tests/deep/test && grep -q new code").await;
+}

@@ -1,16 +1,18 @@
-//! The tree on which a task's result is checked: the result, but what the project ignores is as it was before the task.
+//! The tree on which a task's result is checked: the result, but what the project ignores is as it was before the task,
+//! and so is whatever the checks themselves are made of.
 //!
 //! What a worker built, cached or downloaded there could make a check pass that fails everywhere else.
 
 use super::diff::read_all;
 use super::ignore::{FILE_BYTES_MAX, Rules, files};
 use super::store::Store;
+use crate::path::RelativePath;
 use crate::protocol::Fault;
 use crate::tree::{Node, Tree};
 
 /// The tree to check. A path is ignored when the rules of either side say so: a worker can hide its own files by a new
 /// rule, and show none by removing one.
-pub(super) fn check_tree(store: &Store, base: &Tree, result: &Tree) -> Result<Tree, Fault> {
+pub(super) fn check_tree(store: &Store, base: &Tree, result: &Tree, from_base: &[RelativePath]) -> Result<Tree, Fault> {
     let rules = [rules(store, base)?, rules(store, result)?];
     let mut checked = result.clone();
     for (path, _) in base.changes(result) {
@@ -20,7 +22,25 @@ pub(super) fn check_tree(store: &Store, base: &Tree, result: &Tree) -> Result<Tr
             checked.set(&path, base.get(&path).cloned());
         }
     }
+    from_base.iter().for_each(|path| put_back(&mut checked, base, path));
     Ok(checked)
+}
+
+/// Makes a path what it is in the base, with the directories above it, which may be gone or something else by now.
+fn put_back(checked: &mut Tree, base: &Tree, path: &RelativePath) {
+    let node = base.get(path).cloned();
+    checked.remove(path);
+    if node.is_some() {
+        let parent = |path: &RelativePath| path.split().map(|(parent, _)| parent);
+        let above: Vec<_> = std::iter::successors(parent(path), parent).collect();
+        for directory in above.iter().rev().filter(|directory| !directory.is_root()) {
+            if !matches!(checked.get(directory), Some(Node::Directory { .. })) {
+                checked.remove(directory);
+                checked.set(directory, base.get(directory).cloned());
+            }
+        }
+    }
+    checked.set(path, node);
 }
 
 fn rules(store: &Store, tree: &Tree) -> Result<Rules, Fault> {

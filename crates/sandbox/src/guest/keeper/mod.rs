@@ -27,7 +27,7 @@ use crate::protocol::{
     EffectId, Fault, FaultCode, MergeReport, NAMED_PATHS_BYTES_MAX, NAMED_PATHS_MAX, READ_BYTES_MAX, SnapshotReport,
     TreeChange, UNDONE_MAX,
 };
-use crate::tree::{Tree, TreeId};
+use crate::tree::{Node, Tree, TreeId};
 
 /// The keeper's work on one workspace and one store.
 #[derive(Debug)]
@@ -66,6 +66,25 @@ impl Keeper {
         self.store.read_manifest(tree, offset, length.min(READ_BYTES_MAX))
     }
 
+    /// A part of a file as it is in a tree, and the size of the whole.
+    pub(super) fn read_content(
+        &self,
+        tree: TreeId,
+        path: &RelativePath,
+        offset: u64,
+        length: u64,
+    ) -> Result<(Vec<u8>, u64), Fault> {
+        match self.store.get_tree(tree)?.get(path) {
+            Some(Node::File { mode, hash, .. }) => {
+                self.store.read_object(*hash, *mode, offset, length.min(READ_BYTES_MAX))
+            }
+            Some(Node::Link { .. } | Node::Directory { .. } | Node::Derived) => {
+                Err(Fault::new(FaultCode::BadRequest, "this is not a file"))
+            }
+            None => Err(Fault::new(FaultCode::NotFound, "there is no such file in the tree")),
+        }
+    }
+
     /// Makes the directories of a task's overlay over the snapshot of `base`.
     pub(super) fn prepare_task(&self, task: &EffectId, base: TreeId) -> Result<(), Fault> {
         let _state = self.lock();
@@ -87,9 +106,15 @@ impl Keeper {
     }
 
     /// The tree on which a result is checked.
-    pub(super) fn check_tree(&self, base: TreeId, result: TreeId) -> Result<SnapshotReport, Fault> {
+    pub(super) fn check_tree(
+        &self,
+        base: TreeId,
+        result: TreeId,
+        from_base: &[RelativePath],
+    ) -> Result<SnapshotReport, Fault> {
         let _state = self.lock();
-        let tree = check::check_tree(&self.store, &self.store.get_tree(base)?, &self.store.get_tree(result)?)?;
+        let (base, result) = (self.store.get_tree(base)?, self.store.get_tree(result)?);
+        let tree = check::check_tree(&self.store, &base, &result, from_base)?;
         let id = self.store.put_tree(&tree)?;
         Ok(SnapshotReport { tree: id, paths: tree.len() as u64, bytes: tree.bytes(), files_read: 0, skipped: 0 })
     }

@@ -115,6 +115,17 @@ impl Store {
             .map_err(on("read from the store"))
     }
 
+    /// A part of a content, and the size of the whole.
+    pub(super) fn read_object(
+        &self,
+        hash: ContentHash,
+        mode: u32,
+        offset: u64,
+        length: u64,
+    ) -> Result<(Vec<u8>, u64), Fault> {
+        read_part(&self.object(hash, mode)?.into(), offset, length)
+    }
+
     fn object_place(&self, hash: ContentHash, mode: u32) -> Result<(OwnedFd, CString), Fault> {
         let text = hash.to_string();
         let directory = make_directory(&self.objects, &text[..2], OWN_ONLY)?;
@@ -140,13 +151,7 @@ impl Store {
 
     /// A part of a manifest, and the size of the whole.
     pub(super) fn read_manifest(&self, id: TreeId, offset: u64, length: u64) -> Result<(Vec<u8>, u64), Fault> {
-        let file = open_file(&self.trees, &id.to_string())?;
-        let size = file.metadata().map_err(|error| fault("read a tree", error.raw_os_error()))?.len();
-        let wanted = usize::try_from(length.min(size.saturating_sub(offset))).unwrap_or_default();
-        let mut bytes = vec![0; wanted];
-        std::os::unix::fs::FileExt::read_exact_at(&file, &mut bytes, offset)
-            .map_err(|error| fault("read a tree", error.raw_os_error()))?;
-        Ok((bytes, size))
+        read_part(&open_file(&self.trees, &id.to_string())?, offset, length)
     }
 
     /// The file that says what is known of the live directory.
@@ -253,6 +258,16 @@ impl Store {
         file.read_to_end(&mut content).map_err(|error| fault("read from the store", error.raw_os_error()))?;
         Ok(content)
     }
+}
+
+/// A part of a file of the store, and the size of the whole.
+fn read_part(file: &std::fs::File, offset: u64, length: u64) -> Result<(Vec<u8>, u64), Fault> {
+    let failed = |error: std::io::Error| fault("read from the store", error.raw_os_error());
+    let size = file.metadata().map_err(failed)?.len();
+    let wanted = usize::try_from(length.min(size.saturating_sub(offset))).unwrap_or_default();
+    let mut bytes = vec![0; wanted];
+    std::os::unix::fs::FileExt::read_exact_at(file, &mut bytes, offset).map_err(failed)?;
+    Ok((bytes, size))
 }
 
 /// Writes a part of a file, or steps over it where it holds nothing but zeroes: a file that is mostly a hole takes no more

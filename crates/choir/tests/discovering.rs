@@ -1,0 +1,163 @@
+//! Checks that a project brings itself are found before the worker touches it, and are the ones that count.
+
+use crate::support::Instance;
+use serde_json::{Value, json};
+
+fn put(instance: &Instance, files: &[(&str, &str)]) {
+    let bearer = format!("authorization: Bearer {}\r\ncontent-type: text/plain\r\n", instance.token("run"));
+    for (path, content) in files {
+        let put = instance.http(&format!("PUT /api/files?path={path}"), &bearer, content);
+        assert!(put.starts_with("HTTP/1.1 200"), "{put}");
+    }
+}
+
+/// A task that asks for a check and names none.
+fn task(work: &str) -> Value {
+    json!({"kind": "run", "instruction": "a test", "commands": [work], "egress": {"allow": []},
+        "verify": {"mode": "commands"}})
+}
+
+fn nobody() -> Instance {
+    Instance::start(r#"{"roles": {"conductor": [{"text": "nothing to do"}]}}"#)
+}
+
+/// What a worker did, with the status of its task, of its check, and the checks that it changed.
+fn verdict(instance: &Instance, work: &str) -> (String, String, Vec<String>) {
+    let result = instance.task(&task(work));
+    assert_eq!(result["verify"]["source"], "base", "{result}");
+    let text = |value: &Value| value.as_str().unwrap_or_else(|| panic!("{result}")).to_owned();
+    let changed = result["verify"]["checks_changed"].as_array().unwrap();
+    (text(&result["status"]), text(&result["verify"]["status"]), changed.iter().map(text).collect())
+}
+
+fn expect(instance: &Instance, work: &str, status: &str, check: &str, changed: &[&str]) {
+    let (was, checked, named) = verdict(instance, work);
+    assert_eq!((was.as_str(), checked.as_str()), (status, check), "{work}");
+    assert_eq!(named, changed, "{work}");
+}
+
+#[test]
+fn the_checks_of_a_makefile_are_those_from_before_the_worker() {
+    let instance = nobody();
+    let makefile = "all:\n\techo built\n\ntest:\n\tsh ./check.sh\n";
+    put(
+        &instance,
+        &[
+            ("projects/p/Makefile", makefile),
+            ("projects/p/check.sh", "grep -q right product\n"),
+            ("projects/p/product", "wrong\n"),
+        ],
+    );
+    let (makefile, script) = ("projects/p/Makefile", "projects/p/check.sh");
+    expect(&instance, "echo claimed > projects/p/notes", "failed", "fail", &[]);
+    expect(&instance, "echo true > projects/p/check.sh", "failed", "fail", &[script]);
+    expect(&instance, "rm projects/p/check.sh", "failed", "fail", &[script]);
+    expect(&instance, "printf 'test:\\n\\ttrue\\n' > projects/p/Makefile", "failed", "fail", &[makefile]);
+    expect(
+        &instance,
+        "printf 'test:\\n\\ttrue\\n' > projects/p/GNUmakefile; rm -r projects/p/Makefile; mkdir projects/p/Makefile",
+        "failed",
+        "fail",
+        &["projects/p/GNUmakefile", makefile],
+    );
+    // Who does the work and changes the check beside it passes the old one, and is still named.
+    expect(&instance, "echo right > projects/p/product; echo true >> projects/p/check.sh", "ok", "pass", &[script]);
+    expect(&instance, "echo right, really > projects/p/product", "ok", "pass", &[]);
+}
+
+#[test]
+fn python_tests_are_found_and_their_enemies_too() {
+    let instance = nobody();
+    let test = "import unittest\nfrom total import total\n\nclass Total(unittest.TestCase):\n    def test_total(self):\n        \
+                self.assertEqual(total([1.15, 2.30]), 345)\n";
+    put(
+        &instance,
+        &[
+            ("projects/p/total.py", "def total(prices):\n    return sum(int(p * 100) for p in prices)\n"),
+            ("projects/p/tests/test_total.py", test),
+        ],
+    );
+    let tested = "projects/p/tests/test_total.py";
+    expect(&instance, "echo '# done' >> projects/p/total.py", "failed", "fail", &[]);
+    expect(&instance, "echo > projects/p/tests/test_total.py", "failed", "fail", &[tested]);
+    expect(
+        &instance,
+        "rm -r projects/p/tests; echo > projects/p/tests",
+        "failed",
+        "fail",
+        &["projects/p/tests", tested],
+    );
+    let fake = "projects/p/unittest.py";
+    expect(&instance, "echo 'import sys; sys.exit(0)' > projects/p/unittest.py", "failed", "fail", &[fake]);
+    let quits = "printf 'import os\\nos._exit(0)\\n' > projects/p/total.py";
+    expect(&instance, quits, "failed", "fail", &[]);
+    let fixed = "sed -i 's/int(p \\* 100)/round(p * 100)/' projects/p/total.py; mkdir projects/p/more; \
+                 echo 'import unittest' > projects/p/tests/test_more.py";
+    expect(&instance, fixed, "ok", "pass", &[]);
+}
+
+#[test]
+fn the_scripts_of_a_package_are_not_the_workers_to_choose() {
+    let instance = nobody();
+    put(
+        &instance,
+        &[
+            ("projects/p/package.json", r#"{"name": "p", "version": "1.0.0", "scripts": {"test": "node run.js"}}"#),
+            ("projects/p/run.js", "process.exit(require('./product.js') === 'right' ? 0 : 1)\n"),
+            ("projects/p/product.js", "module.exports = 'wrong'\n"),
+        ],
+    );
+    let package = "projects/p/package.json";
+    let cheat = r#"sed -i 's/node run.js/true/' projects/p/package.json"#;
+    expect(&instance, cheat, "failed", "fail", &[package]);
+    let poison = "mkdir -p projects/p/node_modules/.bin; printf '#!/bin/sh\\nexit 0\\n' > projects/p/node_modules/.bin/node; \
+                  chmod +x projects/p/node_modules/.bin/node";
+    let (status, check, _) = verdict(&instance, poison);
+    assert_eq!((status.as_str(), check.as_str()), ("failed", "fail"));
+    let works = "echo \"module.exports = 'right'\" > projects/p/product.js";
+    expect(&instance, works, "ok", "pass", &[]);
+}
+
+#[test]
+fn a_tool_that_is_not_there_proves_nothing_and_blames_nobody() {
+    let instance = nobody();
+    put(&instance, &[("go.mod", "module p\n")]);
+    let result = instance.task(&task("echo work > product"));
+    assert_eq!((&result["status"], &result["verify"]["status"]), (&json!("ok"), &json!("unknown")), "{result}");
+    assert_eq!(result["verify"]["missing"], json!(["go"]));
+    assert!(result["summary"].as_str().unwrap().contains("not checked"), "{result}");
+    assert!(instance.workspace().join("product").exists());
+}
+
+#[test]
+fn a_project_without_checks_is_not_called_verified() {
+    let instance = nobody();
+    let result = instance.task(&task("echo work > product"));
+    assert_eq!((&result["status"], &result["verify"]["status"]), (&json!("ok"), &json!("unknown")), "{result}");
+    assert!(instance.workspace().join("product").exists());
+}
+
+/// A whole run: the person asks for a check, the project has one, and the model has no say in it.
+#[test]
+fn a_run_is_verified_by_what_its_project_brings() {
+    let scenario = r#"{"roles": {
+        "conductor": [
+            {"tool_calls": [{"name": "delegate", "arguments": {"role": "terminal", "objective": "mend it",
+                "verify": {"mode": "commands", "commands": ["true"]}}}]},
+            {"tool_calls": [{"name": "finish", "arguments": {"summary": "mended"}}]}],
+        "terminal": [
+            {"tool_calls": [{"name": "bash", "arguments": {"command": "echo right > product"}}]},
+            {"tool_calls": [{"name": "finish", "arguments": {"summary": "mended"}}]}]
+    }}"#;
+    let instance = Instance::start(scenario);
+    put(&instance, &[("Makefile", "check:\n\tgrep -q right product\n"), ("product", "wrong\n")]);
+    let (status, accepted) = instance.api("POST /api/runs", &json!({"prompt": "mend", "verify": {"mode": "commands"}}));
+    assert_eq!(status, 202, "{accepted}");
+    let ended = instance.follow(|event| event["kind"] == "run.ended");
+    assert_eq!(ended["payload"]["status"], "verified", "{ended}");
+    let started = instance.follow(|event| event["kind"] == "verify.started");
+    assert_eq!(
+        (&started["payload"]["source"], &started["payload"]["commands"][1]),
+        (&json!("base"), &json!("make check"))
+    );
+}
