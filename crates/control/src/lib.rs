@@ -5,6 +5,7 @@
 //!
 //! Deliberately absent: the log (a computer's own), agents, and any reading of workspace files.
 
+pub mod audit;
 pub mod clock;
 pub mod computer;
 pub mod config;

@@ -1,6 +1,8 @@
 //! Other sites, other names, other methods.
 
+use crate::sandboxes::contains;
 use crate::support::World;
+use choir_control::db::Refusals;
 use http::{Method, StatusCode};
 
 #[tokio::test]
@@ -37,6 +39,40 @@ async fn another_site_with_the_victims_cookie_gets_nothing() {
     let same = browser.header("origin", ours).header("sec-fetch-site", "same-origin");
     assert!(same.upgrade("/api/stream?after=0").await.is_ok());
     assert_eq!(same.json(Method::POST, "/api/echo", "{}").await.status, StatusCode::OK);
+}
+
+/// What the log was told of refused requests.
+async fn told_of(world: &World, reason: &str) {
+    let (kind, reason) = (br#""request.refused""#, format!(r#""{reason}""#));
+    world
+        .computer
+        .told_that("/internal/record", |body| contains(body, kind) && contains(body, reason.as_bytes()))
+        .await;
+}
+
+#[tokio::test]
+async fn whoever_is_refused_is_noted_here_and_in_the_log_without_filling_either() {
+    let world = World::start().await;
+    let browser = world.browser().await;
+    let foreign = browser.header("origin", "http://evil.example");
+    assert_eq!(foreign.upgrade("/api/terminals/1?token=secret").await.err(), Some(StatusCode::FORBIDDEN));
+    told_of(&world, "foreign_origin").await;
+    assert_eq!(browser.header("host", "evil.example").get("/api/runs").await.status, StatusCode::MISDIRECTED_REQUEST);
+    told_of(&world, "wrong_host").await;
+    let absent = "/api/terminals/01890a5d-ac96-774b-bcce-b302099a8052";
+    assert_eq!(browser.send(Method::DELETE, absent, Default::default()).await.status, StatusCode::NOT_FOUND);
+    told_of(&world, "unknown_id").await;
+    for number in 0..100 {
+        foreign.header("origin", format!("http://{number}.example")).get("/api/runs").await;
+    }
+    let told = world.computer.all_told();
+    let records = told.iter().filter(|(path, body)| path == "/internal/record" && contains(body, b"request.refused"));
+    assert_eq!(records.clone().count(), 3, "one of each kind");
+    assert!(!records.into_iter().any(|(_, body)| contains(body, b"secret")), "what was asked is not quoted");
+    let db = world.db();
+    assert_eq!(db.refusals().await.unwrap(), Refusals { told: 3, count: 3 });
+    world.control.stop().await;
+    assert_eq!(db.refusals().await.unwrap(), Refusals { told: 4, count: 103 }, "the rest is told in the end");
 }
 
 #[tokio::test]

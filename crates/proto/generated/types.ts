@@ -227,6 +227,12 @@ export type Rect = { height: number; width: number; x: number; y: number };
 /** What is inside every [`ApiError`]. */
 export type Refusal = { code: string; hint: string; message: string };
 
+/** Why requests were refused before anybody looked at what they wanted. */
+export type RefusalReason = "foreign_origin" | "wrong_host" | "unknown_id";
+
+/** Requests were refused because of where they came from or what they reached for. Many alike are told once. */
+export type RequestRefused = { count: number; method: string; origin?: string | null; path: string; peer: string; reason: RefusalReason };
+
 /** What an agent is for. Roles differ by prompt, tools, budget and grants, never by loop. */
 export type Role = "conductor" | "writer" | "terminal" | "researcher";
 

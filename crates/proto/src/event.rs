@@ -200,6 +200,8 @@ events! {
     EgressAllowed = "egress.allowed", 1;
     /// A connection was refused.
     EgressDenied = "egress.denied", 1;
+    /// Requests were refused because of where they came from or what they reached for.
+    RequestRefused = "request.refused", 1;
     /// Something was brought in.
     ArtifactImported = "artifact.imported", 1;
     /// An actor failed and was started again.

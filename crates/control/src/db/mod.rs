@@ -5,6 +5,7 @@ mod approvals;
 mod egress;
 mod heads;
 mod providers;
+mod refusals;
 mod schema;
 mod settings;
 mod spend;
@@ -15,6 +16,7 @@ pub use approvals::{Approval, Outcome};
 pub(crate) use heads::signing_key;
 pub use heads::{Head, HeadsError, heads};
 pub use providers::Stored;
+pub use refusals::Refusals;
 pub use spend::Spent;
 
 use rusqlite::{Connection, ErrorCode};

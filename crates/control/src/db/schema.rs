@@ -3,7 +3,7 @@
 use super::Error;
 use rusqlite::Connection;
 
-const VERSION: i64 = 4;
+const VERSION: i64 = 5;
 /// Older ones can corrupt a write-ahead log that two processes use.
 const SQLITE_MIN: i32 = 3_051_003;
 
@@ -48,6 +48,12 @@ ALTER TABLE approvals ADD COLUMN text TEXT;
 CREATE INDEX approvals_by_hash ON approvals (hash);
 ";
 
+/// From version 4, which only logged them.
+const REFUSALS: &str = "
+CREATE TABLE refusals (id INTEGER PRIMARY KEY, reason TEXT NOT NULL, method TEXT NOT NULL, path TEXT NOT NULL,
+  origin TEXT, peer TEXT NOT NULL, count INTEGER NOT NULL, at INTEGER NOT NULL) STRICT;
+";
+
 /// Sets up a connection and makes or checks the tables. A newer file is left exactly as it is.
 pub(super) fn prepare(connection: &mut Connection) -> Result<(), Error> {
     let found: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
@@ -70,6 +76,9 @@ pub(super) fn prepare(connection: &mut Connection) -> Result<(), Error> {
     }
     if found < 4 {
         step.execute_batch(QUESTIONS)?;
+    }
+    if found < 5 {
+        step.execute_batch(REFUSALS)?;
     }
     step.pragma_update(None, "user_version", VERSION)?;
     step.commit()?;

@@ -1,15 +1,17 @@
 //! Who is asking, before anything is looked at: Host, Origin and Fetch-Metadata, on requests and upgrades alike.
 
+use super::App;
 use super::error::Refused;
-use super::serve::Peer;
+use super::serve::{Peer, Way};
+use crate::audit::quoted;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
+use choir_proto::event::{RefusalReason, RequestRefused};
 use http::header::{HOST, ORIGIN, UPGRADE};
 use http::uri::Authority;
 use http::{HeaderMap, Method, StatusCode};
 use std::net::IpAddr;
-use std::sync::Arc;
 
 /// The names under which this instance may be addressed.
 #[derive(Debug)]
@@ -34,21 +36,59 @@ impl Names {
 }
 
 /// The middleware.
-pub(super) async fn guard(State(names): State<Arc<Names>>, request: Request, next: Next) -> Result<Response, Refused> {
+pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) -> Result<Response, Refused> {
     let local = request.extensions().get::<Peer>().map(|peer| peer.local);
-    let host = one_host(&request).filter(|host| local.is_some_and(|local| names.knows(host.host(), local)));
+    let host = one_host(&request).filter(|host| local.is_some_and(|local| app.names.knows(host.host(), local)));
     let Some(host) = host else {
+        note(&app, &request, RefusalReason::WrongHost);
         let message = "This server does not go by that name.";
         let hint = "Open the address that `choir up` printed.";
         return Err(Refused::new(StatusCode::MISDIRECTED_REQUEST, "wrong_host", message, hint));
     };
     if !is_ours(&request, &host) {
-        tracing::warn!(method = %request.method(), path = request.uri().path(), "a request from another site was refused");
+        note(&app, &request, RefusalReason::ForeignOrigin);
         let message = "Requests from other sites are refused.";
         let hint = "Use the desktop, or a program with an API token.";
         return Err(Refused::new(StatusCode::FORBIDDEN, "foreign_origin", message, hint));
     }
     Ok(next.run(request).await)
+}
+
+/// The middleware behind which is known who asks: whoever names what is not theirs is told nothing, and noted.
+pub(super) async fn note_unknown(State(app): State<App>, request: Request, next: Next) -> Response {
+    let named = names_one(request.uri().path()).then(|| refusal(&request, RefusalReason::UnknownId));
+    let response = next.run(request).await;
+    if let (Some(refusal), StatusCode::NOT_FOUND) = (named, response.status()) {
+        app.audit.note(refusal);
+    }
+    response
+}
+
+/// Whether a path names one of many by its id.
+fn names_one(path: &str) -> bool {
+    const MANY: [&str; 8] = ["artifacts", "blobs", "documents", "events", "inbox", "runs", "tasks", "terminals"];
+    let mut parts = path.strip_prefix("/api/").unwrap_or_default().split('/');
+    parts.next().is_some_and(|first| MANY.contains(&first)) && parts.next().is_some_and(|id| !id.is_empty())
+}
+
+fn note(app: &App, request: &Request, reason: RefusalReason) {
+    tracing::debug!(reason = reason.name(), method = %request.method(), path = request.uri().path(), "a request was refused");
+    app.audit.note(refusal(request, reason));
+}
+
+fn refusal(request: &Request, reason: RefusalReason) -> RequestRefused {
+    let peer = match request.extensions().get::<Peer>() {
+        Some(Peer { way: Way::Network, remote, .. }) => remote.to_string(),
+        Some(Peer { way: Way::Door, .. }) | None => "the owner's door".to_owned(),
+    };
+    RequestRefused {
+        reason,
+        method: quoted(request.method().as_str()),
+        path: quoted(request.uri().path()),
+        origin: text(request.headers(), "origin").map(quoted),
+        peer,
+        count: 1,
+    }
 }
 
 /// Exactly one Host header, agreeing with an absolute request target if there is one.
@@ -145,6 +185,14 @@ mod tests {
         assert!(!ours("POST", &twice), "the first of two origins is not believed");
         assert!(!ours("POST", &[("sec-fetch-site", "same-origin"), ("sec-fetch-site", "cross-site")]));
         assert!(!ours("GET", &[("sec-fetch-site", "same-site")]), "another port of this machine may not read the API");
+    }
+
+    #[test]
+    fn only_what_is_one_of_many_is_named() {
+        assert!(names_one("/api/runs/x") && names_one("/api/documents/x/versions/1") && names_one("/api/blobs/x"));
+        assert!(
+            !names_one("/api/runs") && !names_one("/api/runs/") && !names_one("/api/files") && !names_one("/runs/x")
+        );
     }
 
     #[test]

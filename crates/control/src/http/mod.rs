@@ -35,6 +35,7 @@ pub use limits::{JSON_BYTES_MAX, Limits};
 pub use openapi::openapi;
 pub use serve::{Front, Peer, Way, serve};
 
+use crate::audit::Audit;
 use crate::clock::Clock;
 use crate::computer::{Hub, Link, State};
 use crate::db::Db;
@@ -66,7 +67,9 @@ pub struct Parts {
     /// Who asked how often.
     pub limits: Limits,
     /// Under which names we are reached.
-    pub names: Arc<Names>,
+    pub names: Names,
+    /// What was refused because of where it came from.
+    pub audit: Audit,
     /// The computer.
     pub link: Link,
     /// Its log.
@@ -130,6 +133,7 @@ pub fn router(app: App) -> Router {
         .route("/api/documents/{id}/sync", get(sync::open))
         .route("/api/{*rest}", any(forward::forward))
         .method_not_allowed_fallback(method_not_allowed)
+        .layer(from_fn_with_state(app.clone(), guard::note_unknown))
         .layer(from_fn_with_state(app.clone(), auth::require));
     Router::new()
         .route("/health", get(health::get))
@@ -137,7 +141,7 @@ pub fn router(app: App) -> Router {
         .fallback(pages::asset)
         .method_not_allowed_fallback(method_not_allowed)
         .merge(api)
-        .layer(from_fn_with_state(app.names.clone(), guard::guard))
+        .layer(from_fn_with_state(app.clone(), guard::guard))
         .layer(from_fn(headers::add))
         .with_state(app)
 }

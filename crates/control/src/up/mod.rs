@@ -2,6 +2,7 @@
 
 mod duties;
 
+use crate::audit::Audit;
 use crate::clock::Clock;
 use crate::computer::{Launcher, State, Supervised, supervise};
 use crate::config::{Config, Models};
@@ -24,7 +25,6 @@ use ed25519_dalek::SigningKey;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{mpsc, watch};
@@ -190,11 +190,15 @@ pub async fn start(options: Options) -> Result<Control, Error> {
     let (stop_front, front_stops) = stop();
     let host = options.listen.rsplit_once(':').map_or(options.listen.as_str(), |(host, _)| host);
     let sign_in = token::sign_in(&db, &options.clock).await?;
+    let audit = Audit::default();
+    let keeping = audit.clone().keep(db.clone(), link.clone(), options.clock.clone(), front_stops.clone());
+    let keeping = tokio::spawn(keeping);
     let app = App::new(Parts {
         db: db.clone(),
         clock: options.clock,
         limits: options.limits,
-        names: Arc::new(Names::new(host)),
+        names: Names::new(host),
+        audit: audit.clone(),
         link,
         hub,
         computer: state.clone(),
@@ -206,7 +210,12 @@ pub async fn start(options: Options) -> Result<Control, Error> {
         revoked: watch::channel(()).0,
     });
     let front = Front { listener, door, router: http::router(app), connections_max, stop: front_stops };
-    let front = tokio::spawn(http::serve(front));
+    let front = tokio::spawn(async move {
+        http::serve(front).await;
+        if let Err(error) = keeping.await {
+            tracing::error!(%error, "the last refused requests were not kept");
+        }
+    });
     write_address(&data, address)?;
     // Only when nothing can be refused any more: nobody would wait for a sandbox of a start that failed.
     let probe = sandboxes.clone();

@@ -112,6 +112,11 @@ impl FakeComputer {
         told.iter().rev().find(|(to, _)| to == path).unwrap().1.clone()
     }
 
+    /// Everything that control has told it.
+    pub(crate) fn all_told(&self) -> Vec<(String, Bytes)> {
+        self.0.told.borrow().clone()
+    }
+
     /// Waits until control was told something that fits.
     pub(crate) async fn told_that(&self, path: &str, fits: impl Fn(&[u8]) -> bool) {
         let mut told = self.0.told.subscribe();

@@ -357,6 +357,24 @@ payload! {
     }
 }
 payload! {
+    /// Requests were refused because of where they came from or what they reached for. Many alike are told once.
+    RequestRefused {
+        /// Why.
+        reason: RefusalReason,
+        /// Of the newest: its method.
+        method: String,
+        /// Its path, without what was asked behind it.
+        path: String,
+        /// The page that it came from, if it said so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        origin: Option<String>,
+        /// The address that it came from.
+        peer: String,
+        /// How many since the last time that this was told.
+        count: u64,
+    }
+}
+payload! {
     /// An actor failed and was started again.
     ActorRestarted {
         /// Its name.
@@ -401,6 +419,30 @@ pub enum BlockedOn {
     Sandbox,
     /// A person has to say yes to the plan: resume the run, or say what should be different.
     Plan,
+}
+
+/// Why requests were refused before anybody looked at what they wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum RefusalReason {
+    /// A page of another site sent them.
+    ForeignOrigin,
+    /// They were sent to a name that is not ours: a page may have had its own name led here.
+    WrongHost,
+    /// They named what is not there, or is somebody else's.
+    UnknownId,
+}
+
+impl RefusalReason {
+    /// The word in events and tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ForeignOrigin => "foreign_origin",
+            Self::WrongHost => "wrong_host",
+            Self::UnknownId => "unknown_id",
+        }
+    }
 }
 
 /// How a tool call went.
