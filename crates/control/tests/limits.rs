@@ -47,7 +47,8 @@ async fn large_bodies_are_refused() {
 async fn large_heads_are_refused() {
     let world = World::start().await;
     let answer = world.client().header("x-large", "x".repeat(64 << 10)).get("/health").await;
-    assert_eq!(answer.status, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+    let said = (answer.status, answer.code());
+    assert_eq!(said, (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large".into()));
 }
 
 #[tokio::test]
@@ -95,12 +96,60 @@ async fn without_room_one_is_told_at_once_and_the_owner_gets_in() {
     assert!(answer.contains("served"), "{answer}");
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_head_that_drips_is_cut_off() {
-    let (address, _stopper, _directory) = front(16).await;
+/// Half a request, and what is heard of it in a minute.
+async fn drip(address: SocketAddr, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
-    stream.write_all(b"GET / HTTP/1.1\r\nhost:").await.unwrap();
+    stream.write_all(bytes).await.unwrap();
     let mut answer = Vec::new();
     let read = tokio::time::timeout(Duration::from_secs(60), stream.read_to_end(&mut answer)).await;
     assert!(read.is_ok(), "it is held for more than a minute");
+    String::from_utf8(answer).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_head_that_drips_is_cut_off_with_a_word() {
+    let (address, _stopper, _directory) = front(16).await;
+    let answer = drip(address, b"GET / HTTP/1.1\r\nhost:").await;
+    assert!(answer.starts_with("HTTP/1.1 408 ") && refusal(&answer) == "too_slow", "{answer}");
+    assert_eq!(drip(address, b"").await, "", "who said nothing is told nothing");
+    let idle = drip(address, b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    assert!(idle.ends_with("served"), "an idle connection is closed without a word: {idle}");
+}
+
+/// The code of the refusal that an answer ends with.
+fn refusal(answer: &str) -> String {
+    let body = answer.rsplit_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer}")).1;
+    let value: serde_json::Value = serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer}"));
+    let error = &value["error"];
+    assert!(!error["message"].as_str().unwrap().is_empty() && !error["hint"].as_str().unwrap().is_empty(), "{answer}");
+    error["code"].as_str().unwrap().to_owned()
+}
+
+/// On a new connection and on one that was used, alone or right behind another request.
+#[tokio::test]
+async fn what_is_no_request_is_refused_in_the_one_shape() {
+    let (address, _stopper, _directory) = front(16).await;
+    let good = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+    let many: String = (0..100).map(|number| format!("x-{number}: y\r\n")).collect();
+    let cases = [
+        ("nonsense\r\n\r\n".to_owned(), 400, "bad_request"),
+        ("GET /\r\n\r\n".to_owned(), 400, "bad_request"),
+        ("GET / HTTP/9.9\r\nhost: x\r\n\r\n".to_owned(), 400, "bad_request"),
+        ("GET /\u{7f} HTTP/1.1\r\nhost: x\r\n\r\n".to_owned(), 400, "bad_request"),
+        ("\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}".to_owned(), 400, "bad_request"),
+        ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(), 400, "bad_request"),
+        ("GET / HTTP/1.1\r\nhost: x\r\nbroken\r\n\r\n".to_owned(), 400, "bad_request"),
+        ("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: -1\r\n\r\n".to_owned(), 400, "bad_request"),
+        (format!("GET / HTTP/1.1\r\nhost: x\r\n{many}\r\n"), 431, "head_too_large"),
+        (format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", "x".repeat(70_000)), 431, "head_too_large"),
+    ];
+    for (bytes, status, code) in cases {
+        for before in [0, 1, 3] {
+            let answer = Client::new(address).raw(format!("{}{bytes}", good.repeat(before)).as_bytes()).await;
+            assert_eq!(answer.matches("served").count(), before, "{bytes:?}: {answer}");
+            let last = answer.rfind("HTTP/1.1 ").unwrap_or_else(|| panic!("{bytes:?}: {answer:?}"));
+            assert!(answer[last..].starts_with(&format!("HTTP/1.1 {status} ")), "{bytes:?}: {answer}");
+            assert_eq!(refusal(&answer), code, "{bytes:?}");
+        }
+    }
 }

@@ -60,6 +60,29 @@ impl Refused {
         Self::unavailable("no_room", "There are too many connections.", hint)
     }
 
+    /// What came was no request.
+    pub(super) fn unreadable(status: StatusCode, error: &hyper::Error) -> Self {
+        let (code, message, hint) = match status {
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => {
+                ("head_too_large", "The head of the request is too long.".to_owned(), "Send fewer and shorter headers.")
+            }
+            StatusCode::URI_TOO_LONG => {
+                ("uri_too_long", "The address of the request is too long.".to_owned(), "Send what is long in a body.")
+            }
+            _ => {
+                let message = format!("What came cannot be read as a request: {error}.");
+                ("bad_request", message, "Speak HTTP/1.1, without TLS; a proxy in front of it may speak more.")
+            }
+        };
+        Self::new(status, code, message, hint)
+    }
+
+    /// 408: half a head.
+    pub(super) fn slow_head() -> Self {
+        let message = "The head of the request did not arrive in time.";
+        Self::new(StatusCode::REQUEST_TIMEOUT, "too_slow", message, "Send the request again.")
+    }
+
     /// The refusal as it is written to a connection that is not served.
     pub(super) fn http1(&self) -> Vec<u8> {
         let body = self.body();

@@ -16,6 +16,7 @@ mod health;
 mod inbox;
 mod json;
 mod limits;
+mod line;
 mod model;
 mod openapi;
 mod pages;

@@ -1,6 +1,7 @@
 //! Accepting connections: bounded in number, in size of their heads, and in time; ended in order.
 
 use super::error::Refused;
+use super::line::Line;
 use crate::door;
 use crate::stop::Stop;
 use axum::Router;
@@ -194,26 +195,34 @@ async fn connection<S>(stream: S, peer: Peer, router: Router, mut stop: Stop)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let line = Line::new(stream);
+    let serving = line.clone();
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+        let serving = serving.serve();
         request.extensions_mut().insert(peer);
-        router.clone().oneshot(request.map(axum::body::Body::new) as Request)
+        let answer = router.clone().oneshot(request.map(axum::body::Body::new) as Request);
+        async move { answer.await.map(|response| serving.until_written(response)) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD)
         .max_buf_size(HEAD_BYTES_MAX)
         .max_headers(HEADERS_MAX)
-        .serve_connection(TokioIo::new(stream), service)
+        .serve_connection(TokioIo::new(line.clone()), service)
         .with_upgrades();
-    let mut connection = pin!(connection);
-    let ended = tokio::select! {
-        ended = &mut connection => ended,
-        () = stop.said() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+    // Gone when it has ended, so that the line can be spoken on.
+    let ended = {
+        let mut connection = pin!(connection);
+        tokio::select! {
+            ended = &mut connection => ended,
+            () = stop.said() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
         }
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended early");
+        line.refuse(&error).await;
     }
 }
