@@ -14,6 +14,43 @@ fn served() -> serde_json::Value {
 }
 
 #[test]
+fn what_no_route_asks_for_is_refused_by_name_on_every_route() {
+    let instance = Instance::start(r#"{"roles": {"conductor": [{"text": "hm"}]}}"#);
+    let bearer = format!("authorization: Bearer {}\r\ncontent-type: application/json\r\n", instance.token("admin"));
+    let answer = instance.http("GET /api/openapi.json", &bearer, "");
+    let served: serde_json::Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
+    let mut seen = 0;
+    for (template, item) in served["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let path = filled(template);
+            let line = format!("{} {path}", method.to_uppercase());
+            let refused = instance.http(&format!("{line}?bogus_field=1"), &bearer, "");
+            let named = refused.contains("`bogus_field`") && refused.contains("\"hint\"");
+            assert!(refused.starts_with("HTTP/1.1 400") && named, "{line}: {refused}");
+            for parameter in operation["parameters"].as_array().into_iter().flatten() {
+                let name = parameter["name"].as_str().unwrap();
+                assert_eq!(parameter["in"] == "path", template.contains(&format!("{{{name}}}")), "{line}: {name}");
+                if parameter["in"] == "query" && method == "get" {
+                    let taken = instance.http(&format!("{line}?{name}=1"), &bearer, "");
+                    assert!(!taken.contains("takes no"), "{line}: {taken}");
+                }
+            }
+            seen += 1;
+        }
+    }
+    assert!(seen > 40, "{seen} routes");
+}
+
+/// A path that a template describes, of a thing that is not there.
+fn filled(template: &str) -> String {
+    let id = "01890a5d-ac96-774b-bcce-b302099a8052";
+    let hash = "0".repeat(64);
+    [("{id}", id), ("{p}", id), ("{n}", "1"), ("{hash}", &hash), ("{name}", "task_request")]
+        .iter()
+        .fold(template.to_owned(), |path, (part, value)| path.replace(part, value))
+}
+
+#[test]
 fn the_description_is_what_is_checked_in() {
     let served = served();
     let text = format!("{served:#}\n");

@@ -118,6 +118,7 @@ pub(super) async fn decide(
 
 /// A range of a text.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Range {
     /// First character; nothing means the beginning.

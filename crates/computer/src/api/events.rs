@@ -18,6 +18,7 @@ const LIMIT_MAX: usize = 1000;
 
 /// Which events.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Filter {
     /// Only later ones.

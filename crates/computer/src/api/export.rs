@@ -18,6 +18,7 @@ const SOURCE_BYTES_MAX: usize = 256 * 1024;
 
 /// How a document is taken away.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wanted {
     /// `markdown` or `html`.

@@ -27,6 +27,7 @@ const TITLE_CHARACTERS_MAX: usize = 60;
 
 /// Which part of a list.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Page {
     /// Start after this one.

@@ -19,6 +19,7 @@ const QUESTION_BYTES_MAX: usize = 1024;
 
 /// What is looked for.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Question {
     /// Words; the last one may be only begun.

@@ -21,6 +21,7 @@ mod model;
 mod openapi;
 mod pages;
 mod providers;
+mod queries;
 mod serve;
 mod session;
 mod settings;
@@ -115,6 +116,7 @@ impl Deref for App {
 
 /// All routes.
 pub fn router(app: App) -> Router {
+    let queries = Arc::new(queries::Queries::of(&openapi(app.computer_api.clone())));
     let api = Router::new()
         .route("/api/openapi.json", get(openapi::get))
         .route("/api/session", delete(session::end))
@@ -134,10 +136,11 @@ pub fn router(app: App) -> Router {
         .route("/api/documents/{id}/sync", get(sync::open))
         .route("/api/{*rest}", any(forward::forward))
         .method_not_allowed_fallback(method_not_allowed)
+        .layer(from_fn_with_state(queries.clone(), queries::check))
         .layer(from_fn_with_state(app.clone(), guard::note_unknown))
         .layer(from_fn_with_state(app.clone(), auth::require));
     Router::new()
-        .route("/health", get(health::get))
+        .route("/health", get(health::get).layer(from_fn_with_state(queries, queries::check)))
         .route("/", get(pages::root))
         .fallback(pages::asset)
         .method_not_allowed_fallback(method_not_allowed)
