@@ -146,3 +146,24 @@ pub(crate) fn remove(path: &Path) -> Result<(), OpenError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_that_does_not_take_refuses_the_start() {
+        let directory = tempfile::tempdir().unwrap();
+        let connection = open_writer(&directory.path().join("log.sqlite")).unwrap();
+        set_number(&connection, "synchronous", 2).unwrap();
+        // SQLite answers neither of these with an error.
+        assert!(matches!(set_number(&connection, "synchronous", 12), Err(OpenError::Setting("synchronous"))));
+        assert!(set_number(&connection, "synchronously", 2).is_err());
+    }
+
+    #[test]
+    fn a_file_without_a_write_ahead_log_is_refused() {
+        let refused = open_writer(Path::new(":memory:"));
+        assert!(matches!(refused, Err(OpenError::Setting("journal_mode"))), "{refused:?}");
+    }
+}

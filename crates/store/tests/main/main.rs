@@ -4,6 +4,7 @@
 
 mod erasure;
 mod fixture;
+mod guards;
 mod index;
 mod log;
 mod relay;

@@ -37,6 +37,39 @@ async fn a_relay_that_is_cut_off_anywhere_goes_on_without_gap_or_duplicate() {
     }
 }
 
+/// Whoever delivers may do so twice, or again from the beginning after a crash before it was told where we are.
+#[tokio::test]
+async fn what_is_delivered_again_changes_nothing() {
+    let directory = directory();
+    let events = events(directory.path()).await;
+    let once = directory.path().join("once.jsonl");
+    Relay::new(JsonLines::open(&once).unwrap()).carry(&events).unwrap();
+    let twice = directory.path().join("twice.jsonl");
+    let mut relay = Relay::new(JsonLines::open(&twice).unwrap());
+    for (index, event) in events.iter().enumerate() {
+        relay.carry([event, event]).unwrap();
+        if index % 5 == 4 {
+            relay = Relay::new(JsonLines::open(&twice).unwrap());
+            relay.carry(&events[..=index]).unwrap();
+        }
+    }
+    assert_eq!(fs::read(&twice).unwrap(), fs::read(&once).unwrap());
+}
+
+/// Out of order is a gap first: nothing beyond it is taken, and what comes in order later is.
+#[tokio::test]
+async fn what_comes_too_early_is_not_taken() {
+    let directory = directory();
+    let events = events(directory.path()).await;
+    let path = directory.path().join("events.jsonl");
+    let mut relay = Relay::new(JsonLines::open(&path).unwrap());
+    let swapped = [&events[0], &events[2], &events[1], &events[3]];
+    assert!(matches!(relay.carry(swapped), Err(RelayError::Gap { expected: Seq(2), found: Seq(3) })));
+    assert_eq!(relay.position(), Seq(1), "and it says where to read on from");
+    relay.carry(&events[1..]).unwrap();
+    assert_eq!(sequence(&path), (1..=20).collect::<Vec<_>>());
+}
+
 #[tokio::test]
 async fn a_gap_is_refused_and_a_foreign_file_is_left_alone() {
     let directory = directory();

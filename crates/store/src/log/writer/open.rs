@@ -157,3 +157,22 @@ pub(super) fn anchor(path: &Path) -> Option<Connection> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_durability_and_erasure_rest_on_is_set() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log.sqlite");
+        for life in ["the first", "the second"] {
+            let connection = open(&path).unwrap();
+            let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).unwrap();
+            let settings = ["synchronous", "wal_autocheckpoint", "secure_delete"].map(number);
+            assert_eq!(settings, [SYNCHRONOUS_FULL, 0, 1], "{life}");
+            let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
+            assert_eq!(mode, "wal", "{life}");
+        }
+    }
+}
