@@ -61,7 +61,7 @@ pub struct Harness {
     pub models: watch::Receiver<u64>,
 }
 
-/// Why an agent could not go on: the log itself failed. Everything else is an ending.
+/// Why an agent could not go on: the log itself failed, or we did. Everything else is an ending.
 #[derive(Debug, thiserror::Error)]
 pub enum HarnessError {
     /// Nothing could be appended.
@@ -73,6 +73,20 @@ pub enum HarnessError {
     /// The run's actor is gone, because the process ends or the actor restarts. Whoever takes the run next goes on.
     #[error("the run was let go")]
     LetGo,
+    /// A bug.
+    #[error("it panicked: {0}")]
+    Panicked(String),
+}
+
+/// What is told of a panic at most.
+const PANIC_CHARS_MAX: usize = 500;
+
+impl From<tokio::task::JoinError> for HarnessError {
+    fn from(error: tokio::task::JoinError) -> Self {
+        let Ok(panic) = error.try_into_panic() else { return Self::LetGo };
+        let said = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        Self::Panicked(said.unwrap_or("without a word").chars().take(PANIC_CHARS_MAX).collect())
+    }
 }
 
 /// What a person wants of a run at work.

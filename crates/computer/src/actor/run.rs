@@ -128,28 +128,15 @@ fn conduct(myself: ActorRef<RunMessage>, context: RunContext, accepted: &RunAcce
     let request = known.unwrap_or_else(|| objective(accepted, &context.material));
     let assignment = Assignment { identity, request, parent: None };
     tokio::spawn(async move {
-        let result = tokio::spawn(drive(context, assignment)).await;
+        // A bug in an agent is the run's failure; its supervisor decides what that means.
+        let result = tokio::spawn(drive(context, assignment)).await.unwrap_or_else(|panic| Err(panic.into()));
         match result {
             // Nobody is left to tell.
-            Ok(Err(HarnessError::LetGo)) => {}
+            Err(HarnessError::LetGo) => {}
             // The actor may be gone because the whole tree is.
-            Ok(result) => drop(myself.send_message(RunMessage::Ended(Box::new(result)))),
-            Err(panic) => myself.kill_with(panic),
+            result => drop(myself.send_message(RunMessage::Ended(Box::new(result)))),
         }
     });
-}
-
-trait KillWith {
-    fn kill_with(&self, panic: tokio::task::JoinError);
-}
-
-impl KillWith for ActorRef<RunMessage> {
-    /// A bug in an agent is the run's failure; its supervisor decides what that means.
-    fn kill_with(&self, panic: tokio::task::JoinError) {
-        tracing::error!(%panic, "an agent panicked");
-        let gone = choir_store::StoreError::Closed;
-        drop(self.send_message(RunMessage::Ended(Box::new(Err(HarnessError::Read(gone))))));
-    }
 }
 
 fn objective(accepted: &RunAccepted, material: &str) -> TaskRequest {

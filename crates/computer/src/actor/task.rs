@@ -108,13 +108,9 @@ fn work(myself: ActorRef<TaskMessage>, context: RunContext, task: TaskId, reques
         } else {
             tokio::spawn(run_commands(context, task, request)).await
         };
-        let ended = match worked {
-            Ok(Err(HarnessError::LetGo)) => return,
-            Ok(result) => result.map(|_| ()),
-            Err(panic) => {
-                tracing::error!(%panic, "a worker panicked");
-                Err(HarnessError::Read(choir_store::StoreError::Closed))
-            }
+        let ended = match worked.unwrap_or_else(|panic| Err(panic.into())) {
+            Err(HarnessError::LetGo) => return,
+            result => result.map(|_| ()),
         };
         // The actor may be gone because the whole tree is.
         myself.send_message(TaskMessage::Ended(ended)).ok();

@@ -82,12 +82,12 @@ impl From<StoreError> for Rejection {
 
 impl From<AppendError> for Rejection {
     fn from(error: AppendError) -> Self {
-        let hint = "Nothing was lost and nothing was changed. Free some space or mend the disk, then try again.";
         match error {
-            AppendError::Full => Self {
-                status: StatusCode::INSUFFICIENT_STORAGE,
-                error: ApiError::new("disk_full", "The disk is full.", hint),
-            },
+            AppendError::Full => {
+                let hint = "Nothing was lost and nothing was changed. Free some space, then try again.";
+                let error = ApiError::new("disk_full", "The disk is full.", hint);
+                Self { status: StatusCode::INSUFFICIENT_STORAGE, error }
+            }
             AppendError::Closed => Self::unavailable("closing", "This computer is stopping.", "Try again in a moment."),
             AppendError::Lingers => Self::unavailable(
                 "erasure_unfinished",
@@ -100,7 +100,11 @@ impl From<AppendError> for Rejection {
             }
             AppendError::Failed(source) => {
                 tracing::error!(error = %source, "the log could not be written");
-                Self::unavailable("log_failed", "The log could not be written.", hint)
+                // The disk may have taken it before it failed; only the next start, or the next append, will know.
+                let message = "The log could not be written. Whether this was kept is not known.";
+                let hint = "Nothing that was acknowledged is lost. Mend the disk, then look whether this is there \
+                            before you send it again.";
+                Self::unavailable("log_failed", message, hint)
             }
         }
     }
@@ -111,7 +115,7 @@ impl From<HarnessError> for Rejection {
         match error {
             HarnessError::Append(error) => error.into(),
             HarnessError::Read(error) => error.into(),
-            HarnessError::LetGo => StoreError::Closed.into(),
+            HarnessError::LetGo | HarnessError::Panicked(_) => StoreError::Closed.into(),
         }
     }
 }

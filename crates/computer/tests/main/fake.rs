@@ -30,6 +30,8 @@ pub(crate) struct Fake {
     /// What the model can read at once; nothing is not known.
     pub(crate) window: AtomicU64,
     pub(crate) model_calls: AtomicU64,
+    /// Whether whoever asks a model meets a bug.
+    pub(crate) panics: AtomicBool,
     /// How often each effect was begun.
     pub(crate) effects: Mutex<BTreeMap<String, u64>>,
     pub(crate) files: Mutex<BTreeMap<String, Vec<u8>>>,
@@ -50,6 +52,7 @@ impl Fake {
             has_model: AtomicBool::new(true),
             window: AtomicU64::new(0),
             model_calls: AtomicU64::new(0),
+            panics: AtomicBool::new(false),
             effects: Mutex::default(),
             files: Mutex::default(),
             undos: Mutex::default(),
@@ -83,6 +86,7 @@ impl Control for Fake {
                 return Err(ModelError { class: ErrorClass::NoModel, message, retry_after_ms: None });
             }
             self.model_calls.fetch_add(1, Ordering::SeqCst);
+            assert!(!self.panics.load(Ordering::SeqCst), "a bug for a test");
             let script = self.scenario.answer(&call.request)?;
             script.deltas.into_iter().for_each(&mut on_delta);
             let window = Some(self.window.load(Ordering::SeqCst)).filter(|window| *window > 0);

@@ -2,7 +2,7 @@
 
 use crate::fake::{Desk, Fake};
 use choir_computer::actor::RunCommand;
-use choir_proto::{RunStatus, Seq};
+use choir_proto::{Event, RunStatus, Seq};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -62,6 +62,31 @@ async fn a_run_whose_prompt_was_erased_is_not_picked_up() {
     let (_, page) = desk.send("GET", "/api/events?kind=payload.erased", Value::Null).await;
     let tombstone = page["events"][0]["id"].as_str().unwrap().to_owned();
     assert_eq!(desk.send("POST", &format!("/api/events/{tombstone}/erase"), Value::Null).await.0, 409);
+}
+
+/// A bug is restarted a few times, with growing pauses, and then given up; the log names it, and nobody else suffers.
+#[tokio::test]
+async fn an_agent_that_panics_again_and_again_is_given_up_with_its_cause() {
+    let (_directory, fake, desk) = desk().await;
+    fake.panics.store(true, Ordering::SeqCst);
+    let run = desk.accept("meet a bug").await;
+    let ended = desk.ended(run).await;
+    let reason = ended.reason.unwrap_or_default();
+    assert!(ended.status == RunStatus::Failed && reason.contains("a bug for a test"), "{reason}");
+    let events = desk.events(run).await;
+    let told: Vec<(u32, &str)> = events
+        .iter()
+        .filter_map(|(_, event)| match event {
+            Event::ActorRestarted(restarted) => Some((restarted.restarts, restarted.reason.as_str())),
+            Event::ActorEscalated(escalated) => Some((0, escalated.reason.as_str())),
+            _ => None,
+        })
+        .collect();
+    let cause = "it panicked: a bug for a test";
+    assert_eq!(told, [(1, cause), (2, cause), (3, cause), (4, cause), (5, cause), (0, cause)]);
+    assert_eq!(fake.model_calls.load(Ordering::SeqCst), 6, "no hot loop");
+    fake.panics.store(false, Ordering::SeqCst);
+    assert_works(&desk).await;
 }
 
 /// Pages are cut by their size as well as by their number, and nothing between two of them is skipped.
