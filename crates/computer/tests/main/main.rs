@@ -7,6 +7,7 @@ mod crash;
 mod documents;
 mod evidence;
 mod fake;
+mod golden;
 mod hardship;
 mod peer;
 mod person;
