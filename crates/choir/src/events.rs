@@ -20,8 +20,9 @@ const RETRY: Duration = Duration::from_millis(500);
 type Out = Relay<Box<dyn Sink + Send>>;
 
 pub(crate) async fn events(arguments: Events) -> anyhow::Result<ExitCode> {
+    let client = if arguments.follow { again(&arguments).await? } else { answering(&arguments).await? };
+    // Only when somebody answers: whoever is refused leaves no file behind.
     let mut out = out(&arguments)?;
-    let client = instance::connect(&arguments.reach).await?;
     let read = read(&client, &mut out).await;
     match read {
         // Whoever follows is used to a computer that comes back.

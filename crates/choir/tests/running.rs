@@ -113,6 +113,28 @@ fn a_file_of_events_is_continued_and_a_torn_line_is_written_again() {
 }
 
 #[test]
+fn whoever_is_refused_the_log_leaves_no_file_and_changes_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let (new, torn) = (directory.path().join("new.jsonl"), directory.path().join("torn.jsonl"));
+    std::fs::write(&torn, "{\"seq\":").unwrap();
+    let refused = |command: &dyn Fn(&[&str]) -> std::process::Output| {
+        for file in [&new, &torn] {
+            let answer = command(&["events", "--to", file.to_str().unwrap()]);
+            assert!(!answer.status.success(), "{}", stderr(&answer));
+        }
+        assert!(!new.exists());
+        assert_eq!(std::fs::read_to_string(&torn).unwrap(), "{\"seq\":");
+    };
+    refused(&|arguments| choir(directory.path()).args(arguments).output().unwrap());
+    let instance = Instance::start(SCENARIO);
+    let url = format!("http://{}", instance.authority());
+    refused(&|arguments| {
+        let mut command = choir(directory.path());
+        command.env("CHOIR_URL", &url).env("CHOIR_TOKEN", "choir_forged").args(arguments).output().unwrap()
+    });
+}
+
+#[test]
 fn a_token_is_listed_and_revoked_while_the_instance_runs() {
     let instance = Instance::start(SCENARIO);
     let token = instance.token("read");
