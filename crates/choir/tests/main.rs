@@ -17,6 +17,7 @@ mod refusing;
 mod running;
 mod secrets;
 mod support;
+mod tenancy;
 mod threats;
 mod tour;
 mod undoing;

@@ -11,6 +11,9 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 
+/// What a server says is packed: here it is what it is, and nothing is ever unpacked.
+const PACKED: &[u8] = b"\x1f\x8b\x08not even packed";
+
 /// A server of the world, with pages that behave and pages that do not.
 async fn pages() -> SocketAddr {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -22,6 +25,7 @@ async fn pages() -> SocketAddr {
         .route("/file", get(|| async { Redirect::temporary("file:///etc/passwd") }))
         .route("/loop", get(|| async { Redirect::temporary("/loop") }))
         .route("/long", get(|| async { Body::from(vec![b'x'; 9 << 20]) }))
+        .route("/packed", get(|| async { ([("content-encoding", "gzip")], PACKED) }))
         .route("/cookies", get(|headers: http::HeaderMap| async move { format!("{:?}", headers.get("cookie")) }))
         .route(
             "/search",
@@ -58,6 +62,8 @@ async fn a_page_that_the_person_allowed_is_fetched_over_redirects_and_every_hop_
     assert_eq!(headers["x-choir-page-url"], format!("http://{at}/page"));
     let (_, _, cookies) = fetch(&world, format!("http://{at}/cookies")).await;
     assert_eq!(cookies, "None");
+    let (_, _, packed) = fetch(&world, format!("http://{at}/packed")).await;
+    assert_eq!(packed, String::from_utf8_lossy(PACKED), "nothing is unpacked: a bomb stays as small as it came");
     for (path, why) in
         [("trap", "not public"), ("file", "not an address"), ("loop", "again and again"), ("long", "longer")]
     {

@@ -10,6 +10,7 @@ use choir_proto::{TaskId, task};
 use http::{Method, StatusCode};
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
+use std::path::{Path, PathBuf};
 
 const TASK: [u8; 16] = [7; 16];
 
@@ -132,27 +133,109 @@ async fn files_are_written_listed_moved_and_removed_and_the_log_is_told() {
     assert_eq!((gone.status, gone.code().as_str()), (StatusCode::NOT_FOUND, "not_found"));
 }
 
+/// Everything that a path from inside must never touch: what lies around the workspace, without what control itself writes.
+fn surroundings(directory: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
+    let mut found = Vec::new();
+    let mut open = vec![directory.to_owned()];
+    while let Some(folder) = open.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
+            let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+            if name.contains("sqlite") || ["workspace", "snapshots", "outputs", "effects"].contains(&name.as_str()) {
+                continue;
+            }
+            match entry.file_type().unwrap() {
+                kind if kind.is_dir() => open.push(path.clone()),
+                kind if kind.is_file() => {
+                    found.push((path.clone(), std::fs::read(&path).ok()));
+                    continue;
+                }
+                _ => {}
+            }
+            found.push((path, None));
+        }
+    }
+    found.sort();
+    found
+}
+
 #[tokio::test]
 async fn paths_that_lead_outside_are_refused() {
     let world = World::start().await;
     let browser = world.browser().await;
-    for path in ["../x", "/etc/passwd", "a/../../x", "%2e%2e/x", "a%00b", "..%2fx", "%2Fetc%2Fpasswd"] {
-        for method in [Method::GET, Method::PUT, Method::DELETE] {
-            let answer = browser.send(method.clone(), &format!("/api/files?path={path}"), Default::default()).await;
-            assert_eq!(
-                (answer.status, answer.code().as_str()),
-                (StatusCode::BAD_REQUEST, "bad_path"),
-                "{method} {path}"
-            );
+    let _: AssociateStarted = asked(&world, Method::PUT, &at(""), r#"{"egress":null}"#).await;
+    let computer = std::fs::read_dir(world.directory.path().join("computers")).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(computer.join("canary"), "untouched").unwrap();
+    std::fs::create_dir(computer.join("workspace-evil")).unwrap();
+    browser.send(Method::PUT, "/api/files?path=a.txt", "a".into()).await;
+    let before = surroundings(world.directory.path());
+    let (long, longer) = ("x".repeat(256), "x/".repeat(2100));
+    let outside = [
+        "..",
+        "../x",
+        "../canary",
+        "../workspace-evil/x",
+        "/etc/passwd",
+        "a/../../x",
+        "%2e%2e/x",
+        "a%00b",
+        "..%2fx",
+        "%2Fetc%2Fpasswd",
+        "./../x",
+        "a/./../../x",
+        "//etc/passwd",
+        "/workspace-evil/x",
+        "a//b",
+        "/proc/self/root",
+        &long,
+        &longer,
+    ];
+    for path in outside {
+        for (method, route) in [
+            (Method::GET, "/api/files?path="),
+            (Method::PUT, "/api/files?path="),
+            (Method::PUT, "/api/files?kind=directory&path="),
+            (Method::PUT, "/api/files?kind=link&path="),
+            (Method::DELETE, "/api/files?path="),
+            (Method::GET, "/api/files/list?path="),
+        ] {
+            let answer = browser.send(method.clone(), &format!("{route}{path}"), "x".into()).await;
+            let said = (answer.status, answer.code());
+            assert_eq!(said, (StatusCode::BAD_REQUEST, "bad_path".into()), "{method} {route}{path}");
+        }
+        let meant = path.replace("%2e", ".").replace("%2f", "/").replace("%2F", "/").replace("%00", "\0");
+        for (from, to) in [("a.txt", meant.as_str()), (&meant, "b.txt")] {
+            let wish = serde_json::json!({ "from": from, "to": to }).to_string();
+            let answer = browser.json(Method::POST, "/api/files/move", wish).await;
+            assert_eq!((answer.status, answer.code()), (StatusCode::BAD_REQUEST, "bad_path".into()), "{from} to {to}");
+        }
+        for (method, route) in
+            [(Method::GET, "/files?path="), (Method::PUT, "/files?path="), (Method::GET, "/files/list?path=")]
+        {
+            let (status, _) = ask(&world, method.clone(), &at(&format!("{route}{path}")), "x").await;
+            assert_eq!(status, StatusCode::BAD_REQUEST, "{method} of a task: {route}{path}");
         }
     }
-    let workspace = std::fs::read_dir(world.directory.path().join("computers")).unwrap().next().unwrap().unwrap();
-    std::os::unix::fs::symlink("/etc", workspace.path().join("workspace/out")).unwrap();
-    for path in ["out/passwd", "out/new"] {
-        let method = if path == "out/new" { Method::PUT } else { Method::GET };
-        let answer = browser.send(method, &format!("/api/files?path={path}"), Default::default()).await;
-        assert!(answer.status.is_client_error(), "{path}: {}", answer.status);
+    // Signs that are something elsewhere are names here, and stay inside.
+    for (path, name) in [("..%5C..%5Cx", "..\\..\\x"), ("%EF%BC%8E%EF%BC%8E%EF%BC%8Fx", "．．／x"), ("C:%5Cx", "C:\\x")]
+    {
+        let answer = browser.send(Method::PUT, &format!("/api/files?path={path}"), "x".into()).await;
+        assert_eq!(answer.status, StatusCode::OK, "{path}");
+        assert!(computer.join("workspace").join(name).is_file(), "{path}");
     }
+    let overlong = browser.send(Method::PUT, "/api/files?path=%C0%AE%C0%AE/x", "x".into()).await;
+    assert!(
+        overlong.status.is_client_error()
+            || computer.join("workspace").join("\u{fffd}\u{fffd}\u{fffd}\u{fffd}/x").is_file()
+    );
+    std::os::unix::fs::symlink("/etc", computer.join("workspace/out")).unwrap();
+    std::os::unix::fs::symlink("../workspace-evil", computer.join("workspace/near")).unwrap();
+    for path in ["out/passwd", "out/new", "near/new", "near/new/newer"] {
+        for method in [Method::GET, Method::PUT, Method::DELETE] {
+            let answer = browser.send(method.clone(), &format!("/api/files?path={path}"), Default::default()).await;
+            assert!(answer.status.is_client_error(), "{method} {path}: {}", answer.status);
+        }
+    }
+    assert_eq!(surroundings(world.directory.path()), before, "nothing around the workspace was touched");
 }
 
 #[tokio::test]
