@@ -154,7 +154,7 @@ impl Reader {
         query: &Query,
         mut take: impl FnMut(Header, Place, Option<&[u8]>) -> Result<bool, StoreError>,
     ) -> Result<(), StoreError> {
-        let limit = query.limit as i64;
+        let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
         let upto = query.upto.map_or(i64::MAX, |seq| seq.0 as i64);
         let mut statement = self.connection.prepare_cached(row::SELECT_RANGE)?;
         let mut rows = statement.query(params![query.after.0, upto, limit])?;

@@ -3,22 +3,24 @@
 use super::Views;
 use crate::log::Log;
 use crate::sqlite::{OpenError, StoreError};
-use choir_proto::event::{Header, PAYLOAD_ERASED};
+use choir_proto::event::{DecodeError, Header, PAYLOAD_ERASED};
 use choir_proto::{Envelope, Event, Hash, Seq};
+use std::sync::mpsc::TrySendError;
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use tokio::sync::{Notify, watch};
 
 /// Events folded between two writes of changed rows.
 const FLUSH_EVERY_EVENTS: usize = 512;
 
-/// Events folded at once when the views are far behind. Readers wait meanwhile; they would wait for the end anyway.
-const REPLAY_EVENTS: usize = 16 * 1024;
+/// Events folded between two writes of changed rows when the views are far behind. Readers wait meanwhile; they would wait
+/// for the end anyway.
+const REPLAY_FLUSH_EVENTS: usize = 16 * 1024;
 
 /// Events handed from the reading to the folding thread together.
 const BATCH: usize = 256;
 
-/// How far the reading thread may be ahead.
-const BATCHES_AHEAD: usize = 4;
+/// How far the reading thread may be ahead: it goes on while rows are written.
+const BATCHES_AHEAD: usize = 16;
 
 /// A handle to views that are kept up to date.
 #[derive(Debug, Clone)]
@@ -147,10 +149,9 @@ impl Follower {
 
     async fn flush(&mut self) {
         let views = Arc::clone(&self.views);
-        match tokio::task::spawn_blocking(move || lock(&views).flush()).await {
-            Ok(Ok(())) => self.unflushed = 0,
-            // Nothing is lost: the rows stay in memory, and the next batch tries again.
-            Ok(Err(error)) => tracing::warn!(%error, "the views could not be written"),
+        match tokio::task::spawn_blocking(move || tell_failure(lock(&views).flush())).await {
+            Ok(true) => self.unflushed = 0,
+            Ok(false) => {}
             Err(error) => tracing::warn!(%error, "the views were not written"),
         }
     }
@@ -167,6 +168,14 @@ impl Follower {
     }
 }
 
+/// Whether rows were written. Nothing is lost if not: they stay in memory, and the next batch tries again.
+fn tell_failure(flushed: Result<(), StoreError>) -> bool {
+    if let Err(error) = &flushed {
+        tracing::warn!(%error, "the views could not be written");
+    }
+    flushed.is_ok()
+}
+
 /// Events as they were read, their payloads one after the other in one text.
 #[derive(Default)]
 struct Batch {
@@ -181,14 +190,51 @@ impl Batch {
         self.headers.push((header, self.payloads.len()));
     }
 
-    fn fold_into(self, views: &mut Views) -> Result<(), StoreError> {
+    /// Understands each event in turn.
+    fn each(self, mut take: impl FnMut(Header, Decoded) -> Result<(), StoreError>) -> Result<(), StoreError> {
         let mut begin = 0;
-        for (header, end) in &self.headers {
-            let event = Event::decode(&header.kind, header.version, &self.payloads[begin..*end]);
-            views.fold(header, event)?;
-            begin = *end;
+        for (header, end) in self.headers {
+            let event = Event::decode(&header.kind, header.version, &self.payloads[begin..end]);
+            take(header, event)?;
+            begin = end;
         }
         Ok(())
+    }
+}
+
+type Decoded = Result<Event, DecodeError>;
+
+/// What the reading thread hands on.
+enum Work {
+    /// To be understood and folded.
+    Read(Batch),
+    /// To be folded: the folding thread had enough to do.
+    Decoded(Vec<(Header, Decoded)>),
+}
+
+impl Work {
+    fn fold_into(self, views: &mut Views) -> Result<(), StoreError> {
+        match self {
+            Self::Read(batch) => batch.each(|header, event| views.fold(&header, event)),
+            Self::Decoded(events) => events.into_iter().try_for_each(|(header, event)| views.fold(&header, event)),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Read(batch) => batch.headers.len(),
+            Self::Decoded(events) => events.len(),
+        }
+    }
+
+    fn decoded(self) -> Result<Self, StoreError> {
+        let Self::Read(batch) = self else { return Ok(self) };
+        let mut events = Vec::with_capacity(batch.headers.len());
+        batch.each(|header, event| {
+            events.push((header, event));
+            Ok(())
+        })?;
+        Ok(Self::Decoded(events))
     }
 }
 
@@ -197,9 +243,15 @@ fn replay(log: &Log, views: &mut Views, after: Seq, erased_upto: Seq) -> Result<
     let (sender, batches) = mpsc::sync_channel(BATCHES_AHEAD);
     std::thread::scope(|scope| {
         let reader = scope.spawn(move || read(log, after, erased_upto, &sender));
+        let mut unflushed = 0;
         // Owned here, so that giving up also ends the reader.
-        for batch in batches.into_iter() {
-            batch.fold_into(views)?;
+        for work in batches.into_iter() {
+            unflushed += work.len();
+            work.fold_into(views)?;
+            if unflushed >= REPLAY_FLUSH_EVENTS {
+                tell_failure(views.flush());
+                unflushed = 0;
+            }
         }
         let erased = reader.join().map_err(|_| StoreError::Closed)??;
         Ok((!erased).then_some(views.at().seq))
@@ -207,18 +259,27 @@ fn replay(log: &Log, views: &mut Views, after: Seq, erased_upto: Seq) -> Result<
 }
 
 /// Hands on what is read, up to an erasure; says whether there was one.
-fn read(log: &Log, after: Seq, erased_upto: Seq, batches: &mpsc::SyncSender<Batch>) -> Result<bool, StoreError> {
+fn read(log: &Log, after: Seq, erased_upto: Seq, batches: &mpsc::SyncSender<Work>) -> Result<bool, StoreError> {
     let mut batch = Batch::default();
     let mut erased = false;
-    log.replay(after, REPLAY_EVENTS, |header, payload| {
+    log.replay(after, usize::MAX, |header, payload| {
         erased = is_erasure(&header, erased_upto);
         batch.push(header, payload);
-        let wanted = batch.headers.len() < BATCH || batches.send(std::mem::take(&mut batch)).is_ok();
+        let wanted = batch.headers.len() < BATCH || hand_on(std::mem::take(&mut batch), batches)?;
         Ok(wanted && !erased)
     })?;
     // Nobody listens any more when folding failed, and that failure is what is told.
-    batches.send(batch).ok();
+    hand_on(batch, batches)?;
     Ok(erased)
+}
+
+/// Gives the folding thread more to do, or does some of it while that has enough; says whether anybody listens.
+fn hand_on(batch: Batch, batches: &mpsc::SyncSender<Work>) -> Result<bool, StoreError> {
+    match batches.try_send(Work::Read(batch)) {
+        Ok(()) => Ok(true),
+        Err(TrySendError::Full(work)) => Ok(batches.send(work.decoded()?).is_ok()),
+        Err(TrySendError::Disconnected(_)) => Ok(false),
+    }
 }
 
 fn is_erasure(header: &Header, known: Seq) -> bool {
