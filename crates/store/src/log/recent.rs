@@ -23,17 +23,20 @@ struct Window {
 }
 
 impl Recent {
-    /// Adds committed events, forgetting the oldest.
-    pub(crate) fn push(&self, events: impl IntoIterator<Item = Envelope>) {
+    /// Adds committed events and gives up the oldest.
+    pub(crate) fn push(&self, events: impl IntoIterator<Item = Envelope>) -> Vec<Arc<Envelope>> {
         let mut window = self.window.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         for event in events {
             window.bytes += event.payload.get().len();
             window.events.push_back(Arc::new(event));
         }
+        let mut given_up = Vec::new();
         while window.events.len() > EVENTS_MAX || window.bytes > BYTES_MAX {
             let Some(oldest) = window.events.pop_front() else { break };
             window.bytes -= oldest.payload.get().len();
+            given_up.push(oldest);
         }
+        given_up
     }
 
     /// Events after a position, or nothing when the window does not reach back that far.

@@ -2,12 +2,14 @@
 
 mod gather;
 mod open;
+mod replies;
 mod wal;
 
 pub(crate) use open::{finish_erasure, last, open};
 
 use self::gather::Gathering;
 use self::open::{anchor, is_shared, named_after};
+use self::replies::Replies;
 use self::wal::{Wal, truncate};
 use super::index::{Entry, Index};
 use super::row::{self, Place};
@@ -18,7 +20,8 @@ use crate::sha256;
 use crate::sqlite::{OpenError, StoreError};
 use choir_proto::event::{Header, NewEvent};
 use choir_proto::{Envelope, EventId, Hash, Seq};
-use rusqlite::{Connection, params};
+use foldhash::fast::RandomState;
+use rusqlite::{CachedStatement, Connection, params};
 use serde_json::value::RawValue;
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -40,9 +43,9 @@ pub(crate) enum Command {
 
 /// An event made ready on the caller's thread, so that the writer only inserts.
 pub(crate) struct Prepared {
-    new: NewEvent,
+    /// All but what its place in the log gives it.
+    header: Header,
     payload: Box<RawValue>,
-    payload_hash: Hash,
     place: Place,
     /// Blobs without which it means nothing.
     named: Vec<Hash>,
@@ -54,26 +57,46 @@ impl Prepared {
         let payload = new.event.payload();
         let mut named = new.event.blobs();
         if payload.get().len() <= PAYLOAD_INLINE_BYTES_MAX {
-            let payload_hash = sha256(payload.get().as_bytes());
-            return Ok(Self { payload_hash, place: Place::Inline, new, payload, named });
+            let header = unplaced(new, sha256(payload.get().as_bytes()));
+            return Ok(Self { header, payload, place: Place::Inline, named });
         }
         let (blobs, bytes) = (Arc::clone(blobs), payload.clone());
         // Syncs, so it may not hold up a thread that serves others.
         let put = tokio::task::spawn_blocking(move || blobs.put(bytes.get().as_bytes()));
-        let payload_hash = put.await.map_err(|_| StoreError::Closed)??;
-        named.push(payload_hash);
-        Ok(Self { payload_hash, place: Place::Blob, new, payload, named })
+        let hash = put.await.map_err(|_| StoreError::Closed)??;
+        named.push(hash);
+        Ok(Self { header: unplaced(new, hash), payload, place: Place::Blob, named })
     }
 
     /// Whether a row holds this very event, whenever it was written.
     fn is_in(&self, row: &rusqlite::Row<'_>) -> Result<bool, rusqlite::Error> {
         let (payload_hash, run) = (Hash(row.get(0)?), row.get::<_, Option<[u8; 16]>>(2)?);
         let kind = row.get_ref(1)?.as_str()?;
-        Ok(payload_hash == self.payload_hash && kind == self.new.event.kind() && run.map(Into::into) == self.new.run)
+        let Header { payload_hash: own_hash, kind: own_kind, run: own_run, .. } = &self.header;
+        Ok(payload_hash == *own_hash && kind == own_kind && run.map(Into::into) == *own_run)
     }
 
-    fn envelope(self, header: Header) -> Envelope {
-        Envelope { header, payload: self.payload }
+    fn envelope(self) -> Envelope {
+        Envelope { header: self.header, payload: self.payload }
+    }
+}
+
+/// What is known of an event before it has a place.
+fn unplaced(new: NewEvent, payload_hash: Hash) -> Header {
+    Header {
+        seq: Seq::ZERO,
+        id: new.id,
+        epoch: 0,
+        at: new.at,
+        actor: new.actor,
+        run: new.run,
+        task: new.task,
+        cause: new.cause,
+        kind: new.event.kind(),
+        version: new.event.version(),
+        payload_hash,
+        prev: Hash::ZERO,
+        hash: Hash::ZERO,
     }
 }
 
@@ -82,6 +105,14 @@ pub(crate) struct Beside {
     pub(crate) recent: Recent,
     pub(crate) index: Arc<Index>,
     pub(crate) blobs: Arc<Blobs>,
+}
+
+const INSERT: &str = "INSERT INTO events VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
+
+/// The file while a commit is staged, with what every event of it needs.
+struct Writable<'file> {
+    connection: &'file Connection,
+    insert: CachedStatement<'file>,
 }
 
 /// The state of the writing thread. Nobody else has it.
@@ -103,6 +134,7 @@ pub(crate) struct Writer {
     /// Keeps the shared memory of SQLite open while the writing connection is closed after a failure: on a disk that has
     /// turned read-only it could not be made again, and nobody could read.
     anchor: Option<Connection>,
+    replies: Replies,
     scratch: Vec<u8>,
 }
 
@@ -130,6 +162,7 @@ impl Writer {
             staged: Staging::default(),
             blobs,
             wal,
+            replies: Replies::start(),
             scratch: Vec::new(),
         }
     }
@@ -191,12 +224,13 @@ impl Writer {
         staged: &mut Vec<Staged>,
     ) -> Result<(), StoreError> {
         connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        let mut file = Writable { connection, insert: connection.prepare_cached(INSERT)? };
         for command in batch {
             let (reply, outcome) = match command {
                 Command::Close => continue,
-                Command::Append { events, expect, reply } => (reply, self.append(connection, events, expect)),
+                Command::Append { events, expect, reply } => (reply, self.append(&mut file, events, expect)),
                 Command::Erase { target, tombstone, blobs, unnamed_upto, reply } => {
-                    (reply, self.erase(connection, target, *tombstone, (blobs, unnamed_upto)))
+                    (reply, self.erase(&mut file, target, *tombstone, (blobs, unnamed_upto)))
                 }
             };
             let (outcome, failure) = match outcome {
@@ -206,13 +240,14 @@ impl Writer {
             staged.push(Staged { reply, outcome });
             failure?;
         }
+        drop(file);
         connection.prepare_cached("COMMIT")?.execute([])?;
         Ok(())
     }
 
     fn append(
         &mut self,
-        connection: &Connection,
+        file: &mut Writable<'_>,
         events: Vec<Prepared>,
         expect: Expect,
     ) -> Result<Outcome, StoreError> {
@@ -221,11 +256,11 @@ impl Writer {
             && expected != before.seq
         {
             let moved = Err(AppendError::Moved { expected, found: before.seq });
-            return Ok(Outcome::Answered(self.repeated(connection, &events)?.unwrap_or(moved)));
+            return Ok(Outcome::Answered(self.repeated(file.connection, &events)?.unwrap_or(moved)));
         }
         if let Some(used) = self.first_used(&events)? {
             let reused = Err(AppendError::IdReused(used));
-            return Ok(Outcome::Answered(self.repeated(connection, &events)?.unwrap_or(reused)));
+            return Ok(Outcome::Answered(self.repeated(file.connection, &events)?.unwrap_or(reused)));
         }
         if let Some(missing) = self.first_missing(&events) {
             return Ok(Outcome::Answered(Err(AppendError::Missing(missing))));
@@ -233,11 +268,11 @@ impl Writer {
         if !self.index.has_room() {
             return Err(StoreError::Row { seq: before.seq.0, what: "the index could not follow the log".into() });
         }
-        let mut headers = Vec::with_capacity(events.len());
-        for event in &events {
-            headers.push(self.insert(connection, event)?);
+        let mut envelopes = Vec::with_capacity(events.len());
+        for mut event in events {
+            self.insert(file, &mut event)?;
+            envelopes.push(event.envelope());
         }
-        let envelopes = events.into_iter().zip(headers).map(|(event, header)| event.envelope(header)).collect();
         let appended = Appended { first: before.seq.next(), last: self.end.seq, repeated: false };
         Ok(Outcome::Appended { appended, envelopes, erased: Vec::new(), forget: false })
     }
@@ -246,7 +281,7 @@ impl Writer {
     fn first_used(&self, events: &[Prepared]) -> Result<Option<EventId>, StoreError> {
         let mut own = HashSet::new();
         for event in events {
-            let id = event.new.id;
+            let id = event.header.id;
             let twice = events.len() > 1 && !own.insert(id);
             if twice || self.seq_of(id)?.is_some() {
                 return Ok(Some(id));
@@ -277,8 +312,8 @@ impl Writer {
         let mut statement = connection.prepare_cached(find)?;
         let mut places = Vec::new();
         for event in events {
-            let reused = Ok(Some(Err(AppendError::IdReused(event.new.id))));
-            match self.seq_of(event.new.id)? {
+            let reused = Ok(Some(Err(AppendError::IdReused(event.header.id))));
+            match self.seq_of(event.header.id)? {
                 Some(seq) if statement.query_row([seq.0], |row| event.is_in(row))? => places.push(seq),
                 Some(_) => return reused,
                 None if places.is_empty() => {}
@@ -289,52 +324,39 @@ impl Writer {
             (Some(first), Some(last)) if places.len() == events.len() => {
                 Ok(Some(Ok(Appended { first: *first, last: *last, repeated: true })))
             }
-            (Some(_), _) => Ok(Some(Err(AppendError::IdReused(events[0].new.id)))),
+            (Some(_), _) => Ok(Some(Err(AppendError::IdReused(events[0].header.id)))),
             _ => Ok(None),
         }
     }
 
-    fn insert(&mut self, connection: &Connection, event: &Prepared) -> Result<Header, StoreError> {
-        let Prepared { new, payload, payload_hash, place, .. } = event;
-        let mut header = Header {
-            seq: self.end.seq.next(),
-            id: new.id,
-            epoch: self.epoch,
-            at: new.at,
-            actor: new.actor.clone(),
-            run: new.run,
-            task: new.task,
-            cause: new.cause,
-            kind: new.event.kind(),
-            version: new.event.version(),
-            payload_hash: *payload_hash,
-            prev: self.end.hash,
-            hash: Hash::ZERO,
-        };
-        header.hash = row::hash(&header, &mut self.scratch);
-        let kind = self.kind_number(connection, &header.kind)?;
+    /// Gives an event its place.
+    fn insert(&mut self, file: &mut Writable<'_>, event: &mut Prepared) -> Result<(), StoreError> {
+        let Prepared { header, payload, place, .. } = event;
+        header.seq = self.end.seq.next();
+        header.epoch = self.epoch;
+        header.prev = self.end.hash;
+        header.hash = row::hash(header, &mut self.scratch);
+        let kind = self.kind_number(file.connection, &header.kind)?;
         let inline = (*place == Place::Inline).then(|| payload.get().as_bytes());
-        connection
-            .prepare_cached("INSERT INTO events VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)")?
-            .execute(params![
-                header.seq.0,
-                header.id.as_bytes(),
-                header.epoch,
-                header.at.0,
-                header.actor.as_str(),
-                header.run.as_ref().map(|id| id.as_bytes()),
-                header.task.as_ref().map(|id| id.as_bytes()),
-                header.cause.as_ref().map(|id| id.as_bytes()),
-                kind,
-                header.version,
-                *place as i64,
-                inline,
-                header.payload_hash.0,
-                header.hash.0,
-            ])?;
+        file.insert.execute(params![
+            header.seq.0,
+            header.id.as_bytes(),
+            header.epoch,
+            header.at.0,
+            header.actor.as_str(),
+            header.run.as_ref().map(|id| id.as_bytes()),
+            header.task.as_ref().map(|id| id.as_bytes()),
+            header.cause.as_ref().map(|id| id.as_bytes()),
+            kind,
+            header.version,
+            *place as i64,
+            inline,
+            header.payload_hash.0,
+            header.hash.0,
+        ])?;
         self.end = Head { seq: header.seq, hash: header.hash };
         self.staged.push(Entry { seq: header.seq, id: header.id, run: header.run, kind, hash: header.hash });
-        Ok(header)
+        Ok(())
     }
 
     fn kind_number(&mut self, connection: &Connection, name: &str) -> Result<i64, StoreError> {
@@ -350,11 +372,12 @@ impl Writer {
 
     fn erase(
         &mut self,
-        connection: &Connection,
+        file: &mut Writable<'_>,
         target: EventId,
-        tombstone: Prepared,
+        mut tombstone: Prepared,
         (mut blobs, unnamed_upto): (Vec<Hash>, Seq),
     ) -> Result<Outcome, StoreError> {
+        let connection = file.connection;
         let target = self.seq_of(target)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         let find = "SELECT place, payload_hash FROM events WHERE seq = ?1";
         let (place, hash): (i64, [u8; 32]) =
@@ -374,35 +397,38 @@ impl Writer {
             .prepare_cached("UPDATE events SET place = ?2, payload = NULL WHERE seq = ?1")?
             .execute(params![target.0, Place::Erased as i64])?;
         let first = self.end.seq.next();
-        let header = self.insert(connection, &tombstone)?;
-        let envelope = tombstone.envelope(header);
+        self.insert(file, &mut tombstone)?;
         let appended = Appended { first, last: first, repeated: false };
-        Ok(Outcome::Appended { appended, envelopes: vec![envelope], erased: blobs, forget: true })
+        Ok(Outcome::Appended { appended, envelopes: vec![tombstone.envelope()], erased: blobs, forget: true })
     }
 
     /// The commit is on disk: publish it, then answer.
     fn acknowledge(&mut self, staged: Vec<Staged>) {
         self.index.push(self.staged.take());
-        let mut replies = Vec::with_capacity(staged.len());
+        let (mut replies, mut committed) = (Vec::with_capacity(staged.len()), Vec::with_capacity(staged.len()));
         for Staged { reply, outcome } in staged {
             let answer = match outcome {
                 Outcome::Answered(answer) => answer,
                 Outcome::Lost => Err(AppendError::Closed),
                 Outcome::Appended { appended, envelopes, erased, forget } => {
-                    self.recent.push(envelopes);
+                    committed.extend(envelopes);
                     match forget {
-                        true => self.finish_erasure(&erased).map(|()| appended),
+                        true => {
+                            // Also what came before it in this commit: it may be what was erased.
+                            committed.clear();
+                            self.finish_erasure(&erased).map(|()| appended)
+                        }
                         false => Ok(appended),
                     }
                 }
             };
             replies.push((reply, answer));
         }
+        let oldest = self.recent.push(committed);
         self.head.send_replace(self.end);
-        for (reply, answer) in replies {
-            // The caller may have stopped waiting; its events are in the log all the same.
-            reply.send(answer).ok();
-        }
+        self.replies.send(replies);
+        // Nobody should have waited for that.
+        drop(oldest);
         if let Some(connection) = &self.connection {
             self.wal.tend(connection);
         }
@@ -472,7 +498,7 @@ impl Command {
 #[derive(Default)]
 struct Staging {
     entries: Vec<Entry>,
-    ids: HashMap<EventId, Seq>,
+    ids: HashMap<EventId, Seq, RandomState>,
 }
 
 impl Staging {

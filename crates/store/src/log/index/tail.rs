@@ -2,6 +2,7 @@
 
 use super::{Entry, Of};
 use choir_proto::{EventId, Seq};
+use foldhash::fast::RandomState;
 use std::collections::{HashMap, VecDeque};
 
 #[derive(Debug)]
@@ -11,12 +12,13 @@ pub(super) struct Tail {
     /// The greatest id that is written down.
     greatest: Option<EventId>,
     entries: VecDeque<Entry>,
-    ids: HashMap<EventId, Seq>,
+    /// Every event of the log passes through here, so the usual hasher would be felt.
+    ids: HashMap<EventId, Seq, RandomState>,
 }
 
 impl Tail {
     pub(super) fn new(written_upto: Seq, greatest: Option<EventId>) -> Self {
-        Self { written_upto, greatest, entries: VecDeque::new(), ids: HashMap::new() }
+        Self { written_upto, greatest, entries: VecDeque::new(), ids: HashMap::default() }
     }
 
     pub(super) fn len(&self) -> usize {

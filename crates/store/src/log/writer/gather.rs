@@ -63,6 +63,9 @@ impl Gathering {
     }
 
     fn expect(&mut self, commands: &mut mpsc::Receiver<Command>) -> Option<Command> {
+        if let Ok(next) = commands.try_recv() {
+            return Some(next);
+        }
         let patience = (self.commit_took / 2).min(GATHER_MAX).saturating_sub(self.waited);
         let started = Instant::now();
         loop {
