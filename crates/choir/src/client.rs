@@ -208,10 +208,16 @@ impl Client {
 
 /// Knocks at the door of a data directory. Nobody there, or no door: nothing runs.
 pub(crate) async fn knock(data: &DataDir) -> Result<UnixStream, Error> {
-    door::knock(data).await.map_err(|error| match error.kind() {
+    door::knock(data).await.map_err(unopened)
+}
+
+fn unopened(error: std::io::Error) -> Error {
+    match error.kind() {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused | ErrorKind::NotADirectory => Error::NotRunning,
+        // An instance that was stopping just then.
+        ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted => broken(error),
         _ => Error::Door(error),
-    })
+    }
 }
 
 impl Stream {
@@ -240,4 +246,16 @@ fn refusal(response: &http::Response<Option<Vec<u8>>>) -> Error {
 
 fn broken(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::Broken(error.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_door_that_is_just_being_closed_may_be_open_in_a_moment() {
+        let passing = |kind| unopened(std::io::Error::from(kind)).is_passing();
+        assert!(passing(ErrorKind::ConnectionReset) && passing(ErrorKind::ConnectionRefused) && passing(ErrorKind::NotFound));
+        assert!(!passing(ErrorKind::PermissionDenied), "whoever may not come in waits in vain");
+    }
 }
