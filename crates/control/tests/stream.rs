@@ -77,6 +77,37 @@ async fn a_reader_that_does_not_read_is_closed_with_the_place_to_resume() {
     assert_eq!(resumed.events(rest.len()).await, rest);
 }
 
+/// However long it takes to read what it was sent, a reader that is given up knows exactly where to go on.
+#[tokio::test]
+async fn a_reader_that_takes_too_long_is_told_the_place_of_the_last_event_that_reaches_it() {
+    let world = World::start().await;
+    let client = world.client_with(Scope::Read).await;
+    let mut stuck = client.upgrade("/api/stream?after=0").await.unwrap();
+    let mut fast = client.upgrade("/api/stream?after=0").await.unwrap();
+    // Far more than the kernel's buffers hold.
+    const EVENTS: usize = 400;
+    for _ in 0..EVENTS {
+        world.computer.append_of(60_000);
+        fast.events(1).await;
+    }
+    // It is given up before it reads on.
+    tokio::time::pause();
+    tokio::time::advance(std::time::Duration::from_secs(30)).await;
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    tokio::time::resume();
+    let mut seen = Vec::new();
+    let reason = loop {
+        match stuck.next().await {
+            Ok(line) => seen.extend(crate::support::http::seq_of(&line)),
+            Err(closed) => break closed.reason,
+        }
+    };
+    let resume: u64 = reason.strip_prefix("too slow; resume with after=").expect(&reason).parse().unwrap();
+    assert_eq!(seen, (1..=resume).collect::<Vec<u64>>());
+}
+
 #[tokio::test]
 async fn streams_are_told_when_control_stops() {
     let world = World::start().await;

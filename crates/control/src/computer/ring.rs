@@ -36,12 +36,10 @@ struct Line {
 pub enum Read {
     /// Lines; at the position after all of them there are none.
     Lines {
-        /// In order.
-        lines: Vec<Utf8Bytes>,
+        /// In order, each with the last event that whoever has it has seen.
+        lines: Vec<(Seq, Utf8Bytes)>,
         /// The position after them.
         next: u64,
-        /// The last event that a reader of these lines has seen.
-        seen: Seq,
     },
     /// The position has left the window.
     Lapped,
@@ -115,9 +113,13 @@ impl Ring {
         let rest = self.lines.range((skip as usize).min(self.lines.len())..);
         let batch: Vec<&Line> = rest.take(count).collect();
         let next = position + batch.len() as u64;
-        let seen = batch.iter().filter_map(|line| line.seq).fold(after, Seq::max);
         let wanted = batch.into_iter().filter(|line| line.seq.is_none_or(|seq| seq > after));
-        Read::Lines { lines: wanted.map(|line| line.text.clone()).collect(), next, seen }
+        let mut seen = after;
+        let lines = wanted.map(|line| {
+            seen = line.seq.unwrap_or(seen);
+            (seen, line.text.clone())
+        });
+        Read::Lines { lines: lines.collect(), next }
     }
 }
 
@@ -136,11 +138,11 @@ mod tests {
     fn all(ring: &Ring, after: u64) -> Vec<String> {
         let mut position = ring.position(Seq(after)).unwrap();
         let mut seen = Vec::new();
-        while let Read::Lines { lines, next, .. } = ring.read(position, Seq(after), 3) {
+        while let Read::Lines { lines, next } = ring.read(position, Seq(after), 3) {
             if next == position {
                 break;
             }
-            seen.extend(lines.iter().map(ToString::to_string));
+            seen.extend(lines.iter().map(|(_, text)| text.to_string()));
             position = next;
         }
         seen
@@ -162,7 +164,7 @@ mod tests {
         for seq in 4..=6 {
             ring.push(Seq(seq), format!("{seq}").into());
         }
-        assert_eq!(ring.read(position, Seq(5), 9), Read::Lines { lines: vec!["6".into()], next: 6, seen: Seq(6) });
+        assert_eq!(ring.read(position, Seq(5), 9), Read::Lines { lines: vec![(Seq(6), "6".into())], next: 6 });
     }
 
     #[test]
@@ -191,7 +193,7 @@ mod tests {
         ring.push(Seq(3), "3".into());
         assert_eq!(all(&ring, 1), ["2", "a", "3"]);
         assert_eq!(all(&ring, 2), ["a", "3"]);
-        let first_two = Read::Lines { lines: vec!["2".into(), "a".into()], next: 3, seen: Seq(2) };
+        let first_two = Read::Lines { lines: vec![(Seq(2), "2".into()), (Seq(2), "a".into())], next: 3 };
         assert_eq!(ring.read(1, Seq(1), 2), first_two, "a live line does not move the place to resume from");
     }
 

@@ -63,7 +63,7 @@ struct Reader {
     app: App,
     account: Account,
     socket: WebSocket,
-    /// Everything up to here has been sent.
+    /// Everything up to here has been handed to the socket.
     after: Seq,
 }
 
@@ -139,32 +139,34 @@ impl Reader {
             }
             let path = format!("/api/events?after={}&limit={PAGE}", self.after);
             let page: Page = self.app.link.get(&path).await.map_err(|error| computer_away(&error))?;
-            let Some(last) = page.events.last() else { return Err(End::ComputerAway) };
-            let Ok(Position { seq }) = serde_json::from_str(last.get()) else { return Err(End::ComputerAway) };
-            let lines = page.events.into_iter().map(|event| Utf8Bytes::from(String::from(Box::<str>::from(event))));
-            self.send(lines).await?;
-            self.after = seq;
+            if page.events.is_empty() {
+                return Err(End::ComputerAway);
+            }
+            let lines: Result<Vec<_>, _> = page.events.into_iter().map(line).collect();
+            self.send(lines.map_err(|_| End::ComputerAway)?).await?;
         }
     }
 
     /// Sends what stands in the ring from a position and says where it ends. Nothing: it has to be read from the log.
     async fn send_from(&mut self, position: u64) -> Result<Option<u64>, End> {
-        let (lines, next, seen) = match self.app.hub.read(position, self.after, BATCH) {
-            Read::Lines { lines, next, seen } => (lines, next, seen),
+        let (lines, next) = match self.app.hub.read(position, self.after, BATCH) {
+            Read::Lines { lines, next } => (lines, next),
             Read::Lapped => return Err(End::Slow),
             Read::Forgotten => return Ok(None),
         };
         if !lines.is_empty() {
             self.send(lines).await?;
         }
-        self.after = seen;
         Ok(Some(next))
     }
 
-    async fn send(&mut self, lines: impl IntoIterator<Item = Utf8Bytes>) -> Result<(), End> {
+    /// Sends lines, each with the last event that whoever has it has seen. What the socket has taken will arrive, even if the
+    /// rest does not: it comes before the goodbye.
+    async fn send(&mut self, lines: Vec<(Seq, Utf8Bytes)>) -> Result<(), End> {
         let sending = async {
-            for line in lines {
+            for (seen, line) in lines {
                 self.socket.feed(Message::Text(line)).await?;
+                self.after = seen;
             }
             self.socket.flush().await
         };
@@ -174,6 +176,12 @@ impl Reader {
             Err(_) => Err(End::Slow),
         }
     }
+}
+
+/// An event of a page, with its place.
+fn line(event: Box<RawValue>) -> Result<(Seq, Utf8Bytes), serde_json::Error> {
+    let Position { seq } = serde_json::from_str(event.get())?;
+    Ok((seq, String::from(Box::<str>::from(event)).into()))
 }
 
 fn computer_away(error: &LinkError) -> End {
