@@ -43,6 +43,20 @@ async fn large_bodies_are_refused() {
     }
 }
 
+/// A simple client sends everything before it listens; what it is told must not be lost over that.
+#[tokio::test]
+async fn who_sends_far_too_much_still_hears_why_it_was_refused() {
+    let world = World::start().await;
+    let token = world.client_with(Scope::Admin).await;
+    let body = vec![b'x'; 32 << 20];
+    for (proof, code, status) in [(token.head(), "too_large", 413), (world.client().head(), "not_signed_in", 401)] {
+        let framed = format!("content-length: {}\r\n\r\n", body.len());
+        let head = format!("POST /api/echo HTTP/1.1\r\ncontent-type: application/json\r\n{proof}{framed}");
+        let answer = token.raw(&[head.as_bytes(), &body].concat()).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")) && refusal(&answer) == code, "{answer}");
+    }
+}
+
 #[tokio::test]
 async fn large_heads_are_refused() {
     let world = World::start().await;

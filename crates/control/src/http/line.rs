@@ -1,7 +1,8 @@
 //! The bytes of a connection, on their way between the kernel and hyper.
 //!
 //! What hyper cannot read it refuses by itself, with a status and nothing else. That answer is held back here, and the
-//! refusal is said in the one shape. Which bytes are hyper's own is known from what it was given: it has written an answer of
+//! refusal is said in the one shape. And whoever is answered before they have sent everything is heard out, within limits, or
+//! they would meet a broken connection instead of the answer. Which bytes are hyper's own is known from what it was given: it has written an answer of
 //! ours whole when it flushes after the answer's body is gone, and until it asks for the next one it can only speak for itself.
 
 use super::error::Refused;
@@ -9,7 +10,8 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use http::StatusCode;
-use http_body::{Frame, SizeHint};
+use http_body::{Body as _, Frame, SizeHint};
+use hyper::body::Incoming;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -18,10 +20,10 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 /// How long somebody may take to hear a refusal.
-const FAREWELL: Duration = Duration::from_secs(2);
-/// What is still heard of somebody who was refused: a connection that is closed with unread bytes is reset, and the answer
-/// with it.
-const UNHEARD_BYTES_MAX: u64 = 1 << 20;
+const FAREWELL: Duration = Duration::from_secs(3);
+/// What is still heard of somebody who was answered before all was said: a connection that is closed with unread bytes is
+/// reset, and the answer with it.
+const UNHEARD_BYTES_MAX: u64 = 256 << 20;
 
 /// One connection. Cheap to clone.
 pub(super) struct Line<S>(Arc<Mutex<State<S>>>);
@@ -36,6 +38,8 @@ struct State<S> {
     heard: bool,
     /// The status that hyper answered with by itself.
     held_back: Option<StatusCode>,
+    /// Whether somebody was answered before they had sent everything.
+    unheard: bool,
 }
 
 impl<S> Clone for Line<S> {
@@ -46,7 +50,7 @@ impl<S> Clone for Line<S> {
 
 impl<S> Line<S> {
     pub(super) fn new(stream: S) -> Self {
-        let state = State { stream, serving: 0, unwritten: false, heard: false, held_back: None };
+        let state = State { stream, serving: 0, unwritten: false, heard: false, held_back: None, unheard: false };
         Self(Arc::new(Mutex::new(state)))
     }
 
@@ -62,6 +66,15 @@ impl<S> Line<S> {
         Serving(Some(Box::new(move || line.served())))
     }
 
+    /// A body, noticing when nobody reads it to its end.
+    pub(super) fn hear(&self, body: Incoming) -> Body
+    where
+        S: Send + 'static,
+    {
+        let line = self.clone();
+        Body::new(Heard { body, ended: false, unheard: Box::new(move || line.state().unheard = true) })
+    }
+
     fn served(&self) {
         let mut state = self.state();
         state.serving -= 1;
@@ -74,11 +87,22 @@ impl<S> Line<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
+    /// Hears somebody out who was answered before they had sent everything.
+    pub(super) async fn end(self) {
+        let Some(state) = self.alone().filter(|state| state.unheard) else { return };
+        if !matches!(tokio::time::timeout(FAREWELL, hear_out(state.stream)).await, Ok(Ok(()))) {
+            tracing::debug!("a connection was closed before everything was heard");
+        }
+    }
+
+    /// Nothing when somebody else holds the connection because it was upgraded: it is theirs.
+    fn alone(self) -> Option<State<S>> {
+        Some(Arc::into_inner(self.0)?.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+
     /// Says what hyper would not, after it has given the connection up.
     pub(super) async fn refuse(self, error: &hyper::Error) {
-        // Somebody else holds a connection that was upgraded: it is theirs.
-        let Some(state) = Arc::into_inner(self.0) else { return };
-        let state = state.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let Some(state) = self.alone() else { return };
         let Some(refused) = state.refusal(error) else { return };
         if !matches!(tokio::time::timeout(FAREWELL, say(state.stream, &refused)).await, Ok(Ok(()))) {
             tracing::debug!("a connection was closed without hearing why");
@@ -107,6 +131,10 @@ impl<S> State<S> {
 async fn say(mut stream: impl AsyncRead + AsyncWrite + Unpin, refused: &Refused) -> io::Result<()> {
     stream.write_all(&refused.http1()).await?;
     stream.shutdown().await?;
+    hear_out(stream).await
+}
+
+async fn hear_out(stream: impl AsyncRead + Unpin) -> io::Result<()> {
     tokio::io::copy(&mut stream.take(UNHEARD_BYTES_MAX), &mut tokio::io::sink()).await.map(drop)
 }
 
@@ -202,6 +230,44 @@ impl http_body::Body for Written {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
         Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A body that may not be read to its end.
+struct Heard {
+    body: Incoming,
+    /// Whether its end was seen: one that comes in chunks does not know it before.
+    ended: bool,
+    unheard: Box<dyn Fn() + Send>,
+}
+
+impl Drop for Heard {
+    fn drop(&mut self) {
+        if !self.ended && !self.body.is_end_stream() {
+            (self.unheard)();
+        }
+    }
+}
+
+impl http_body::Body for Heard {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(cx);
+        self.ended |= matches!(frame, Poll::Ready(None));
+        frame
     }
 
     fn is_end_stream(&self) -> bool {

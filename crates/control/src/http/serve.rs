@@ -196,11 +196,11 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let line = Line::new(stream);
-    let serving = line.clone();
+    let hearing = line.clone();
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
-        let serving = serving.serve();
+        let serving = hearing.serve();
         request.extensions_mut().insert(peer);
-        let answer = router.clone().oneshot(request.map(axum::body::Body::new) as Request);
+        let answer = router.clone().oneshot(request.map(|body| hearing.hear(body)) as Request);
         async move { answer.await.map(|response| serving.until_written(response)) }
     });
     let connection = http1::Builder::new()
@@ -221,8 +221,11 @@ where
             }
         }
     };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "a connection ended early");
-        line.refuse(&error).await;
+    match ended {
+        Ok(()) => line.end().await,
+        Err(error) => {
+            tracing::debug!(%error, "a connection ended early");
+            line.refuse(&error).await;
+        }
     }
 }
