@@ -133,6 +133,31 @@ async fn files_are_written_listed_moved_and_removed_and_the_log_is_told() {
     assert_eq!((gone.status, gone.code().as_str()), (StatusCode::NOT_FOUND, "not_found"));
 }
 
+#[tokio::test]
+async fn a_folder_with_more_names_than_fit_is_listed_page_by_page() {
+    const NAMES: usize = 10_500;
+    let world = World::start().await;
+    let browser = world.browser().await;
+    let computer = std::fs::read_dir(world.directory.path().join("computers")).unwrap().next().unwrap().unwrap().path();
+    let folder = computer.join("workspace/many");
+    browser.send(Method::PUT, "/api/files?kind=directory&path=many", Default::default()).await;
+    for number in 0..NAMES {
+        std::fs::write(folder.join(format!("{number:05}")), "").unwrap();
+    }
+    let (mut seen, mut after) = (Vec::new(), String::new());
+    loop {
+        let page = browser.get(&format!("/api/files/list?path=many{after}")).await.value();
+        let names = page["files"].as_array().unwrap().iter();
+        seen.extend(names.map(|file| file["name"].as_str().unwrap().to_owned()));
+        match page["next"].as_str() {
+            Some(next) => after = format!("&after={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(seen, (0..NAMES).map(|number| format!("{number:05}")).collect::<Vec<_>>());
+    assert!(!after.is_empty(), "one page does not hold them");
+}
+
 /// Everything that a path from inside must never touch: what lies around the workspace, without what control itself writes.
 fn surroundings(directory: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
     let mut found = Vec::new();

@@ -8,7 +8,7 @@ use serde::Deserialize;
 #[derive(Deserialize)]
 struct Listed {
     files: Vec<Entry>,
-    more: bool,
+    next: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -35,7 +35,7 @@ pub(super) async fn put(client: &Client, path: &str, node: &Node, content: Bytes
 /// Whether something is there.
 pub(super) async fn exists(client: &Client, folder: &str, name: &str) -> Result<bool, client::Error> {
     match list(client, folder).await {
-        Ok(listed) => Ok(listed.files.iter().any(|entry| entry.name == name)),
+        Ok(listed) => Ok(listed.iter().any(|entry| entry.name == name)),
         Err(client::Error::Refused(refusal, _)) if refusal.error.code == "not_found" => Ok(false),
         Err(error) => Err(error),
     }
@@ -45,9 +45,7 @@ pub(super) async fn exists(client: &Client, folder: &str, name: &str) -> Result<
 pub(super) async fn walk(client: &Client, root: &str) -> anyhow::Result<Vec<(String, Node)>> {
     let (mut found, mut folders) = (Vec::new(), vec![String::new()]);
     while let Some(folder) = folders.pop() {
-        let listed = list(client, &join(root, &folder)).await?;
-        anyhow::ensure!(!listed.more, Error::TooMuch);
-        for entry in listed.files {
+        for entry in list(client, &join(root, &folder)).await? {
             let path = join(&folder, &entry.name);
             let node = match (entry.kind.as_str(), entry.target) {
                 ("file", _) => Node::File { mode: entry.mode },
@@ -71,8 +69,17 @@ pub(super) async fn read(client: &Client, path: &str) -> Result<Bytes, client::E
     client.get_bytes(&format!("/api/files?path={}", escape(path))).await
 }
 
-async fn list(client: &Client, path: &str) -> Result<Listed, client::Error> {
-    client.get(&format!("/api/files/list?path={}", escape(path))).await
+async fn list(client: &Client, path: &str) -> Result<Vec<Entry>, client::Error> {
+    let mut entries = Vec::new();
+    let mut after = String::new();
+    loop {
+        let listed: Listed = client.get(&format!("/api/files/list?path={}{after}", escape(path))).await?;
+        entries.extend(listed.files);
+        match listed.next.filter(|_| entries.len() <= PATHS_MAX) {
+            Some(next) => after = format!("&after={}", escape(&next)),
+            None => return Ok(entries),
+        }
+    }
 }
 
 pub(super) fn join(folder: &str, name: &str) -> String {

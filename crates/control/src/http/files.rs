@@ -30,6 +30,15 @@ pub(super) struct At {
     path: String,
 }
 
+/// Which part of a folder.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Listing {
+    #[serde(default)]
+    path: String,
+    after: Option<String>,
+}
+
 /// What is put where.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -70,8 +79,9 @@ const MODE_MAX: u32 = 0o777;
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(super) struct Files {
     files: Vec<File>,
-    /// Whether there are more than can be shown at once.
-    more: bool,
+    /// The last name, when there are more after it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
 }
 
 /// One entry of a folder.
@@ -102,12 +112,15 @@ fn path(at: &At) -> Result<RelativePath, Refused> {
 
 /// What is in a folder.
 #[utoipa::path(get, path = "/api/files/list", tag = "files",
-    params(("path" = Option<String>, Query, description = "relative to the workspace")),
+    params(("path" = Option<String>, Query, description = "relative to the workspace"),
+        ("after" = Option<String>, Query, description = "only names after this one")),
     responses((status = 200, body = Files), (status = 404, body = choir_proto::ApiError)))]
-pub(super) async fn list(State(app): State<App>, Asked(at): Asked<At>) -> Result<Json<Files>, Refused> {
-    let path = path(&at)?;
-    let (entries, more) = files::list(&app.sandboxes.keeper().await?, &path).await?;
-    Ok(Json(Files { files: entries.iter().map(shown).collect(), more }))
+pub(super) async fn list(State(app): State<App>, Asked(wanted): Asked<Listing>) -> Result<Json<Files>, Refused> {
+    let (path, after) = (parse_path(&wanted.path)?, wanted.after.as_deref().map(parse_path).transpose()?);
+    let (entries, more) = files::list(&app.sandboxes.keeper().await?, &path, after.as_ref()).await?;
+    let files: Vec<File> = entries.iter().map(shown).collect();
+    let next = files.last().filter(|_| more).map(|last| last.name.clone());
+    Ok(Json(Files { files, next }))
 }
 
 /// A file's bytes.

@@ -25,11 +25,15 @@ pub fn parse_path(text: &str) -> Result<RelativePath, Error> {
     Ok(RelativePath::parse(if text == "." { "" } else { text })?)
 }
 
-/// The entries of a folder, and whether there are more than can be shown.
-pub(crate) async fn list(guest: &Guest, path: &RelativePath) -> Result<(Vec<Entry>, bool), Error> {
+/// The entries of a folder after a name, and whether there are more than can be shown at once.
+pub(crate) async fn list(
+    guest: &Guest,
+    path: &RelativePath,
+    after: Option<&RelativePath>,
+) -> Result<(Vec<Entry>, bool), Error> {
     let mut entries: Vec<Entry> = Vec::new();
     loop {
-        let (page, more) = guest.list(path, entries.last().map(|last| &last.name)).await?;
+        let (page, more) = guest.list(path, entries.last().map(|last| &last.name).or(after)).await?;
         let stuck = page.is_empty();
         entries.extend(page);
         if !more || stuck || entries.len() >= ENTRIES_MAX {
@@ -97,7 +101,7 @@ impl Sandboxes {
 
     /// Lists a folder as a task sees it: one name a line, folders with a slash.
     pub(super) async fn list_in(&self, task: TaskId, path: &str) -> Result<String, Error> {
-        let (entries, more) = list(&self.associate(task).await?.guest, &parse_path(path)?).await?;
+        let (entries, more) = list(&self.associate(task).await?.guest, &parse_path(path)?, None).await?;
         let mut lines: String = entries.iter().map(line).collect();
         if more {
             lines.push_str("…\n");
