@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 /// A text that is not an id of this kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not a {kind} id")]
+#[error("`{text}` is no {kind} id")]
 pub struct BadId {
     kind: &'static str,
     text: String,

@@ -38,8 +38,8 @@ pub(super) struct VersionList {
 /// Lists documents, newest first.
 #[utoipa::path(get, path = "/api/documents", params(Page), responses((status = 200, body = DocumentList)))]
 pub(super) async fn list(State(app): State<App>, Query(page): Query<Page>) -> Result<Json<DocumentList>, Rejection> {
-    let limit = page.limit();
-    let rows = app.harness.views.newest::<DocumentsFold>(page.before, limit).await?;
+    let (before, limit) = (page.before::<DocumentId>()?, page.limit()?);
+    let rows = app.harness.views.newest::<DocumentsFold>(before, limit).await?;
     let next = (rows.len() == limit).then(|| rows.last().map(|(key, _)| key.clone())).flatten();
     Ok(Json(DocumentList { documents: rows.into_iter().map(|(_, document)| document).collect(), next }))
 }

@@ -1,7 +1,7 @@
 //! The log, page by page.
 
 use super::App;
-use super::reject::{Rejection, id};
+use super::reject::{Rejection, asked_id, id, limit};
 use crate::maintain::{self, ChoreError};
 use axum::Json;
 use axum::extract::{Path, Query, State};
@@ -36,11 +36,8 @@ pub(super) struct Filter {
 #[utoipa::path(get, path = "/api/events", params(Filter), responses((status = 200, body = Events)))]
 pub(super) async fn list(State(app): State<App>, Query(filter): Query<Filter>) -> Result<Json<Events>, Rejection> {
     let log = app.harness.journal.log();
-    if filter.limit == Some(0) {
-        return Err(Rejection::bad("bad_field", "`limit` is 0.", "Ask for at least one event."));
-    }
-    let limit = filter.limit.unwrap_or(LIMIT).min(LIMIT_MAX);
-    let run = filter.run.map(|run| id(&run, "run")).transpose()?;
+    let limit = limit(filter.limit, LIMIT, LIMIT_MAX)?;
+    let run = filter.run.map(|run| asked_id(&run, "run")).transpose()?;
     let after = Seq(filter.after);
     // The head is read first: an event that arrives in between belongs to the next page, never to none.
     let head = log.head().seq;

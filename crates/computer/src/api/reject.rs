@@ -201,3 +201,17 @@ pub(super) async fn no_method() -> Rejection {
 pub(super) fn id<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, Rejection> {
     text.parse().map_err(|_| Rejection::missing(what))
 }
+
+/// An id behind the question mark. One that cannot be read is a mistake in the question.
+pub(super) fn asked_id<T: std::str::FromStr>(text: &str, name: &str) -> Result<T, Rejection> {
+    let wrong = |_| Rejection::bad("bad_field", format!("`{name}` is no id."), "Give an id as the API shows it.");
+    text.parse().map_err(wrong)
+}
+
+/// How many of a list are wanted: as many as there usually are when nobody says, and never more than is bearable.
+pub(super) fn limit(asked: Option<usize>, usual: usize, most: usize) -> Result<usize, Rejection> {
+    match asked {
+        Some(0) => Err(Rejection::bad("bad_field", "`limit` is 0.", "Ask for at least one.")),
+        asked => Ok(asked.unwrap_or(usual).min(most)),
+    }
+}

@@ -1,7 +1,7 @@
 //! Runs: accepted in milliseconds, whatever the model does.
 
 use super::App;
-use super::reject::{OptionalJson, Rejection, TypedJson, id};
+use super::reject::{OptionalJson, Rejection, TypedJson, asked_id, id, limit};
 use crate::actor::{ActorError, RunCommand, SessionMessage, ask};
 use crate::journal::Scope;
 use axum::Json;
@@ -14,6 +14,7 @@ use choir_proto::task::Budget;
 use choir_proto::{DocumentId, RunId};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
+use std::str::FromStr;
 use utoipa::{IntoParams, ToSchema};
 
 /// The longest prompt. More than that is a document or an artifact.
@@ -31,14 +32,20 @@ const TITLE_CHARACTERS_MAX: usize = 60;
 #[serde(deny_unknown_fields)]
 pub(super) struct Page {
     /// Start after this one.
-    pub(super) before: Option<String>,
+    before: Option<String>,
     /// At most so many.
-    pub(super) limit: Option<usize>,
+    limit: Option<usize>,
 }
 
 impl Page {
-    pub(super) fn limit(&self) -> usize {
-        self.limit.unwrap_or(LIST_MAX).clamp(1, LIST_MAX)
+    pub(super) fn limit(&self) -> Result<usize, Rejection> {
+        limit(self.limit, LIST_MAX, LIST_MAX)
+    }
+
+    /// The key of the row after which the page begins.
+    pub(super) fn before<Id: FromStr + ToString>(&self) -> Result<Option<String>, Rejection> {
+        let id = self.before.as_deref().map(|before| asked_id::<Id>(before, "before")).transpose()?;
+        Ok(id.map(|id| id.to_string()))
     }
 }
 
@@ -145,8 +152,8 @@ fn title(prompt: &str) -> String {
 /// Lists runs, newest first.
 #[utoipa::path(get, path = "/api/runs", params(Page), responses((status = 200, body = RunList)))]
 pub(super) async fn list(State(app): State<App>, Query(page): Query<Page>) -> Result<Json<RunList>, Rejection> {
-    let limit = page.limit();
-    let rows = app.harness.views.newest::<Runs>(page.before, limit).await?;
+    let (before, limit) = (page.before::<RunId>()?, page.limit()?);
+    let rows = app.harness.views.newest::<Runs>(before, limit).await?;
     let next = (rows.len() == limit).then(|| rows.last().map(|(key, _)| key.clone())).flatten();
     Ok(Json(RunList { runs: rows.into_iter().map(|(_, run)| run).collect(), next }))
 }

@@ -1,7 +1,7 @@
 //! Finding things by their words.
 
 use super::App;
-use super::reject::Rejection;
+use super::reject::{Rejection, limit};
 use axum::Json;
 use axum::extract::{Query, State};
 use choir_proto::api::SearchResults;
@@ -38,6 +38,6 @@ pub(super) async fn search(
         let message = format!("A search holds at most {QUESTION_BYTES_MAX} bytes.");
         return Err(Rejection::bad("search_too_long", message, "Use a few words."));
     }
-    let limit = question.limit.unwrap_or(LIMIT).clamp(1, LIMIT_MAX);
+    let limit = limit(question.limit, LIMIT, LIMIT_MAX)?;
     Ok(Json(SearchResults { results: app.finder.find(&question.q, limit).await? }))
 }

@@ -50,6 +50,9 @@ fn check(request: &TaskRequest) -> Result<(), Rejection> {
     if request.base_ref.as_deref().is_some_and(|base| base != "head") {
         return Err(Rejection::not_available("Only `head` can be a base yet.", "Leave out `base_ref`."));
     }
+    if request.instruction.trim().is_empty() && request.commands.is_empty() {
+        return Err(Rejection::bad("empty_instruction", "The instruction is empty.", "Say what you want done."));
+    }
     check_budget(request.budget.as_ref())?;
     let long = |text: &String| text.len() > TEXT_BYTES_MAX;
     let checks = request.verify.iter().flat_map(|verify| &verify.commands);

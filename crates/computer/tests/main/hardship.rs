@@ -141,7 +141,21 @@ async fn what_points_nowhere_or_is_not_asked_for_is_refused() {
     let run = desk.accept("what is it?").await;
     assert_eq!(desk.send("POST", &format!("/api/runs/{run}/pause"), json!({"nonsense": 1})).await.0, 400);
     assert_eq!(desk.send("POST", &format!("/api/runs/{run}/steer"), json!({"text": " "})).await.0, 400);
-    assert_eq!(desk.send("GET", "/api/events?limit=0", Value::Null).await.0, 400);
+    for question in [
+        "events?limit=0",
+        "events?run=nobody",
+        "runs?limit=0",
+        "runs?before=nobody",
+        "documents?limit=0",
+        "documents?before=%00",
+        "search?q=a&limit=0",
+    ] {
+        let (status, refused) = desk.send("GET", &format!("/api/{question}"), Value::Null).await;
+        assert_eq!((status, &refused["error"]["code"]), (400, &json!("bad_field")), "{question}");
+    }
+    let (status, page) = desk.send("GET", &format!("/api/runs?limit=1&before={run}"), Value::Null).await;
+    assert_eq!((status, &page["runs"]), (200, &json!([])), "a page begins after the run that it names");
+    assert_eq!(desk.send("POST", "/api/tasks", json!({"kind": "run", "instruction": " "})).await.0, 400);
     let title = "x".repeat(2_000);
     assert_eq!(desk.send("POST", "/api/documents", json!({"title": title, "content": ""})).await.0, 400);
 }
