@@ -19,6 +19,8 @@ const COARSE_NS: i64 = 50_000_000;
 #[derive(Debug, Default)]
 pub(super) struct Index {
     files: HashMap<RelativePath, Known>,
+    /// Lines of the stored index, of which later ones replace earlier ones.
+    lines: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,18 +58,39 @@ impl Index {
     /// Reads the stored index. One that is missing or damaged only costs reading every file again.
     pub(super) fn load(store: &Store) -> Self {
         let content = store.read_index().unwrap_or_default();
-        let lines = content.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        let files: Result<_, _> = lines.map(serde_json::from_slice::<(RelativePath, Known)>).collect();
-        Self { files: files.unwrap_or_default() }
+        Self::parse(&content).unwrap_or_default()
     }
 
-    pub(super) fn save(&self, store: &Store) -> Result<(), Fault> {
-        let mut content = Vec::new();
-        for entry in &self.files {
-            serde_json::to_writer(&mut content, &entry).expect("writing to memory cannot fail");
-            content.push(b'\n');
+    fn parse(content: &[u8]) -> Option<Self> {
+        let mut index = Self::default();
+        for line in content.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            let (path, known): (RelativePath, Option<Known>) = serde_json::from_slice(line).ok()?;
+            index.lines += 1;
+            match known {
+                Some(known) => drop(index.files.insert(path, known)),
+                None => drop(index.files.remove(&path)),
+            }
         }
-        store.write_index(&content)
+        Some(index)
+    }
+
+    /// Stores what is known now; `before` is what was stored last. Only what differs is written, until the file holds twice
+    /// as much as it needs to. Nothing is synced: an index that a crash damaged costs reading every file again.
+    pub(super) fn save(&mut self, before: &Self, store: &Store) -> Result<(), Fault> {
+        let known = |path: &RelativePath| self.files.get(path);
+        let changed = self.files.iter().filter(|(path, known)| before.files.get(*path) != Some(*known));
+        let gone = before.files.keys().filter(|path| known(path).is_none());
+        let changes: Vec<(&RelativePath, Option<&Known>)> =
+            changed.map(|(path, known)| (path, Some(known))).chain(gone.map(|path| (path, None))).collect();
+        let lines = before.lines + changes.len();
+        if before.lines > 0 && lines <= 2 * self.files.len() {
+            store.append_index(&as_lines(changes))?;
+            self.lines = lines;
+        } else {
+            store.write_index(&as_lines(self.files.iter().map(|(path, known)| (path, Some(known)))))?;
+            self.lines = self.files.len();
+        }
+        Ok(())
     }
 
     /// The file's hash, if it is certainly still the file that was hashed.
@@ -94,9 +117,23 @@ impl Index {
         }
     }
 
+    /// Nothing was stored since the other.
+    pub(super) fn keep_place(&mut self, other: &Self) {
+        self.lines = other.lines;
+    }
+
     pub(super) fn differs(&self, other: &Self) -> bool {
         self.files != other.files
     }
+}
+
+fn as_lines<'a>(entries: impl IntoIterator<Item = (&'a RelativePath, Option<&'a Known>)>) -> Vec<u8> {
+    let mut content = Vec::new();
+    for entry in entries {
+        serde_json::to_writer(&mut content, &entry).expect("writing to memory cannot fail");
+        content.push(b'\n');
+    }
+    content
 }
 
 /// This moment, nanoseconds since 1970, by the clock that file times come from.

@@ -192,8 +192,11 @@ impl Keeper {
             Some(id) => id,
             None => self.store.put_tree(&scanned.tree)?,
         };
-        if scanned.index.differs(&state.index) {
-            scanned.index.save(&self.store)?;
+        let mut index = scanned.index;
+        if index.differs(&state.index) {
+            index.save(&state.index, &self.store)?;
+        } else {
+            index.keep_place(&state.index);
         }
         let report = SnapshotReport {
             tree: id,
@@ -202,7 +205,7 @@ impl Keeper {
             files_read: scanned.files_read,
             skipped: scanned.skipped,
         };
-        state.index = scanned.index;
+        state.index = index;
         state.last = Some((id, scanned.tree));
         Ok(report)
     }

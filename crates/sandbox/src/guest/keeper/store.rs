@@ -31,6 +31,8 @@ pub(super) const CONTENT_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 const SNAPSHOTS_SPARE: usize = 4;
 /// Name of a file that is being made. Operations are one at a time, so one name is enough.
 const NEW: &str = ".new";
+/// Name of what is known of the live directory's files.
+const INDEX: &str = "index";
 const DIRECTORY_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 const OWN_ONLY: u32 = 0o700;
 /// So many new contents are synced one by one, which does not wait for what others have written to the disk. For more
@@ -156,11 +158,24 @@ impl Store {
 
     /// The file that says what is known of the live directory.
     pub(super) fn read_index(&self) -> Result<Vec<u8>, Fault> {
-        self.get_file(&self.root, "index")
+        self.get_file(&self.root, INDEX)
     }
 
     pub(super) fn write_index(&self, content: &[u8]) -> Result<(), Fault> {
-        self.put_file(&self.root, "index", content)
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        self.write_to_index(NEW, flags, content)?;
+        rustix::fs::renameat(&self.root, NEW, &self.root, INDEX).map_err(on("write to the store"))
+    }
+
+    pub(super) fn append_index(&self, content: &[u8]) -> Result<(), Fault> {
+        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        self.write_to_index(INDEX, flags, content)
+    }
+
+    fn write_to_index(&self, name: &str, flags: OFlags, content: &[u8]) -> Result<(), Fault> {
+        let act = "write to the store";
+        let file = rustix::fs::openat(&self.root, name, flags, Mode::from_raw_mode(0o600)).map_err(on(act))?;
+        write_all(&file, content).map_err(on(act))
     }
 
     fn is_worth_syncing(&self) -> bool {
