@@ -1,8 +1,11 @@
 //! What a terminal shows, so that a new viewer sees it at once.
 
+mod orders;
+
 use std::num::NonZeroU16;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use self::orders::{Orders, ScrolledAway};
 use crate::protocol::{SCREEN_BYTES_MAX, TERMINAL_SIZE_MAX, TerminalSize};
 
 /// Clears the viewer's terminal before a screen is painted on it.
@@ -14,12 +17,15 @@ const ALTERNATE_SCREEN: &[u8] = b"\x1b[?1049h";
 pub(super) struct Screen {
     parser: vt100::Parser,
     size: TerminalSize,
+    orders: Orders,
+    /// The beginning of a character whose rest has not come. The parser loses what follows one that it was given in two.
+    begun: Vec<u8>,
 }
 
 impl Screen {
     pub(super) fn new(size: TerminalSize) -> Self {
         let size = clamp(size);
-        Self { parser: parser(size), size }
+        Self { parser: parser(size), size, orders: Orders::default(), begun: Vec::new() }
     }
 
     /// The size it really has.
@@ -34,7 +40,31 @@ impl Screen {
     }
 
     pub(super) fn show(&mut self, bytes: &[u8]) {
-        self.guarded(|parser| parser.process(bytes));
+        let mut joined = std::mem::take(&mut self.begun);
+        let bytes = match joined.is_empty() {
+            true => bytes,
+            false => {
+                joined.extend_from_slice(bytes);
+                &joined
+            }
+        };
+        let (whole, begun) = bytes.split_at(bytes.len() - begun_bytes(bytes));
+        self.begun = begun.to_vec();
+        self.show_whole(whole);
+    }
+
+    /// Shows what ends with a whole character.
+    fn show_whole(&mut self, bytes: &[u8]) {
+        let (_, column) = self.parser.screen().cursor_position();
+        let Some(ScrolledAway { bytes: gone, column }) = self.orders.scrolled_away(bytes, self.size, column) else {
+            return self.guarded(|parser| parser.process(bytes));
+        };
+        // Where the cursor would be, by the orders for it.
+        let place = if column == 0 { "\r".to_owned() } else { format!("\r\x1b[{column}C") };
+        self.guarded(|parser| {
+            parser.process(place.as_bytes());
+            parser.process(&bytes[gone..]);
+        });
     }
 
     /// What must be written to another terminal of this size to make it look the same.
@@ -57,6 +87,22 @@ impl Screen {
     }
 }
 
+/// How many bytes at the end are the beginning of a character.
+fn begun_bytes(bytes: &[u8]) -> usize {
+    const LONGEST: usize = 4;
+    let needed = |first: u8| match first {
+        0xc2..=0xdf => 2,
+        0xe0..=0xef => 3,
+        0xf0..=0xf4 => LONGEST,
+        _ => 0,
+    };
+    let last = bytes.iter().rev().take(LONGEST - 1).position(|byte| !matches!(byte, 0x80..=0xbf));
+    match last {
+        Some(after) if needed(bytes[bytes.len() - 1 - after]) > after + 1 => after + 1,
+        _ => 0,
+    }
+}
+
 fn parser(size: TerminalSize) -> vt100::Parser {
     let (rows, columns) = dimensions(size);
     vt100::Parser::new(rows, columns, 0)
@@ -73,53 +119,4 @@ fn clamp(size: TerminalSize) -> TerminalSize {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const SIZE: TerminalSize = TerminalSize { columns: 20, rows: 4 };
-
-    fn repainted(screen: &mut Screen) -> Screen {
-        let mut other = Screen::new(screen.size());
-        other.show(&screen.paint());
-        other
-    }
-
-    #[test]
-    fn a_painted_screen_looks_the_same() {
-        let corpus: [&[u8]; 7] = [
-            b"plain\r\ntext",
-            b"\x1b[1;31mred\x1b[0m and \x1b[44mblue\x1b[m",
-            b"\x1b[?1049h\x1b[2;3Hfull screen\x1b[?25l",
-            "wide: 漢字, combining: e\u{301}, emoji: 🦀".as_bytes(),
-            b"a long line that is wrapped at the edge of the screen",
-            b"invalid \xff\xfe\xc3( bytes",
-            b"1\r\n2\r\n3\r\n4\r\n5\r\n6\x1b[H\x1b[?2004h\x1b[?1h",
-        ];
-        for bytes in corpus {
-            let mut screen = Screen::new(SIZE);
-            screen.show(bytes);
-            let other = repainted(&mut screen);
-            let (screen, other) = (screen.parser.screen(), other.parser.screen());
-            assert_eq!(other.contents_formatted(), screen.contents_formatted());
-            assert_eq!(other.cursor_position(), screen.cursor_position());
-            assert_eq!(other.alternate_screen(), screen.alternate_screen());
-            assert_eq!(other.input_mode_formatted(), screen.input_mode_formatted());
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn no_output_and_no_size_harms(
-            parts in proptest::collection::vec((proptest::collection::vec(any::<u8>(), 0..200), any::<u16>(), any::<u16>()), 0..8),
-        ) {
-            let mut screen = Screen::new(SIZE);
-            for (bytes, columns, rows) in parts {
-                screen.show(&bytes);
-                screen.resize(TerminalSize { columns: columns % 100, rows: rows % 50 });
-                prop_assert!(!screen.paint().is_empty());
-            }
-        }
-    }
-}
+mod tests;

@@ -1,0 +1,146 @@
+//! What of a flood of lines is never seen, because it is scrolled away before anybody could look.
+//!
+//! Drawing every line of it would make the screen the slowest part of a terminal. Lines can be left out where it is
+//! certain that nothing of them stays: plain text, after which at least two screens full of lines follow, on a screen that
+//! scrolls as a whole. [`Orders`] listens for whatever would make a screen scroll in another way.
+
+use crate::protocol::TerminalSize;
+
+/// Shorter output is drawn as it is.
+const WORTH_BYTES_MIN: usize = 2048;
+/// Longest order that is understood; a longer one might be anything.
+const ORDER_BYTES_MAX: usize = 32;
+
+/// What a program has ordered so far, as far as it concerns scrolling.
+#[derive(Debug, Default)]
+pub(super) struct Orders {
+    /// The order that is being read.
+    reading: Reading,
+    /// The screen may not scroll as a whole, or may not show text as it comes.
+    is_special: bool,
+}
+
+#[derive(Debug, Default)]
+enum Reading {
+    /// Text.
+    #[default]
+    Nothing,
+    /// After an escape.
+    Escape,
+    /// After an escape and a bracket, with what followed.
+    Order(Vec<u8>),
+    /// A title, which a bell ends as well.
+    Name,
+    /// Something else that is not text, to the next escape.
+    Other,
+}
+
+/// The beginning of some output of which nothing stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ScrolledAway {
+    /// How long it is.
+    pub(super) bytes: usize,
+    /// Where in its line the cursor is after it.
+    pub(super) column: u16,
+}
+
+impl Orders {
+    /// What of the beginning may be left out on a screen whose cursor is in this column.
+    pub(super) fn scrolled_away(&mut self, bytes: &[u8], size: TerminalSize, column: u16) -> Option<ScrolledAway> {
+        let was_plain = matches!(self.reading, Reading::Nothing) && !self.is_special;
+        let is_plain = is_plain(bytes);
+        if !is_plain {
+            bytes.iter().for_each(|byte| self.read(*byte));
+        }
+        match was_plain && is_plain && bytes.len() >= WORTH_BYTES_MIN {
+            true => find(bytes, size, column),
+            false => None,
+        }
+    }
+
+    fn read(&mut self, byte: u8) {
+        self.reading = match (std::mem::take(&mut self.reading), byte) {
+            (_, 0x1b) => Reading::Escape,
+            (Reading::Name, 0x07) => Reading::Nothing,
+            (Reading::Name, _) | (Reading::Escape, b']') => Reading::Name,
+            (Reading::Other, _) | (Reading::Escape, b'P' | b'X' | b'^' | b'_') => Reading::Other,
+            // Obeyed at once, in the middle of the other.
+            (Reading::Escape, ..0x20 | 0x7f..) => Reading::Escape,
+            (Reading::Escape, b'[') => Reading::Order(Vec::new()),
+            (Reading::Escape, b'c') => {
+                self.is_special = false;
+                Reading::Nothing
+            }
+            // A character set, or another order without a name here: text may mean something else from now on.
+            (Reading::Escape, 0x20..=0x2f) | (Reading::Nothing, 0x0e | 0x0f) => {
+                self.is_special = true;
+                Reading::Nothing
+            }
+            (Reading::Order(order), 0x40..=0x7e) => {
+                self.obey(&order, byte);
+                Reading::Nothing
+            }
+            (Reading::Order(mut order), _) if order.len() < ORDER_BYTES_MAX => {
+                order.push(byte);
+                Reading::Order(order)
+            }
+            (Reading::Order(_), _) => {
+                self.is_special = true;
+                Reading::Nothing
+            }
+            _ => Reading::Nothing,
+        };
+    }
+
+    /// Regions, and modes other than those which only concern keys, the cursor and the second screen.
+    fn obey(&mut self, order: &[u8], last: u8) {
+        const HARMLESS: [&[u8]; 8] = [b"?1", b"?12", b"?25", b"?1000", b"?1002", b"?1006", b"?1049", b"?2004"];
+        match (order, last) {
+            (b"", b'r') => self.is_special = false,
+            (_, b'r') => self.is_special = true,
+            (_, b'h' | b'l') if !HARMLESS.contains(&order) => self.is_special = true,
+            _ => {}
+        }
+    }
+}
+
+/// Text in lines, and nothing that orders anything.
+fn is_plain(bytes: &[u8]) -> bool {
+    let is_text = |byte: u8| matches!(byte, 0x20..=0x7e | b'\r' | b'\n' | b'\t' | 0x80..=0xbf | 0xc3..=0xff);
+    bytes.iter().all(|byte| is_text(*byte))
+}
+
+/// The end of a line after which so many lines follow that it is gone in any case, and after which the column is known.
+fn find(bytes: &[u8], size: TerminalSize, column: u16) -> Option<ScrolledAway> {
+    let seen = 2 * usize::from(size.rows) + 1;
+    let ends = bytes.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at);
+    for end in ends.skip(seen).take(usize::from(size.rows)) {
+        let before = &bytes[..=end];
+        if before.ends_with(b"\r\n") {
+            return Some(ScrolledAway { bytes: before.len(), column: 0 });
+        }
+        if let Some(column) = column_after(before, size.columns, column) {
+            return Some(ScrolledAway { bytes: before.len(), column });
+        }
+    }
+    None
+}
+
+/// Where a line of plain letters ends; nothing where that is beyond the edge, which no order can bring a cursor to.
+fn column_after(bytes: &[u8], columns: u16, column: u16) -> Option<u16> {
+    // What came before a return does not matter.
+    let (from, mut column) = match bytes.iter().rposition(|byte| *byte == b'\r') {
+        Some(at) => (at, 0),
+        None => (0, column),
+    };
+    for byte in &bytes[from..] {
+        column = match byte {
+            b'\r' => 0,
+            b'\n' => column,
+            0x20..=0x7e if column >= columns => 1,
+            0x20..=0x7e => column + 1,
+            _ => return None,
+        };
+    }
+    (column < columns).then_some(column)
+}

@@ -1,0 +1,258 @@
+//! Screens: recorded bytes of real programs and of terminals' own tests, beside what they must look like.
+//!
+//! A corpus is a file `NAME-COLUMNSxROWS.bytes` in `tests/screens`, its screen the `.screen` beside it, which
+//! `CHOIR_RENEW=1` writes anew. The rows of each were compared with those that another terminal makes of the same bytes.
+//! Not among them: lines that are not to be wrapped, which the parser wraps all the same.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+
+use super::*;
+
+const SIZE: TerminalSize = TerminalSize { columns: 20, rows: 4 };
+
+fn repainted(screen: &mut Screen) -> Screen {
+    let mut other = Screen::new(screen.size());
+    other.show(&screen.paint());
+    other
+}
+
+#[test]
+fn a_painted_screen_looks_the_same() {
+    let corpus: [&[u8]; 7] = [
+        b"plain\r\ntext",
+        b"\x1b[1;31mred\x1b[0m and \x1b[44mblue\x1b[m",
+        b"\x1b[?1049h\x1b[2;3Hfull screen\x1b[?25l",
+        "wide: 漢字, combining: e\u{301}, emoji: 🦀".as_bytes(),
+        b"a long line that is wrapped at the edge of the screen",
+        b"invalid \xff\xfe\xc3( bytes",
+        b"1\r\n2\r\n3\r\n4\r\n5\r\n6\x1b[H\x1b[?2004h\x1b[?1h",
+    ];
+    for bytes in corpus {
+        let mut screen = Screen::new(SIZE);
+        screen.show(bytes);
+        let other = repainted(&mut screen);
+        let (screen, other) = (screen.parser.screen(), other.parser.screen());
+        assert_eq!(other.contents_formatted(), screen.contents_formatted());
+        assert_eq!(other.cursor_position(), screen.cursor_position());
+        assert_eq!(other.alternate_screen(), screen.alternate_screen());
+        assert_eq!(other.input_mode_formatted(), screen.input_mode_formatted());
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_output_and_no_size_harms(
+        parts in proptest::collection::vec((proptest::collection::vec(any::<u8>(), 0..200), any::<u16>(), any::<u16>()), 0..8),
+    ) {
+        let mut screen = Screen::new(SIZE);
+        for (bytes, columns, rows) in parts {
+            screen.show(&bytes);
+            screen.resize(TerminalSize { columns: columns % 100, rows: rows % 50 });
+            prop_assert!(!screen.paint().is_empty());
+        }
+    }
+}
+
+/// Corpora, by their place.
+fn corpora() -> Vec<(PathBuf, TerminalSize, Vec<u8>)> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/screens");
+    let paths = std::fs::read_dir(directory).expect("corpora").map(|entry| entry.expect("an entry").path());
+    let mut all: Vec<_> = paths.filter(|path| path.extension().is_some_and(|kind| kind == "bytes")).map(read).collect();
+    all.sort_by(|one, other| one.0.cmp(&other.0));
+    all
+}
+
+fn read(path: PathBuf) -> (PathBuf, TerminalSize, Vec<u8>) {
+    let name = path.file_stem().and_then(|name| name.to_str()).expect("a name");
+    let (_, size) = name.rsplit_once('-').expect("a size");
+    let (columns, rows) = size.split_once('x').expect("two lengths");
+    let size = TerminalSize { columns: columns.parse().expect("a number"), rows: rows.parse().expect("a number") };
+    let bytes = std::fs::read(&path).expect("bytes");
+    (path, size, bytes)
+}
+
+fn shown(size: TerminalSize, parts: &[&[u8]]) -> Screen {
+    let mut screen = Screen::new(size);
+    parts.iter().for_each(|part| screen.show(part));
+    screen
+}
+
+/// A screen for people: its rows, its modes, and whatever is not plain.
+fn described(screen: &Screen) -> String {
+    let (screen, TerminalSize { columns, rows }) = (screen.parser.screen(), screen.size());
+    let mut text = String::new();
+    for row in screen.rows(0, columns) {
+        writeln!(text, "|{row}").expect("memory");
+    }
+    let (row, column) = screen.cursor_position();
+    writeln!(text, "cursor {row} {column}, hidden {}", screen.hide_cursor()).expect("memory");
+    let modes = [screen.alternate_screen(), screen.application_cursor(), screen.bracketed_paste()];
+    writeln!(text, "alternate, application cursor, bracketed paste: {modes:?}").expect("memory");
+    for row in 0..rows {
+        let style = |column| screen.cell(row, column).map(style).unwrap_or_default();
+        let mut column = 0;
+        while column < columns {
+            let (from, this) = (column, style(column));
+            while column < columns && style(column) == this {
+                column += 1;
+            }
+            if !this.is_empty() {
+                writeln!(text, "{row} {from}..{column}{this}").expect("memory");
+            }
+        }
+    }
+    text
+}
+
+fn style(cell: &vt100::Cell) -> String {
+    let mut words = String::new();
+    let marks = [
+        ("bold", cell.bold()),
+        ("dim", cell.dim()),
+        ("italic", cell.italic()),
+        ("underline", cell.underline()),
+        ("inverse", cell.inverse()),
+        ("wide", cell.is_wide()),
+    ];
+    marks.iter().filter(|(_, there)| *there).for_each(|(mark, _)| write!(words, " {mark}").expect("memory"));
+    for (name, colour) in [("on", cell.bgcolor()), ("in", cell.fgcolor())] {
+        match colour {
+            vt100::Color::Default => {}
+            vt100::Color::Idx(index) => write!(words, " {name} {index}").expect("memory"),
+            vt100::Color::Rgb(red, green, blue) => write!(words, " {name} {red},{green},{blue}").expect("memory"),
+        }
+    }
+    words
+}
+
+#[test]
+fn recorded_programs_look_as_they_did() {
+    let corpora = corpora();
+    assert!(corpora.len() >= 9);
+    for (path, size, bytes) in corpora {
+        let now = described(&shown(size, &[&bytes]));
+        let golden = path.with_extension("screen");
+        if std::env::var_os("CHOIR_RENEW").is_some() {
+            std::fs::write(&golden, &now).expect("written");
+        }
+        assert_eq!(now, std::fs::read_to_string(&golden).expect("a golden screen"), "{}", path.display());
+    }
+}
+
+#[test]
+fn a_screen_is_the_same_however_its_bytes_arrive() {
+    for (path, size, bytes) in corpora() {
+        let whole = described(&shown(size, &[&bytes]));
+        let singly: Vec<&[u8]> = bytes.chunks(1).collect();
+        assert_eq!(described(&shown(size, &singly)), whole, "{} byte by byte", path.display());
+        // In two at every place, as far as that is short; in halves of every length beyond.
+        for at in (0..bytes.len()).step_by(1 + bytes.len() / 1500) {
+            let (one, other) = bytes.split_at(at);
+            assert_eq!(described(&shown(size, &[one, other])), whole, "{} cut at {at}", path.display());
+        }
+    }
+}
+
+/// A viewer that comes late, at any moment, sees what one sees that was there from the beginning.
+#[test]
+fn a_late_viewer_sees_the_same() {
+    for (path, size, bytes) in corpora() {
+        for at in (0..=bytes.len()).step_by(1 + bytes.len() / 200) {
+            let mut screen = shown(size, &[&bytes[..at]]);
+            let late = repainted(&mut screen);
+            assert_eq!(described(&late), described(&screen), "{} at {at}", path.display());
+        }
+    }
+}
+
+#[test]
+fn a_screen_survives_every_size() {
+    for (path, size, bytes) in corpora() {
+        let (first, rest) = bytes.split_at(bytes.len() / 2);
+        for (columns, rows) in [(2, 1), (10, 40), (200, 5), (500, 500)] {
+            let mut screen = shown(size, &[first]);
+            screen.resize(TerminalSize { columns, rows });
+            assert_eq!(screen.size(), TerminalSize { columns, rows });
+            screen.resize(size);
+            screen.show(rest);
+            // What a program draws anew is there again, whatever the size was meanwhile.
+            screen.show(b"\x1b[!p\x1b[?7h\x1b[r\x1b[2J\x1b[Hdrawn anew");
+            assert!(described(&screen).starts_with("|drawn anew\n"), "{} {columns}x{rows}", path.display());
+            let late = repainted(&mut screen);
+            assert_eq!(described(&late), described(&screen), "{} {columns}x{rows}", path.display());
+        }
+    }
+}
+
+/// The same without leaving anything out.
+fn drawn(size: TerminalSize, parts: &[&[u8]]) -> Screen {
+    let mut screen = Screen::new(size);
+    parts.iter().for_each(|part| screen.guarded(|parser| parser.process(part)));
+    screen
+}
+
+fn flood(lines: usize) -> Vec<u8> {
+    let line = |number: usize| match number % 4 {
+        0 => format!("{number} a line that is longer than the screen is wide, and therefore wrapped\r\n"),
+        1 => format!("{number}\r\n"),
+        2 => format!("\tétrange 漢字 {number}\r\n"),
+        _ => "\r\n".to_owned(),
+    };
+    (0..lines).flat_map(|number| line(number).into_bytes()).collect()
+}
+
+#[test]
+fn what_is_scrolled_away_is_not_missed() {
+    let beginnings: [&[u8]; 13] = [
+        b"\x1b]0;a title\x07",
+        b"\x1b]0;a title without an end",
+        b"",
+        b"no line yet",
+        b"\x1b[2;3H",
+        b"\x1b[1;31;44m",
+        b"\x1b[?1049h",
+        b"\x1b[2;3r\x1b[2;1H",
+        b"\x1b[2;3r\x1b[4;1H",
+        b"\x1b[2;3r\x1b[r\x1b[3;1H",
+        b"\x1b[?7l\x1b[4;1H",
+        b"\x1b[?6h",
+        b"\x1b(0",
+    ];
+    let endings: [&[u8]; 3] = [b"", b"half a line", b"and \x1b[1Aup"];
+    let mut left_out = 0;
+    for beginning in beginnings {
+        for ending in endings {
+            for lines in [0, 5, 9, 10, 100, 301] {
+                let flood = flood(lines);
+                let parts: [&[u8]; 3] = [beginning, &flood, ending];
+                assert_eq!(described(&shown(SIZE, &parts)), described(&drawn(SIZE, &parts)), "{beginning:?} {lines}");
+                let mut orders = Orders::default();
+                orders.scrolled_away(beginning, SIZE, 0);
+                left_out += orders.scrolled_away(&flood, SIZE, 0).map_or(0, |gone| gone.bytes);
+            }
+        }
+    }
+    // Without returns every line begins where the one before ended.
+    let stairs: Vec<u8> = (0..2000).flat_map(|number| format!("{number} of many\n").into_bytes()).collect();
+    for cut in 0..60 {
+        let parts: [&[u8]; 2] = [b"abc", &stairs[cut..]];
+        assert_eq!(described(&shown(SIZE, &parts)), described(&drawn(SIZE, &parts)), "stairs from {cut}");
+    }
+    assert!(Orders::default().scrolled_away(&stairs, SIZE, 0).is_some_and(|gone| gone.bytes > stairs.len() / 2));
+    assert!(left_out > 10_000, "the control: something was left out: {left_out}");
+}
+
+proptest! {
+    #[test]
+    fn nothing_that_is_left_out_was_seen(
+        beginning in proptest::collection::vec(prop_oneof![Just(0x1b_u8), Just(b'['), Just(b'r'), Just(b';'), 0x30_u8..0x3a, any::<u8>()], 0..12),
+        lines in proptest::collection::vec("[ -~é漢\t]{0,30}(\r\n|\n|\r)", 0..400),
+    ) {
+        let flood = lines.concat().into_bytes();
+        let parts: [&[u8]; 2] = [&beginning, &flood];
+        prop_assert_eq!(described(&shown(SIZE, &parts)), described(&drawn(SIZE, &parts)));
+    }
+}
