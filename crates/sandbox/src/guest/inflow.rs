@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 
 use super::session::Outgoing;
-use crate::protocol::{INPUT_WINDOW_BYTES, Progress};
+use crate::protocol::{INPUT_WINDOW_BYTES, Progress, WINDOW_STEP_BYTES};
 
 /// The host sent more than the window allows.
 #[derive(Debug)]
@@ -25,6 +25,8 @@ pub(super) struct Inflow {
 pub(super) struct InflowReader {
     queue: mpsc::UnboundedReceiver<Bytes>,
     waiting: Arc<AtomicUsize>,
+    /// Used, but not given back yet.
+    owed: usize,
     id: u64,
     out: Outgoing,
 }
@@ -33,7 +35,7 @@ pub(super) fn inflow(id: u64, out: Outgoing) -> (Inflow, InflowReader) {
     // Unbounded in length, but `push` bounds the bytes, and an empty frame is dropped there.
     let (sender, queue) = mpsc::unbounded_channel();
     let waiting = Arc::new(AtomicUsize::new(0));
-    (Inflow { queue: sender, waiting: waiting.clone() }, InflowReader { queue, waiting, id, out })
+    (Inflow { queue: sender, waiting: waiting.clone() }, InflowReader { queue, waiting, owed: 0, id, out })
 }
 
 impl Inflow {
@@ -57,8 +59,13 @@ impl InflowReader {
         self.queue.recv().await
     }
 
-    /// Gives the window back after the bytes were used.
-    pub(super) async fn taken(&self, bytes: usize) {
+    /// Gives the window back after the bytes were used, once it is worth a message.
+    pub(super) async fn taken(&mut self, bytes: usize) {
+        self.owed += bytes;
+        if self.owed < WINDOW_STEP_BYTES {
+            return;
+        }
+        let bytes = std::mem::take(&mut self.owed);
         self.waiting.fetch_sub(bytes, Ordering::Relaxed);
         self.out.progress(self.id, Progress::InputTaken { bytes: bytes as u64 }).await;
     }

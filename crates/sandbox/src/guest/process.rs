@@ -31,6 +31,8 @@ pub(super) const EFFECT_VARIABLE: &str = "CHOIR_EFFECT";
 const KILL_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long killed processes are given to be gone before the table is read again.
 const KILL_WAIT: Duration = Duration::from_millis(1);
+/// How long a shim that ends waits for its commands to.
+const COLLECT_TIME_MAX: Duration = Duration::from_millis(500);
 /// What the guest exits with when a command could not be ended.
 const UNKILLABLE_EXIT_CODE: i32 = 70;
 
@@ -112,6 +114,20 @@ impl Processes {
             tokio::time::sleep(KILL_WAIT).await;
         }
         Err(GuestError::Unkillable)
+    }
+
+    /// Ends the commands themselves and collects them, for a shim that ends: whoever would inherit them on the host may
+    /// take its time, and their namespace does not end before they are collected.
+    pub(super) async fn end_commands(&self) {
+        let deadline = Instant::now() + COLLECT_TIME_MAX;
+        for pid in lock(&self.waiting).keys().copied().filter_map(Pid::from_raw) {
+            // Already gone is what is wanted.
+            rustix::process::kill_process(pid, Signal::KILL).ok();
+        }
+        while Instant::now() < deadline && !lock(&self.waiting).is_empty() {
+            collect(&mut lock(&self.waiting));
+            tokio::time::sleep(KILL_WAIT).await;
+        }
     }
 
     /// How many processes there are, the guest included.

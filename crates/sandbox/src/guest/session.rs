@@ -22,7 +22,7 @@ use super::terminal::{self, Order, TerminalControl};
 use super::{GuestError, port, relay, watch};
 use crate::protocol::{
     Answer, Ask, Channel, DATA_BYTES_MAX, Fault, FaultCode, Frame, FrameReader, FromGuest, FromHost, GuestRole, Health,
-    Progress, REQUESTS_MAX, Reply, Request, VERSION, control_frame,
+    Progress, REQUESTS_MAX, Reply, Request, VERSION, WINDOW_STEP_BYTES, control_frame,
 };
 
 /// Frames that may wait for the host; requests with more to say wait in turn.
@@ -68,6 +68,9 @@ pub(super) async fn serve(
         relay::start().await?;
     }
     let served = session.converse(FrameReader::new(reader)).await;
+    if role == GuestRole::Shim {
+        session.processes.end_commands().await;
+    }
     drop(session);
     writing.abort();
     served
@@ -76,15 +79,24 @@ pub(super) async fn serve(
 async fn write_frames(mut writer: OwnedWriteHalf, mut queue: mpsc::Receiver<Frame>) {
     let mut buffer = BytesMut::new();
     while let Some(frame) = queue.recv().await {
-        if let Err(error) = frame.encode(&mut buffer) {
-            // Only an answer with an impossible number of long names could do this; it must not end the session.
-            tracing::error!(%error, "a reply was too long to send");
-            continue;
+        encode(&frame, &mut buffer);
+        // What waits already goes along.
+        while buffer.len() < WINDOW_STEP_BYTES
+            && let Ok(frame) = queue.try_recv()
+        {
+            encode(&frame, &mut buffer);
         }
         if writer.write_all_buf(&mut buffer).await.is_err() {
             // The reader sees the same broken stream and ends the session.
             return;
         }
+    }
+}
+
+fn encode(frame: &Frame, buffer: &mut BytesMut) {
+    if let Err(error) = frame.encode(buffer) {
+        // Only an answer with an impossible number of long names could do this; it must not end the session.
+        tracing::error!(%error, "a reply was too long to send");
     }
 }
 

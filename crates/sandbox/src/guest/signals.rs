@@ -24,10 +24,26 @@ pub(super) fn deafen() -> io::Result<()> {
     signals.filter(|signal| !UNTOUCHED.contains(signal)).try_for_each(handle)
 }
 
+/// Lets a process that is told to end because its host did collect its children first, but not for long.
+pub(super) fn linger() -> io::Result<()> {
+    handle_by(libc::SIGTERM, end_soon)
+}
+
+extern "C" fn end_soon(_signal: libc::c_int, _info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
+    // SAFETY: may be called by a handler. The action of the signal that follows is the default one: it ends the process.
+    unsafe { libc::alarm(1) };
+}
+
+type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+
 fn handle(signal: libc::c_int) -> io::Result<()> {
+    handle_by(signal, on_signal)
+}
+
+fn handle_by(signal: libc::c_int, handler: Handler) -> io::Result<()> {
     // SAFETY: a `sigaction` of zeroes is valid: no handler, no flags, an empty mask.
     let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
-    action.sa_sigaction = on_signal as *const () as libc::sighandler_t;
+    action.sa_sigaction = handler as *const () as libc::sighandler_t;
     action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
     // One at a time: a storm of handlers on top of each other would overflow the stack.
     // SAFETY: the mask is a valid set of this function's own.

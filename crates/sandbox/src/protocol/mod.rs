@@ -8,6 +8,8 @@
 //! because a stream blocked by one request could no longer carry the kill of another.
 
 mod frame;
+#[cfg(test)]
+mod fuzz;
 mod message;
 mod reply;
 mod stream;
@@ -35,6 +37,9 @@ pub const LIST_ENTRIES_MAX: u32 = 300;
 pub const INPUT_WINDOW_BYTES: usize = 256 * 1024;
 /// Most output bytes under way from a terminal or a port that the host has not taken yet.
 pub const OUTPUT_WINDOW_BYTES: usize = 256 * 1024;
+/// Bytes of a window that are given back at once. One message for each keystroke would cost as much as the keystroke; what
+/// is not given back yet is always less than this, so that a window never closes for good.
+pub const WINDOW_STEP_BYTES: usize = 64 * 1024;
 /// Largest terminal in either direction; the screen of this size is some ten megabytes.
 pub const TERMINAL_SIZE_MAX: u16 = 500;
 /// Most bytes of a terminal's screen as it is sent to a new viewer.

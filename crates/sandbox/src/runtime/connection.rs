@@ -21,7 +21,8 @@ use super::terminal::{NotAsked, Viewed};
 use super::watch::Watched;
 use crate::protocol::{
     Answer, Ask, Channel, DATA_BYTES_MAX, Fault, Frame, FrameReader, FromGuest, FromHost, GuestLimits, GuestRole,
-    INPUT_WINDOW_BYTES, Progress, READ_BYTES_MAX, Reply, Request, StreamError, VERSION, control_frame,
+    INPUT_WINDOW_BYTES, Progress, READ_BYTES_MAX, Reply, Request, StreamError, VERSION, WINDOW_STEP_BYTES,
+    control_frame,
 };
 
 /// Frames that may wait to be sent to the guest.
@@ -152,7 +153,18 @@ async fn write_frames(mut writer: OwnedWriteHalf, mut queue: mpsc::Receiver<Fram
     let mut buffer = BytesMut::new();
     while let Some(frame) = queue.recv().await {
         // Lengths were checked when the frame was made, and a broken stream is noticed by the reader.
-        if frame.encode(&mut buffer).is_err() || writer.write_all_buf(&mut buffer).await.is_err() {
+        if frame.encode(&mut buffer).is_err() {
+            return;
+        }
+        // What waits already goes along.
+        while buffer.len() < WINDOW_STEP_BYTES
+            && let Ok(frame) = queue.try_recv()
+        {
+            if frame.encode(&mut buffer).is_err() {
+                return;
+            }
+        }
+        if writer.write_all_buf(&mut buffer).await.is_err() {
             return;
         }
     }
@@ -223,7 +235,8 @@ impl Connection {
         window: &Semaphore,
     ) -> Result<(), CallError> {
         while !bytes.is_empty() {
-            let part = bytes.split_to(bytes.len().min(DATA_BYTES_MAX).min(INPUT_WINDOW_BYTES));
+            // No more than is certain to be given back, or the rest would be waited for without end.
+            let part = bytes.split_to(bytes.len().min(DATA_BYTES_MAX).min(WINDOW_STEP_BYTES));
             let size = u32::try_from(part.len()).map_err(|_| CallError::TooLong)?;
             window.acquire_many(size).await.map_err(|_| CallError::Lost)?.forget();
             self.push(Frame::Data { id, channel, bytes: part }).await?;

@@ -148,8 +148,9 @@ async fn supervise(
         _ = on_stop.recv() => {}
         () = connections.closed() => {}
     }
-    let status = end(&mut processes).await;
+    // First, because commands that end with their sandbox have not ended in a way that is theirs.
     connections.all().iter().for_each(|connection| connection.close());
+    let status = end(&mut processes).await;
     // Nothing is left in it; a thread that cannot be had only leaves an empty group behind.
     tokio::task::spawn_blocking(move || hold.release()).await.ok();
     exited.send_replace(Some(Gone(status)));
@@ -163,17 +164,17 @@ async fn ended(process: &Option<Process>) {
     }
 }
 
-/// Ends a sandbox; how its guest ended. The shim goes first: commands that end with the sandbox have not ended in a way
-/// that is theirs.
+/// Ends a sandbox; how its guest ended. The shim goes last, because it collects the commands.
 async fn end(processes: &mut Processes) -> Option<ExitStatus> {
     let Processes { guest, shim } = processes;
+    guest.kill();
+    let status = guest.wait().await.ok();
     if let Some(shim) = shim {
         shim.kill();
-        // An end that cannot be seen is no reason to let the guest go on.
+        // The guest's end is what was asked for.
         shim.wait().await.ok();
     }
-    guest.kill();
-    guest.wait().await.ok()
+    status
 }
 
 /// Why there was no hello: what was refused on the way, else what was complained about.

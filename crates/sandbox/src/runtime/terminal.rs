@@ -10,6 +10,7 @@ use super::connection::CallError;
 use super::handle::Guest;
 use crate::protocol::{
     Ask, Channel, Exit, Fault, INPUT_WINDOW_BYTES, OUTPUT_WINDOW_BYTES, OpenTerminal, SCREEN_BYTES_MAX, TerminalSize,
+    WINDOW_STEP_BYTES,
 };
 
 /// What a terminal shows.
@@ -127,7 +128,7 @@ impl TerminalOutput {
     /// What the terminal shows next. After [`TerminalEvent::Exit`] or an error nothing follows. The terminal stops
     /// when its viewer is a window behind, and goes on when this is called again.
     pub async fn next(&mut self) -> Result<TerminalEvent, TerminalError> {
-        if self.owed > 0 {
+        if self.owed >= WINDOW_STEP_BYTES {
             // When the guest is gone, the events say so.
             self.guest.connection().output_taken(self.id, self.owed as u64).await.ok();
             self.owed = 0;
@@ -135,7 +136,7 @@ impl TerminalOutput {
         let event = self.events.recv().await.unwrap_or(Err(TerminalError::Lost))?;
         if let TerminalEvent::Output(bytes) = &event {
             self.waiting.fetch_sub(bytes.len(), Ordering::Relaxed);
-            self.owed = bytes.len();
+            self.owed += bytes.len();
         }
         Ok(event)
     }
