@@ -4,13 +4,25 @@ use crate::cli::Computer;
 use crate::report;
 use anyhow::{Context, bail};
 use choir_computer::ServeError;
-use choir_control::computer::REFUSED;
+use choir_control::computer::{self as control, REFUSED};
 use choir_proto::ComputerId;
 use choir_store::OpenError;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 use tokio::net::UnixStream;
+
+/// Confines the process to its own directory, without the parts that are the keeper's. What cannot be had is said, here
+/// and in `/health`.
+pub(crate) fn confine(arguments: &mut Computer) -> anyhow::Result<()> {
+    let directory = &arguments.dir;
+    arguments.dir = choir_sandbox::confine::confine(directory, &control::KEPT_APART)
+        .with_context(|| format!("the directory {} cannot be used", directory.display()))?;
+    for missing in choir_sandbox::confine::own() {
+        tracing::warn!(%missing, "the computer lacks a wall");
+    }
+    Ok(())
+}
 
 /// Serves until control says stop or is gone.
 pub(crate) async fn computer(arguments: Computer) -> anyhow::Result<ExitCode> {

@@ -43,7 +43,11 @@ fn main() -> ExitCode {
     dispatch(cli.command).unwrap_or_else(|error| report::print(&error, json))
 }
 
-fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
+fn dispatch(mut command: Command) -> anyhow::Result<ExitCode> {
+    // The director builds its walls before there is any other thread, which would be outside of them.
+    if let Command::Computer(arguments) = &mut command {
+        computer::confine(arguments)?;
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     match command {
         Command::Up(arguments) => runtime.block_on(up::up(arguments)),

@@ -14,6 +14,7 @@
 
 #[cfg(feature = "attack")]
 pub mod attack;
+pub mod confine;
 pub mod guest;
 pub mod path;
 pub mod protocol;

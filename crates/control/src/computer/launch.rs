@@ -16,6 +16,9 @@ const OWN_PROGRAM: &str = "/proc/self/exe";
 /// The exit status of a computer that will not start however often it is tried, and has said why on standard error.
 pub const REFUSED: u8 = 78;
 
+/// Parts of a computer's directory that are the keeper's and control's, and that a computer never sees.
+pub const KEPT_APART: [&str; 3] = ["workspace", "snapshots", "outputs"];
+
 /// A computer that was started.
 #[derive(Debug)]
 pub struct Launched {

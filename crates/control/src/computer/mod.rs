@@ -9,7 +9,7 @@ mod supervise;
 
 pub use hub::Hub;
 pub(crate) use hyper::body::Incoming;
-pub use launch::{Launched, Launcher, REFUSED, program};
+pub use launch::{KEPT_APART, Launched, Launcher, REFUSED, program};
 pub(crate) use link::request;
 pub use link::{Link, LinkError};
 pub use ring::{Read, Ring};

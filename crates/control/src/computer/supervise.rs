@@ -8,6 +8,8 @@ use crate::stop::Stop;
 use axum::Router;
 use axum::body::Body;
 use choir_proto::wire::Head;
+use choir_sandbox::confine;
+use choir_sandbox::runtime::Layer;
 use http::Method;
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -41,6 +43,8 @@ pub enum State {
     Running {
         /// How often it died since control started.
         restarts: u32,
+        /// Walls that should be around it and are not.
+        lacks: Vec<Layer>,
     },
     /// It died and is started again.
     Restarting {
@@ -142,8 +146,9 @@ impl Keeper {
         let _connected = AbortOnDrop(connection.abort_handle());
         self.connection.send_replace(Some(sender));
         let mut stop = self.stop.clone();
+        let pid = child.as_ref().and_then(Child::id);
         tokio::select! {
-            reason = self.follow() => self.died(child, reason).await,
+            reason = self.follow(pid) => self.died(child, reason).await,
             _ = &mut connection => self.died(child, "it closed its socket".into()).await,
             () = stop.said() => {
                 // Followed to the end, so that the signed head covers the last events too.
@@ -157,10 +162,10 @@ impl Keeper {
     }
 
     /// Follows the log. Returns only when the computer cannot be followed any more.
-    async fn follow(&self) -> String {
+    async fn follow(&self, pid: Option<u32>) -> String {
         let broken = tokio::select! {
             broken = subscription::follow(&self.link, &self.hub, &self.head) => broken,
-            never = self.mark_running() => match never {},
+            never = self.mark_running(pid) => match never {},
         };
         match broken {
             Broken::Link(_) | Broken::Ended => broken.to_string(),
@@ -181,7 +186,7 @@ impl Keeper {
     }
 
     /// The hub rings when the subscription stands; from then on the computer runs.
-    async fn mark_running(&self) -> Infallible {
+    async fn mark_running(&self, pid: Option<u32>) -> Infallible {
         let mut bell = self.hub.listen();
         // On a restart the hub has begun already, and the first answer is the sign of life.
         if self.hub.head().is_some() {
@@ -189,7 +194,11 @@ impl Keeper {
             tracing::debug!(alive = health.is_ok(), "the computer was asked for its health");
         }
         while self.hub.head().is_none() && bell.changed().await.is_ok() {}
-        self.state.send_replace(State::Running { restarts: self.restarts });
+        let lacks = pid.map(confine::missing).unwrap_or_default();
+        if !lacks.is_empty() {
+            tracing::warn!(?lacks, "the computer runs without all its walls");
+        }
+        self.state.send_replace(State::Running { restarts: self.restarts, lacks });
         std::future::pending().await
     }
 

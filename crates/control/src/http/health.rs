@@ -37,8 +37,13 @@ pub(super) async fn get(State(app): State<App>) -> Json<Health> {
 fn computer(state: &ComputerState) -> Component {
     match state {
         ComputerState::Starting => component(DEGRADED, Some("starting".into())),
-        ComputerState::Running { restarts: 0 } => component(OK, None),
-        ComputerState::Running { restarts } => component(OK, Some(format!("restarted {restarts} times"))),
+        ComputerState::Running { lacks, .. } if !lacks.is_empty() => {
+            let lacks: Vec<String> = lacks.iter().map(ToString::to_string).collect();
+            let mend = "everything works, but it is not held to its own directory: `choir doctor` says how to mend it";
+            component(DEGRADED, Some(format!("it runs without: {}; {mend}", lacks.join(", "))))
+        }
+        ComputerState::Running { restarts: 0, .. } => component(OK, None),
+        ComputerState::Running { restarts, .. } => component(OK, Some(format!("restarted {restarts} times"))),
         ComputerState::Restarting { restarts, reason, .. } => {
             component(DEGRADED, Some(format!("restarting, for the {restarts}. time: {reason}")))
         }

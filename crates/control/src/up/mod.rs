@@ -4,7 +4,7 @@ mod duties;
 
 use crate::audit::Audit;
 use crate::clock::Clock;
-use crate::computer::{Launcher, State, Supervised, supervise};
+use crate::computer::{KEPT_APART, Launcher, State, Supervised, supervise};
 use crate::config::{Config, Models};
 use crate::data::{self, DataDir, Lock};
 use crate::db::{self, Db};
@@ -328,12 +328,12 @@ fn inside(gateway: Gateway, sandboxes: Sandboxes, inbox: Inbox, fetcher: Fetcher
 }
 
 fn places(data: &DataDir, id: ComputerId, guest_program: PathBuf) -> Places {
-    let computer = data.computer(id);
+    let [workspace, store, outputs] = KEPT_APART.map(|part| data.computer(id).join(part));
     Places {
         guest_program,
-        workspace: computer.join("workspace"),
-        store: computer.join("snapshots"),
-        outputs: computer.join("outputs"),
+        workspace,
+        store,
+        outputs,
         egress: data.control().join("egress"),
         effects: data.control().join("effects").join(id.to_string()),
     }

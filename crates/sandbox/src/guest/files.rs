@@ -198,7 +198,7 @@ impl Files {
     }
 
     fn open(&self, path: &RelativePath, flags: OFlags) -> Result<OwnedFd, Errno> {
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        let resolve = resolution();
         let mut attempts = 0;
         loop {
             let opened =
@@ -423,4 +423,26 @@ pub(super) fn fault(act: &'static str, errno: Option<i32>) -> Fault {
     };
     let reason = error.map_or_else(|| "unknown error".to_owned(), |error| error.to_string());
     Fault::new(code, format!("could not {act}: {reason}"))
+}
+
+/// How paths are resolved: beneath the directory, and by nothing but names.
+const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
+
+#[cfg(not(feature = "attack"))]
+fn resolution() -> ResolveFlags {
+    BENEATH
+}
+
+#[cfg(feature = "attack")]
+static FOLLOWS_EVERYTHING: std::sync::OnceLock<()> = std::sync::OnceLock::new();
+
+#[cfg(feature = "attack")]
+fn resolution() -> ResolveFlags {
+    FOLLOWS_EVERYTHING.get().map_or(BENEATH, |()| ResolveFlags::empty())
+}
+
+/// Takes the wall away, for the control of the attack suite.
+#[cfg(feature = "attack")]
+pub(super) fn follow_everything() {
+    FOLLOWS_EVERYTHING.get_or_init(|| ());
 }

@@ -24,9 +24,9 @@ use crate::protocol::{GuestLimits, GuestRole};
 /// What is mounted where, as the kernel tells a process about itself.
 const MOUNT_TABLE: &str = "/proc/self/mountinfo";
 /// The least that the kernel must offer: moving files between directories under control.
-const LANDLOCK_FLOOR: ABI = ABI::V2;
+pub(crate) const LANDLOCK_FLOOR: ABI = ABI::V2;
 /// The most that is asked for where the kernel offers it.
-const LANDLOCK_WISH: ABI = ABI::V7;
+pub(crate) const LANDLOCK_WISH: ABI = ABI::V7;
 
 /// System calls that no command needs and whose history is long: other kernels' doors, other processes' memory, the
 /// machine itself. Answered with "not permitted".
@@ -255,7 +255,7 @@ fn restrict_calls(role: GuestRole) -> Result<(), seccompiler::Error> {
     Ok(())
 }
 
-type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+pub(crate) type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Shared memory, semaphores and messages of the old kind belong to no process, so nobody adds them up. Their number is
 /// limited by the kernel, and their size here, so that all together they are not worth counting.
@@ -274,18 +274,22 @@ fn too_large() -> Result<Rules, seccompiler::BackendError> {
 }
 
 fn forbidden(role: GuestRole) -> Result<Rules, seccompiler::BackendError> {
-    let keepers: &[i64] = if role == GuestRole::Keeper { FORBIDDEN_TO_KEEPERS } else { &[] };
-    let mut rules: Rules = [FORBIDDEN, FORBIDDEN_HERE, keepers]
-        .iter()
-        .flat_map(|calls| calls.iter())
-        .map(|call| (*call, Vec::new()))
-        .collect();
+    let mut rules = forbidden_to_all(&SOCKET_FAMILIES)?;
+    if role == GuestRole::Keeper {
+        rules.extend(FORBIDDEN_TO_KEEPERS.iter().map(|call| (*call, Vec::new())));
+    }
+    Ok(rules)
+}
+
+/// What nobody may, with sockets of these families alone.
+pub(crate) fn forbidden_to_all(families: &[libc::c_int]) -> Result<Rules, seccompiler::BackendError> {
+    let mut rules: Rules = FORBIDDEN.iter().chain(FORBIDDEN_HERE).map(|call| (*call, Vec::new())).collect();
     let namespaces = NAMESPACE_FLAGS.iter().map(|flag| {
         let flag = *flag as u64;
         SeccompRule::new(vec![condition(0, SeccompCmpOp::MaskedEq(flag), flag)?])
     });
     rules.insert(libc::SYS_clone, namespaces.collect::<Result<_, _>>()?);
-    let families = SOCKET_FAMILIES.iter().map(|family| condition(0, SeccompCmpOp::Ne, *family as u64));
+    let families = families.iter().map(|family| condition(0, SeccompCmpOp::Ne, *family as u64));
     let unusual = SeccompRule::new(families.collect::<Result<_, _>>()?)?;
     rules.insert(libc::SYS_socket, vec![unusual.clone()]);
     rules.insert(libc::SYS_socketpair, vec![unusual]);
@@ -300,13 +304,13 @@ fn condition(argument: u8, operator: SeccompCmpOp, value: u64) -> Result<Seccomp
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)
 }
 
-fn compile(rules: Rules, errno: libc::c_int) -> Result<BpfProgram, seccompiler::BackendError> {
+pub(crate) fn compile(rules: Rules, errno: libc::c_int) -> Result<BpfProgram, seccompiler::BackendError> {
     let architecture = std::env::consts::ARCH.try_into()?;
     SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(errno as u32), architecture)?.try_into()
 }
 
 /// The same calls have a second set of numbers on this processor, with one more bit. Nothing uses it.
-fn refuse_x32() -> BpfProgram {
+pub(crate) fn refuse_x32() -> BpfProgram {
     const X32_BIT: u32 = 0x4000_0000;
     let instruction = |code: u32, jt, jf, k| sock_filter { code: code as u16, jt, jf, k };
     vec![

@@ -9,7 +9,7 @@
 mod credit;
 mod exec;
 mod files;
-mod harden;
+pub(crate) mod harden;
 mod inflow;
 mod keeper;
 mod port;
@@ -94,9 +94,16 @@ pub fn run(stream: OwnedFd, role: GuestRole) -> Result<(), GuestError> {
 #[cfg(feature = "attack")]
 pub const TRUTH: &str = "truth";
 
+/// The wall whose absence lets paths lead out of the workspace.
+#[cfg(feature = "attack")]
+pub const BENEATH: &str = "beneath";
+
 /// The same without some of its own walls, by their names, for the controls of the attack suite.
 #[cfg(feature = "attack")]
 pub fn run_without(stream: OwnedFd, role: GuestRole, walls: &[&str]) -> Result<(), GuestError> {
+    if walls.contains(&BENEATH) {
+        files::follow_everything();
+    }
     if walls.contains(&TRUTH) {
         let hardened = harden::harden_without(role, walls)?;
         return crate::attack::liar::lie(stream, role, hardened.landlock_abi).map_err(GuestError::Stream);
@@ -109,7 +116,7 @@ fn run_behind(
     role: GuestRole,
     harden: impl FnOnce(GuestRole) -> Result<harden::Hardened, GuestError>,
 ) -> Result<(), GuestError> {
-    seclude(&stream)?;
+    seclude(&stream, role)?;
     let root = open_directory(WORK_DIRECTORY).map_err(|errno| prepare("opening the workspace", errno))?;
     let store = match (role, open_directory(STORE_DIRECTORY)) {
         (GuestRole::Keeper, Ok(store)) => Some(store),
@@ -137,10 +144,15 @@ fn open_directory(path: &str) -> rustix::io::Result<OwnedFd> {
 const BLOCKING_THREADS_MAX: usize = 8;
 
 /// Puts the guest out of its children's reach, and makes it the parent of what they abandon.
-fn seclude(stream: &OwnedFd) -> Result<(), GuestError> {
+fn seclude(stream: &OwnedFd, role: GuestRole) -> Result<(), GuestError> {
     rustix::io::fcntl_setfd(stream, rustix::io::FdFlags::CLOEXEC)
         .map_err(|errno| prepare("closing the stream to commands", errno))?;
-    signals::deafen().map_err(|source| GuestError::Prepare { step: "closing the ears to signals", source })?;
+    match role {
+        GuestRole::Associate | GuestRole::Keeper => signals::deafen(),
+        // Whom nobody inside can signal.
+        GuestRole::Shim => signals::linger(),
+    }
+    .map_err(|source| GuestError::Prepare { step: "closing the ears to signals", source })?;
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .map_err(|errno| prepare("forbidding to trace the guest", errno))?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))

@@ -21,6 +21,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 
+use super::capabilities::{drop_capabilities, keep_capabilities};
 use super::launch::StartError;
 use super::layers::Layer;
 use super::spec::{Access, Identity, Spec};
@@ -37,10 +38,6 @@ const STAGE_OLD: &CStr = c"/tmp/old";
 const OLD: &CStr = c"/old";
 /// In the place of a descriptor that was not opened.
 const NO_TREE: RawFd = -1;
-/// More than any kernel has capabilities.
-const CAPABILITIES_MAX: u64 = 64;
-/// Of `capset`, which knows 64 capabilities in two halves.
-const CAPABILITY_VERSION: u32 = 0x2008_0522;
 
 /// Everything that the two processes need, made before they are forked.
 #[derive(Debug)]
@@ -254,9 +251,12 @@ impl Entry {
         shim: &ShimDescriptors,
         arguments: &Arguments,
     ) -> Result<(), (u32, Errno)> {
-        part(5, || prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64))?;
-        // SAFETY: closes this process's copy, which it never uses, so that the end of the second process is heard.
-        unsafe { libc::close(shim.made.as_raw_fd()) };
+        // Not at once: what it has started is its own to collect, and the namespace does not end before that is done.
+        part(5, || prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM as u64))?;
+        // This process may wait for a while, with copies of whatever the host had open. Without its end of the pipe it also
+        // hears the end of the second process.
+        let Descriptors { complaint, null, report, .. } = descriptors;
+        part(13, || close_others([complaint, null, report, &shim.stream, &shim.on_made].map(AsRawFd::as_raw_fd)))?;
         part(16, || match rustix::io::read(&shim.on_made, &mut [0])? {
             1 => Ok(()),
             _ => Err(Errno::PIPE),
@@ -343,6 +343,21 @@ impl Entry {
     }
 }
 
+/// Closes every descriptor but the standard streams and these.
+fn close_others(mut kept: [RawFd; 5]) -> Result<(), Errno> {
+    kept.sort_unstable();
+    let mut from = 3;
+    // SAFETY: closes descriptors of this process, which nothing in it uses any more.
+    let close = |from: RawFd, to: libc::c_uint| check(unsafe { libc::syscall(libc::SYS_close_range, from, to, 0) });
+    for descriptor in kept.into_iter().filter(|descriptor| *descriptor >= 3) {
+        if descriptor > from {
+            close(from, (descriptor - 1) as libc::c_uint)?;
+        }
+        from = descriptor + 1;
+    }
+    close(from, libc::c_uint::MAX).map(drop)
+}
+
 /// The standard streams, and the program's own; every other descriptor is closed by exec, whoever opened it.
 fn hand_over(descriptors: &Descriptors, stream: &OwnedFd) -> Result<(), Errno> {
     let Descriptors { complaint, null, .. } = descriptors;
@@ -391,7 +406,7 @@ fn part<T>(number: u32, act: impl FnOnce() -> Result<T, Errno>) -> Result<T, (u3
     act().map_err(|errno| (REPORT_REFUSED + number, errno))
 }
 
-fn check(result: i64) -> Result<i64, Errno> {
+pub(super) fn check(result: i64) -> Result<i64, Errno> {
     if result < 0 { Err(last_errno()) } else { Ok(result) }
 }
 
@@ -404,7 +419,7 @@ fn exit(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-fn prctl(option: libc::c_int, value: u64) -> Result<(), Errno> {
+pub(super) fn prctl(option: libc::c_int, value: u64) -> Result<(), Errno> {
     // SAFETY: these options take a number and change only this process.
     check(unsafe { libc::prctl(option, value, 0, 0, 0) }.into()).map(drop)
 }
@@ -544,43 +559,6 @@ fn set_attributes(at: RawFd, path: &CStr, attributes: u64, flags: libc::c_int) -
         )
     };
     check(done).map(drop)
-}
-
-#[repr(C)]
-struct CapabilityHeader {
-    version: u32,
-    pid: libc::c_int,
-}
-
-/// Effective, permitted and inheritable, for the lower and the upper half.
-type CapabilitySets = [u32; 6];
-
-fn set_capabilities(sets: &CapabilitySets) -> Result<(), Errno> {
-    let header = CapabilityHeader { version: CAPABILITY_VERSION, pid: 0 };
-    // SAFETY: header and sets are as this version of the call reads them.
-    check(unsafe { libc::syscall(libc::SYS_capset, &header, sets.as_ptr()) }).map(drop)
-}
-
-fn drop_capabilities() -> Result<(), Errno> {
-    for capability in 0..CAPABILITIES_MAX {
-        match prctl(libc::PR_CAPBSET_DROP, capability) {
-            Ok(()) => {}
-            // Beyond the last one that this kernel knows.
-            Err(Errno::INVAL) => break,
-            Err(errno) => return Err(errno),
-        }
-    }
-    set_capabilities(&[0; 6])
-}
-
-/// For the suite's control: what an unwatched launcher would leave.
-fn keep_capabilities() -> Result<(), Errno> {
-    set_capabilities(&[u32::MAX, u32::MAX, u32::MAX, 0x1ff, 0x1ff, 0x1ff])?;
-    for capability in 0..CAPABILITIES_MAX {
-        // SAFETY: changes only this process. Unknown ones are refused, which is as good.
-        unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_RAISE, capability, 0, 0) };
-    }
-    Ok(())
 }
 
 /// Waits for what a child reports next; nothing once it has ended or become the guest.

@@ -87,6 +87,11 @@ impl Layers {
         Self { active: self.active.intersection(&other.active).copied().collect() }
     }
 
+    /// Inspects a process that says nothing of itself.
+    pub(crate) fn of_process(pid: u32) -> Self {
+        Self::inspect(pid, GuestRole::Associate, 0)
+    }
+
     /// Inspects a process from outside; `landlock_abi` is the guest's own word, because nothing shows it. A shim is
     /// looked at for where its commands are: it is not in their process namespace itself.
     pub(super) fn inspect(pid: u32, role: GuestRole, landlock_abi: u32) -> Self {

@@ -4,6 +4,7 @@
 //! which everything else goes. A runtime differs from another only in how the guest starts and how its stream is
 //! connected.
 
+mod capabilities;
 mod connection;
 mod ends;
 mod enter;
@@ -19,6 +20,7 @@ mod terminal;
 mod view;
 mod watch;
 
+pub(crate) use capabilities::drop_capabilities;
 pub use connection::CallError;
 pub use exec::{ExecError, ExecEvent, ExecHandle, Finished, Output};
 pub use handle::Guest;

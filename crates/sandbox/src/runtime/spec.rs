@@ -47,6 +47,8 @@ pub struct Sabotage {
     pub without: Vec<Layer>,
     /// The guest is handed over although they are missing.
     pub unseen: bool,
+    /// Paths are followed wherever they lead.
+    pub loose_paths: bool,
     /// Whoever has this role says of everything that it ended well.
     pub liar: Option<GuestRole>,
 }
@@ -97,6 +99,8 @@ impl Spec {
         let mut missing: Vec<String> = own.map(|layer| layer.to_string()).collect();
         #[cfg(feature = "attack")]
         missing.extend((self.sabotage.liar == Some(role)).then(|| crate::guest::TRUTH.to_owned()));
+        #[cfg(feature = "attack")]
+        missing.extend(self.sabotage.loose_paths.then(|| crate::guest::BENEATH.to_owned()));
         #[cfg(not(feature = "attack"))]
         let _ = role;
         missing.drain(..).flat_map(|wall| ["--without".to_owned(), wall]).collect()

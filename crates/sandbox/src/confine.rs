@@ -1,0 +1,213 @@
+//! Walls that a process puts around itself: those of the director.
+//!
+//! A computer's process holds the log and plans, and is not trusted: it may read and write its own directory and speak to
+//! control over the sockets that it was started with, and nothing else. It sees a root of its own with that directory in
+//! it, without the parts that belong to the keeper; it has no network, starts no program and signals nobody.
+//!
+//! Unlike a guest it works without some of its walls, because documents and settings must open where associates cannot be
+//! had. What is missing is said, and [`missing`] looks from outside.
+#![allow(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use landlock::{
+    Access as _, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr, Scope, path_beneath_rules,
+};
+use rustix::fs::Mode;
+use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
+use seccompiler::{SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompRule};
+
+use crate::guest::harden::{LANDLOCK_FLOOR, LANDLOCK_WISH, Rules, compile, forbidden_to_all, refuse_x32};
+use crate::runtime::{Layer, Layers, drop_capabilities};
+
+/// Bytes and names of the root, which holds a few empty files and directories.
+const ROOT_OPTIONS: &CStr = c"size=256k,nr_inodes=128,mode=0755";
+/// What stands in the place of what is hidden: nothing, and no room.
+const HIDDEN_OPTIONS: &CStr = c"size=4k,nr_inodes=1,mode=0000";
+/// A directory that every system has, to make the root on.
+const STAGE: &CStr = c"/tmp";
+const STAGE_OLD: &CStr = c"/tmp/old";
+const OLD: &str = "/old";
+const NULL_DEVICE: &str = "/dev/null";
+const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP;
+/// The walls that can be seen from outside.
+const SEEN: [Layer; 9] = [
+    Layer::UserNamespace,
+    Layer::MountNamespace,
+    Layer::NetworkNamespace,
+    Layer::IpcNamespace,
+    Layer::UtsNamespace,
+    Layer::CgroupNamespace,
+    Layer::NoCapabilities,
+    Layer::NoNewPrivileges,
+    Layer::Seccomp,
+];
+/// Calls by which a process reaches others of its user, and programs.
+const FORBIDDEN: [i64; 17] = [
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    libc::SYS_ioprio_set,
+    libc::SYS_kill,
+    libc::SYS_migrate_pages,
+    libc::SYS_move_pages,
+    libc::SYS_pidfd_open,
+    libc::SYS_pidfd_send_signal,
+    libc::SYS_process_madvise,
+    libc::SYS_process_mrelease,
+    libc::SYS_rt_sigqueueinfo,
+    libc::SYS_rt_tgsigqueueinfo,
+    libc::SYS_sched_setattr,
+    libc::SYS_sched_setparam,
+    libc::SYS_sched_setscheduler,
+    libc::SYS_setpriority,
+    libc::SYS_tkill,
+];
+
+/// A wall that could not be built.
+#[derive(Debug, thiserror::Error)]
+#[error("{wall}: {source}")]
+pub struct Missing {
+    /// Which.
+    pub wall: &'static str,
+    /// Why.
+    pub source: io::Error,
+}
+
+static OWN: OnceLock<Vec<Missing>> = OnceLock::new();
+
+/// What this process lacks of its walls, once it has built them.
+pub fn own() -> &'static [Missing] {
+    OWN.get().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Confines this process to a directory without the parts of it that are `hidden`. To be called once, before there is any
+/// other thread. Answers with the directory's name as it is now.
+pub fn confine(directory: &Path, hidden: &[&str]) -> io::Result<PathBuf> {
+    build(directory, hidden, &[])
+}
+
+/// The same without some walls, for the controls.
+#[cfg(feature = "attack")]
+pub fn confine_without(directory: &Path, hidden: &[&str], without: &[&str]) -> io::Result<PathBuf> {
+    build(directory, hidden, without)
+}
+
+fn build(directory: &Path, hidden: &[&str], without: &[&str]) -> io::Result<PathBuf> {
+    let directory = directory.canonicalize()?;
+    let walls: [(&str, &dyn Fn() -> io::Result<()>); 4] = [
+        ("namespaces", &|| enter(&directory, hidden)),
+        ("no new privileges", &|| Ok(rustix::thread::set_no_new_privs(true)?)),
+        ("landlock", &|| restrict_files(&directory)),
+        ("seccomp", &restrict_calls),
+    ];
+    let built = walls.into_iter().filter(|(wall, _)| !without.contains(wall));
+    let lacks = built.filter_map(|(wall, build)| build().err().map(|source| Missing { wall, source })).collect();
+    // Only the first confinement counts, and there is only one.
+    OWN.set(lacks).ok();
+    Ok(directory)
+}
+
+/// The walls that a confined process lacks, seen from outside.
+pub fn missing(pid: u32) -> Vec<Layer> {
+    let layers = Layers::of_process(pid);
+    SEEN.into_iter().filter(|layer| !layers.has(*layer)).collect()
+}
+
+fn enter(directory: &Path, hidden: &[&str]) -> io::Result<()> {
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    // SAFETY: this process has one thread and shares nothing with another that this would tear apart.
+    if unsafe { libc::unshare(NAMESPACES) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    std::fs::write("/proc/self/setgroups", "deny")?;
+    std::fs::write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
+    std::fs::write("/proc/self/gid_map", format!("{gid} {gid} 1"))?;
+    std::fs::write("/proc/sys/user/max_user_namespaces", "0")?;
+    make_root(directory, hidden)?;
+    Ok(drop_capabilities()?)
+}
+
+/// A root with nothing but the directory and the device that takes everything.
+fn make_root(directory: &Path, hidden: &[&str]) -> io::Result<()> {
+    let plain = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    rustix::mount::mount_change(c"/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
+    rustix::mount::mount(c"tmpfs", STAGE, c"tmpfs", plain, ROOT_OPTIONS)?;
+    rustix::fs::mkdir(STAGE_OLD, Mode::RWXU)?;
+    rustix::process::pivot_root(STAGE, STAGE_OLD)?;
+    rustix::process::chdir(c"/")?;
+    std::fs::create_dir_all(directory)?;
+    rustix::mount::mount_bind_recursive(&old(directory)?, directory)?;
+    for name in hidden {
+        let path = directory.join(name);
+        // What is not there yet would show once it is.
+        std::fs::create_dir_all(&path)?;
+        rustix::mount::mount(c"tmpfs", &path, c"tmpfs", plain | MountFlags::RDONLY, HIDDEN_OPTIONS)?;
+    }
+    std::fs::create_dir("/dev")?;
+    std::fs::write(NULL_DEVICE, "")?;
+    rustix::mount::mount_bind(&old(Path::new(NULL_DEVICE))?, NULL_DEVICE)?;
+    rustix::mount::unmount(OLD, UnmountFlags::DETACH)?;
+    rustix::fs::rmdir(OLD)?;
+    rustix::mount::mount_remount(c"/", MountFlags::BIND | MountFlags::RDONLY | plain, c"")?;
+    // Where SQLite puts what it does not name.
+    Ok(rustix::process::chdir(directory)?)
+}
+
+/// A path of the host, as it is called while the root is made.
+fn old(path: &Path) -> io::Result<CString> {
+    Ok(CString::new([OLD.as_bytes(), path.as_os_str().as_bytes()].concat())?)
+}
+
+fn restrict_files(directory: &Path) -> io::Result<()> {
+    let device = AccessFs::ReadFile | AccessFs::WriteFile;
+    let own = AccessFs::from_all(LANDLOCK_WISH) & !AccessFs::Execute;
+    let restricted = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::from_all(LANDLOCK_FLOOR))
+        .and_then(|rules| {
+            rules.set_compatibility(CompatLevel::BestEffort).handle_access(AccessFs::from_all(LANDLOCK_WISH))
+        })
+        .and_then(|rules| rules.scope(Scope::from_all(LANDLOCK_WISH)))
+        .and_then(|rules| rules.create())
+        .and_then(|rules| rules.add_rules(path_beneath_rules([directory], own)))
+        .and_then(|rules| rules.add_rules(path_beneath_rules([NULL_DEVICE], device)))
+        .and_then(|rules| rules.restrict_self());
+    restricted.map(drop).map_err(io::Error::other)
+}
+
+fn restrict_calls() -> io::Result<()> {
+    let filters = || -> Result<_, seccompiler::Error> {
+        Ok([compile(rules()?, libc::EPERM)?, compile(BTreeMap::from([(libc::SYS_clone3, Vec::new())]), libc::ENOSYS)?])
+    };
+    for filter in filters().map_err(io::Error::other)? {
+        seccompiler::apply_filter(&filter).map_err(io::Error::other)?;
+    }
+    match cfg!(target_arch = "x86_64") {
+        true => seccompiler::apply_filter(&refuse_x32()).map_err(io::Error::other),
+        false => Ok(()),
+    }
+}
+
+fn rules() -> Result<Rules, seccompiler::BackendError> {
+    let mut rules = forbidden_to_all(&[libc::AF_UNIX])?;
+    rules.extend(FORBIDDEN.map(|call| (call, Vec::new())));
+    // Its own threads it may signal, which is how it ends itself, and its own limits it may change.
+    let own = u64::from(std::process::id());
+    let others = |own: u64| {
+        let other = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, own)?;
+        Ok(vec![SeccompRule::new(vec![other])?])
+    };
+    rules.insert(libc::SYS_tgkill, others(own)?);
+    rules.insert(libc::SYS_prlimit64, others(0)?);
+    Ok(rules)
+}

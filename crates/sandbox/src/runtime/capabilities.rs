@@ -1,0 +1,48 @@
+//! Giving up privileges. Only system calls: it is done between fork and exec as well.
+#![allow(unsafe_code)]
+
+use rustix::io::Errno;
+
+use super::enter::{check, prctl};
+
+/// More than any kernel has capabilities.
+const CAPABILITIES_MAX: u64 = 64;
+/// Of `capset`, which knows 64 capabilities in two halves.
+const CAPABILITY_VERSION: u32 = 0x2008_0522;
+
+#[repr(C)]
+struct CapabilityHeader {
+    version: u32,
+    pid: libc::c_int,
+}
+
+/// Effective, permitted and inheritable, for the lower and the upper half.
+type CapabilitySets = [u32; 6];
+
+fn set_capabilities(sets: &CapabilitySets) -> Result<(), Errno> {
+    let header = CapabilityHeader { version: CAPABILITY_VERSION, pid: 0 };
+    // SAFETY: header and sets are as this version of the call reads them.
+    check(unsafe { libc::syscall(libc::SYS_capset, &header, sets.as_ptr()) }).map(drop)
+}
+
+pub(crate) fn drop_capabilities() -> Result<(), Errno> {
+    for capability in 0..CAPABILITIES_MAX {
+        match prctl(libc::PR_CAPBSET_DROP, capability) {
+            Ok(()) => {}
+            // Beyond the last one that this kernel knows.
+            Err(Errno::INVAL) => break,
+            Err(errno) => return Err(errno),
+        }
+    }
+    set_capabilities(&[0; 6])
+}
+
+/// For the suite's control: what an unwatched launcher would leave.
+pub(super) fn keep_capabilities() -> Result<(), Errno> {
+    set_capabilities(&[u32::MAX, u32::MAX, u32::MAX, 0x1ff, 0x1ff, 0x1ff])?;
+    for capability in 0..CAPABILITIES_MAX {
+        // SAFETY: changes only this process. Unknown ones are refused, which is as good.
+        unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_RAISE, capability, 0, 0) };
+    }
+    Ok(())
+}
