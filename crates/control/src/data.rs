@@ -182,9 +182,16 @@ pub(crate) fn make_private(directory: &Path) -> io::Result<()> {
 fn close_files(directory: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(directory)? {
         let entry = entry?;
-        let metadata = entry.metadata()?;
-        if metadata.is_file() && metadata.permissions().mode() & 0o077 != 0 {
-            std::fs::set_permissions(entry.path(), Permissions::from_mode(PRIVATE_FILE))?;
+        let closed = entry.metadata().and_then(|metadata| {
+            match metadata.is_file() && metadata.permissions().mode() & 0o077 != 0 {
+                true => std::fs::set_permissions(entry.path(), Permissions::from_mode(PRIVATE_FILE)),
+                false => Ok(()),
+            }
+        });
+        match closed {
+            // A database that is just being closed takes its helper files with it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            other => other?,
         }
     }
     Ok(())
