@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Hosts as somebody would write them who wants another one to be read. `{port}` is the port of a server on this machine
 /// that the person allowed by one spelling.
-const SPELLINGS: [&str; 30] = [
+const SPELLINGS: [&str; 31] = [
     "127.1:{port}",
     "127.0.1:{port}",
     "2130706433:{port}",
@@ -42,6 +42,7 @@ const SPELLINGS: [&str; 30] = [
     "%31%32%37.0.0.1:{port}",
     "127.0.0.1#:{port}",
     "xn--127-0-0-1:{port}",
+    "http://127.0.0.1:{port}/",
 ];
 
 /// Where secrets of machines are told, private networks, and names that look like allowed ones.

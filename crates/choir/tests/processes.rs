@@ -71,3 +71,31 @@ fn whoever_asks_twice_does_not_wait() {
     assert!(asked.elapsed() < std::time::Duration::from_secs(2), "{:?}", asked.elapsed());
     assert!(ends_within(&computer, 1), "the computer went with it");
 }
+
+#[test]
+fn the_computer_is_held_to_its_own_directory() {
+    let instance = Instance::start(SCENARIO);
+    std::fs::write(instance.workspace().join("mine"), "secret").unwrap();
+    let computer = instance.computer().as_raw_pid();
+    let status = std::fs::read_to_string(format!("/proc/{computer}/status")).unwrap();
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim();
+    assert_eq!((field("NoNewPrivs:"), field("Seccomp:"), field("CapBnd:")), ("1", "2", "0000000000000000"));
+    for namespace in ["user", "mnt", "net", "ipc", "uts", "cgroup"] {
+        let of = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/{namespace}")).unwrap();
+        assert_ne!(of(&computer.to_string()), of("self"), "{namespace}");
+    }
+    // Its root as it sees it itself.
+    let seen = |path: &std::path::Path| {
+        let path = std::path::PathBuf::from(format!("/proc/{computer}/root{}", path.display()));
+        let names = std::fs::read_dir(path).map(|entries| entries.flatten().map(|entry| entry.file_name()).collect());
+        names.unwrap_or_else(|_| Vec::<std::ffi::OsString>::new())
+    };
+    let workspace = instance.workspace().canonicalize().unwrap();
+    let own = workspace.parent().unwrap();
+    assert!(seen(own).contains(&"log.sqlite".into()), "the control: its own directory is there");
+    assert!(seen(&workspace).is_empty() && std::fs::read_dir(&workspace).unwrap().count() > 0);
+    assert!(seen(&own.parent().unwrap().parent().unwrap().join("control")).is_empty());
+    assert!(!seen(std::path::Path::new("/")).contains(&"usr".into()));
+    let (_, health) = instance.api("GET /health", &serde_json::Value::Null);
+    assert_eq!(health["components"]["computer"]["status"], "ok", "{health}");
+}

@@ -4,6 +4,9 @@
 use crate::instance;
 use crate::table::say;
 use anyhow::{Context, ensure};
+use choir_control::egress::{self, clamp};
+use choir_control::outbound::Outbound;
+use choir_proto::task::Egress;
 use choir_sandbox::attack::{self, ControlRow, Options as Suite, Probe, Row, Verdict};
 use choir_sandbox::guest::{self, GuestRole};
 use choir_sandbox::runtime::{Backend, Identity, Runtime};
@@ -11,6 +14,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+use tokio::sync::mpsc;
 
 /// A user who owns nothing on any system, for the run as an ordinary user.
 const ORDINARY: u32 = 61_237;
@@ -18,6 +23,8 @@ const ORDINARY: u32 = 61_237;
 const BELOW_ROOT: u32 = 61_238;
 /// Where other users can walk to, on a disk.
 const PLACE: &str = "/var/tmp";
+/// Decisions of a way out that wait to be read.
+const DECISIONS_MAX: usize = 64;
 /// What the last line of a run as another user begins with.
 const TOTAL: &str = "total:";
 
@@ -67,6 +74,7 @@ pub fn run(options: &Options) -> anyhow::Result<bool> {
         };
         total.add(held(options, &guest, directory.path(), (identity, backend))?);
     }
+    total.add(director(options, directory.path())?);
     match is_root {
         true => total.add(as_ordinary(options, &guest, directory.path())?),
         false => say(format_args!("{TOTAL} {}", total.words())),
@@ -95,7 +103,8 @@ fn held(
     let suite = |guest: &Path, name: &str| -> anyhow::Result<Suite> {
         let directory = directory.join(format!("{name}-{backend:?}"));
         std::fs::create_dir(&directory)?;
-        Ok(Suite { guest_program: guest.into(), probe_program: own.clone(), directory, identity, backend })
+        let (guest_program, probe_program) = (guest.into(), own.clone());
+        Ok(Suite { guest_program, probe_program, directory, identity, backend, way_out: way_out() })
     };
     let chosen = |probe: &Probe| probe.id.contains(&options.only);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
@@ -111,6 +120,51 @@ fn held(
         total.unnoticed = rows.iter().filter(|row| !row.is_noticed()).count();
     }
     Ok(total)
+}
+
+/// What a computer's own process tries, and what it could with walls taken away.
+fn director(options: &Options, directory: &Path) -> anyhow::Result<Total> {
+    let who = if rustix::process::geteuid().is_root() { "root" } else { "an ordinary user" };
+    say(format_args!("\nthe director, started by {who}\n"));
+    say("| attempt | threat | without | verdict | seen |\n|---|---|---|---|---|");
+    let place = directory.join("director");
+    std::fs::create_dir(&place)?;
+    let mut total = Total::default();
+    for row in attack::director::run(&std::env::current_exe()?, &place)? {
+        if !row.id.contains(&options.only) {
+            continue;
+        }
+        let (verdict, seen) = in_words(&row.verdict);
+        say(format_args!("| {} | {} | {} | {verdict} | {seen} |", row.id, row.threat, row.without.join(", ")));
+        match (row.without.is_empty(), row.verdict) {
+            (true, verdict) => {
+                total.probes += 1;
+                total.escapes += usize::from(matches!(verdict, Verdict::Escaped(_)));
+                total.skipped += usize::from(matches!(verdict, Verdict::Skipped(_)));
+            }
+            (false, verdict) => {
+                total.controls += 1;
+                total.unnoticed += usize::from(!matches!(verdict, Verdict::Escaped(_)));
+            }
+        }
+    }
+    Ok(total)
+}
+
+/// The way out as control opens it for a task that may reach one server of this machine, and registries.
+fn way_out() -> attack::WayOut {
+    Arc::new(|path, allowed| {
+        let ceiling = [format!("127.0.0.1:{allowed}"), "registries".to_owned()];
+        let (policy, refused) = clamp(Some(&Egress { allow: ceiling.to_vec() }), &ceiling);
+        if !refused.is_empty() {
+            return Err(std::io::Error::other("the ceiling refused what it names"));
+        }
+        let (decisions, mut decided) = mpsc::channel(DECISIONS_MAX);
+        // Control writes them down; here nobody reads them, and the proxy waits for whoever should.
+        tokio::spawn(async move { while decided.recv().await.is_some() {} });
+        let proxy = egress::open(path.to_owned(), None, policy, Outbound::default(), decisions)?;
+        Ok(Box::new(proxy) as Box<dyn Send + Sync>)
+    })
 }
 
 /// The same by a user who is nobody here.
@@ -141,13 +195,16 @@ fn as_ordinary(options: &Options, guest: &Path, directory: &Path) -> anyhow::Res
 }
 
 fn tell(row: &Row) {
-    let (verdict, seen) = match &row.verdict {
-        Verdict::Held(seen) => ("held", seen),
-        Verdict::Escaped(seen) => ("ESCAPED", seen),
-        Verdict::Skipped(seen) => ("SKIPPED", seen),
-    };
-    let seen = short(seen);
+    let (verdict, seen) = in_words(&row.verdict);
     say(format_args!("| {} | {} | {verdict} | {seen} | {} |", row.probe.id, row.probe.threat, row.took.as_millis()));
+}
+
+fn in_words(verdict: &Verdict) -> (&'static str, String) {
+    match verdict {
+        Verdict::Held(seen) => ("held", short(seen)),
+        Verdict::Escaped(seen) => ("ESCAPED", short(seen)),
+        Verdict::Skipped(seen) => ("SKIPPED", short(seen)),
+    }
 }
 
 fn tell_control(row: &ControlRow) {
@@ -199,6 +256,11 @@ pub struct Inside {
 /// Tries one thing, inside a sandbox.
 pub fn probe(inside: &Inside) -> ExitCode {
     attack::inside::run(&inside.words())
+}
+
+/// Confines itself as a director does, and tries to leave.
+pub fn confined(inside: &Inside) -> ExitCode {
+    attack::director::inside(&inside.words())
 }
 
 /// Serves as a guest, without the walls that it is told to leave out.

@@ -28,6 +28,9 @@ enum Command {
     /// One attempt, inside.
     #[command(hide = true)]
     Probe(attack::Inside),
+    /// A director's attempts, inside.
+    #[command(hide = true)]
+    Confined(attack::Inside),
     /// The other side of a torture row: a process that writes until it is stopped.
     #[command(hide = true)]
     Load(torture::load::Options),
@@ -46,9 +49,10 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Bench { area } => bench::run(area)?,
         Command::Torture(options) => torture::run(&options)?,
         Command::Attack(options) => attack::run(&options)?,
-        // Both are inside a sandbox, where there must be no other thread yet.
+        // These are inside, where there must be no other thread yet.
         Command::Guest(arguments) => return Ok(attack::guest(&arguments)),
         Command::Probe(arguments) => return Ok(attack::probe(&arguments)),
+        Command::Confined(arguments) => return Ok(attack::confined(&arguments)),
         Command::Load(options) => torture::load::run(&options).map(|()| true)?,
         Command::Disk(options) => disk::served::serve(&options).map(|()| true)?,
     };

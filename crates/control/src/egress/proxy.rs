@@ -133,7 +133,8 @@ impl Door {
         if request.method() != Method::CONNECT {
             return self.plain(request).await;
         }
-        let asked = request.uri().authority().map(ToString::to_string).unwrap_or_default();
+        // The whole of it: a scheme or a path is another spelling, which another program may read otherwise.
+        let asked = request.uri().to_string();
         let outside = match self.reach(&asked).await {
             Ok(outside) => outside,
             Err(reason) => return refuse(&reason),

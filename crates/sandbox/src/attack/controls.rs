@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use super::Probe;
-use super::probes::PROBES;
 use super::suite::{AttackError, Options, Suite, Verdict};
+use super::{Probe, probes};
 use crate::protocol::GuestRole;
 use crate::runtime::{Access, Backend, Identity, Layer, Mount, Spec, Workspace};
 
@@ -68,6 +67,16 @@ pub const CONTROLS: &[Control] = &[
     control("namespace of the network", "see another interface or a route", |spec| {
         without(spec, Layer::NetworkNamespace);
     }),
+    control("namespace of the network", "connect to the allowed server without asking", |spec| {
+        without(spec, Layer::NetworkNamespace);
+    }),
+    control("grammar of the way out", "CONNECT 127.1:{allowed}", careless_way_out),
+    control("grammar of the way out", "CONNECT 2130706433:{allowed}", careless_way_out),
+    control("grammar of the way out", "CONNECT 0x7f.0.0.1:{allowed}", careless_way_out),
+    control("grammar of the way out", "CONNECT [::ffff:127.0.0.1]:{allowed}", careless_way_out),
+    control("grammar of the way out", "CONNECT example.org:443@127.0.0.1:{allowed}", careless_way_out),
+    control("policy of the way out", "CONNECT localhost:{allowed}", careless_way_out),
+    control("policy of the way out", "CONNECT 127.0.0.1:{port}", careless_way_out),
     control("namespace of processes", "signal a process of the host", |spec| without(spec, Layer::ProcessNamespace)),
     control("namespace of processes", "see a process of the host", |spec| without(spec, Layer::ProcessNamespace)),
     control("namespace of shared memory", "attach to the host's shared memory", |spec| {
@@ -80,6 +89,17 @@ pub const CONTROLS: &[Control] = &[
     },
     control("empty set of capabilities", "hold a privilege", |spec| without(spec, Layer::NoCapabilities)),
     control("empty set of capabilities", "bind a privileged port", |spec| without(spec, Layer::NoCapabilities)),
+    Control {
+        // Filters and the second restriction of files forbid new privileges by themselves, the filter included by which an
+        // outside holds.
+        applies: |options| options.backend != Backend::Watchdog,
+        ..control("no new privileges", "hold a privilege", |spec| {
+            [Layer::NoNewPrivileges, Layer::Seccomp, Layer::Landlock].into_iter().for_each(|wall| without(spec, wall));
+        })
+    },
+    control("paths beneath the workspace", "exchange a directory and a link while it is read", |spec| {
+        spec.sabotage.loose_paths = true;
+    }),
     control("limit on namespaces", "how many namespaces may be made", |spec| without(spec, Layer::NoCapabilities)),
     control("shim that tells the truth", "end with a forged result", |spec| {
         spec.sabotage.liar = Some(GuestRole::Shim);
@@ -128,6 +148,10 @@ pub const CONTROLS: &[Control] = &[
         spec.limits.workspace_names = PLENTY;
         spec.limits.memory_bytes = PLENTY;
     }),
+    control("limit on descriptors", "descriptors without end", |spec| {
+        spec.limits.guest.open_files = 8_192;
+        spec.limits.memory_bytes = PLENTY;
+    }),
     control("size of a file", "a file beyond every limit", |spec| spec.limits.guest.file_bytes = 1 << 50),
 ];
 
@@ -137,6 +161,10 @@ const PLENTY: u64 = 1 << 40;
 fn without(spec: &mut Spec, wall: Layer) {
     spec.sabotage.without.push(wall);
     spec.sabotage.unseen = true;
+}
+
+fn careless_way_out(spec: &mut Spec) {
+    spec.egress = spec.egress.take().map(|socket| socket.with_file_name("careless"));
 }
 
 /// Shows the directory of something planted, at its own place.
@@ -157,7 +185,7 @@ pub async fn run_controls(
     let mut rows = Vec::new();
     let mut suite = Suite::prepare(options).await?;
     for control in CONTROLS.iter().filter(|control| (control.applies)(options)) {
-        let probe = PROBES.iter().find(|probe| probe.id == control.probe);
+        let probe = probes().find(|probe| probe.id == control.probe);
         if !probe.is_none_or(&choose) {
             continue;
         }

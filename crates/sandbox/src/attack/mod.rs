@@ -1,6 +1,6 @@
 //! The attack suite: programs that try to leave a sandbox, and what must become of each.
 //!
-//! [`PROBES`] is data: what is tried, which row of the threat model it stands for, and the property that must hold. The
+//! [`probes`] is data: what is tried, which row of the threat model it stands for, and the property that must hold. The
 //! list knows nothing of how a sandbox is made, so it runs unchanged against every runtime. [`inside`] is the probes'
 //! own program, brought along into the workspace as an attacker would; [`run`] is the outside, which plants canaries,
 //! starts a real associate on a real task's overlay, and judges by what it can see itself.
@@ -10,14 +10,22 @@
 
 mod canary;
 mod controls;
+pub mod director;
+mod egress;
 pub mod inside;
 pub(crate) mod liar;
 mod probes;
 mod suite;
+mod way_out;
 
 pub use controls::{CONTROLS, Control, ControlRow, run_controls};
-pub use probes::PROBES;
 pub use suite::{AttackError, Options, Row, Verdict, run};
+pub use way_out::{WayOut, refusing};
+
+/// Everything that is tried. What floods comes last.
+pub fn probes() -> impl Iterator<Item = &'static Probe> {
+    egress::PROBES.iter().chain(probes::PROBES)
+}
 
 /// What a probe is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +48,8 @@ pub enum Area {
     Namespaces,
     /// Sockets of every kind, and the network.
     Network,
+    /// The one way out.
+    Egress,
     /// Secrets of the host.
     Secrets,
     /// Taking everything, while a neighbour works.
@@ -74,6 +84,8 @@ pub enum Program {
     Act(&'static str),
     /// A text for `/bin/sh`.
     Shell(&'static str),
+    /// Asks the way out by this line.
+    Ask(&'static str),
 }
 
 /// The property that must hold. Beyond it, after every probe, the canaries outside must be untouched.
@@ -85,6 +97,8 @@ pub enum Expect {
     Says(&'static str),
     /// It scanned a number of bytes above none and found no secret in them.
     NoSecret,
+    /// The way out turns it away.
+    Turned,
     /// The kernel ends it with this signal.
     Signal(i32),
     /// It is told that it has had enough, or the sandbox is ended for a named limit. Meanwhile a neighbour works.

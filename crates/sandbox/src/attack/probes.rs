@@ -26,7 +26,7 @@ const fn probe(id: &'static str, threat: &'static str, area: Area, program: Prog
 }
 
 /// The list. Rows that flood come last.
-pub const PROBES: &[Probe] = &[
+pub(super) const PROBES: &[Probe] = &[
     // Files of the host, of others and of the system.
     probe("read a file of the host", "A34", Files, Read("{canary}"), HIDDEN),
     probe("write a file of the host", "A34", Files, Write("{canary}"), HIDDEN),
@@ -173,7 +173,8 @@ pub const PROBES: &[Probe] = &[
     probe("a nameless socket of the host", "A34", Network, Act("abstract_socket"), Errno(&[ECONNREFUSED, EPERM])),
     probe("a socket file of the host", "A34", Network, Act("path_socket"), HIDDEN),
     probe("exchange the way out", "A40", Network, Act("unlink_egress"), FIXED),
-    probe("ask the way out for the host's loopback", "A41", Network, Act("ask_proxy"), Errno(&[ECONNREFUSED])),
+    probe("connect to the allowed server without asking", "A45", Network, Act("allowed_directly"), UNREACHABLE),
+    probe("ask a name server by a stream", "A45", Network, Act("name_service_stream"), UNREACHABLE),
     // Secrets.
     probe("search every file and variable", "A34", Secrets, Act("search_files"), NoSecret),
     probe("search the memory of others", "A34", Secrets, Act("search_memory"), NoSecret),

@@ -7,13 +7,12 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use tokio::net::UnixListener;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
 use super::canary::{Canaries, make_open};
-use super::probes::{ENOUGH, PROBES};
-use super::{Expect, Probe, Program};
+use super::probes::ENOUGH;
+use super::way_out::{WayOut, careless};
+use super::{Expect, Probe, Program, probes};
 use crate::path::RelativePath;
 use crate::protocol::{Command, EffectId, Ending, Exec, GuestRole, Input};
 use crate::runtime::{
@@ -38,7 +37,7 @@ const OUTPUT_BYTES_MAX: usize = 64 << 10;
 const PROBE_PROGRAM: &str = "/work/probe";
 
 /// What the suite is run with.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Options {
     /// The guest's program.
     pub guest_program: PathBuf,
@@ -50,6 +49,8 @@ pub struct Options {
     pub identity: Identity,
     /// How they are held.
     pub backend: Backend,
+    /// Their way out.
+    pub way_out: WayOut,
 }
 
 /// Why the suite could not run at all.
@@ -99,7 +100,7 @@ pub async fn run(
 ) -> Result<Vec<Row>, AttackError> {
     let mut suite = Suite::prepare(options).await?;
     let mut rows = Vec::new();
-    for probe in PROBES.iter().filter(|probe| choose(probe)) {
+    for probe in probes().filter(|probe| choose(probe)) {
         let began = Instant::now();
         let verdict = suite.judge(probe).await?;
         let row = Row { probe: *probe, verdict, took: began.elapsed() };
@@ -119,8 +120,8 @@ pub(super) struct Suite {
     keeper: Guest,
     base: TreeId,
     neighbour: Guest,
-    /// A way out that allows nothing.
-    refusing: JoinHandle<()>,
+    /// The way out, and one that no task has but that of a control.
+    _ways_out: [Box<dyn Send + Sync>; 2],
     serial: u32,
     mark: String,
 }
@@ -155,18 +156,19 @@ impl Suite {
         (spec.store, spec.identity) = (Some(places.store), options.identity);
         let keeper = runtime.start(spec).await?;
         let base = keeper.take_snapshot().await?.tree;
-        let socket = UnixListener::bind(&places.egress)?;
-        fs::set_permissions(&places.egress, fs::Permissions::from_mode(0o777))?;
+        let ways_out = [(options.way_out)(&places.egress, canaries.allowed_port()?)?, careless(&places.careless)?];
+        for socket in [&places.egress, &places.careless] {
+            fs::set_permissions(socket, fs::Permissions::from_mode(0o777))?;
+        }
         let mut spec = Spec::new(GuestRole::Associate, &places.guest, &places.neighbour);
         spec.identity = options.identity;
         let neighbour = runtime.start(spec).await?;
-        let refusing = tokio::spawn(refuse(socket));
         let options = options.clone();
-        Ok(Self { options, runtime, canaries, variables, keeper, base, neighbour, refusing, serial: 0, mark })
+        let (_ways_out, serial) = (ways_out, 0);
+        Ok(Self { options, runtime, canaries, variables, keeper, base, neighbour, _ways_out, serial, mark })
     }
 
     pub(super) async fn end(self) {
-        self.refusing.abort();
         self.neighbour.shutdown().await;
         self.keeper.shutdown().await;
     }
@@ -335,6 +337,7 @@ impl Suite {
             Program::Read(path) => own(&["read", &self.fill_in(path)]),
             Program::Write(path) => own(&["write", &self.fill_in(path)]),
             Program::Act(name) => own(&["act", name, &mark]),
+            Program::Ask(line) => own(&["ask", &self.fill_in(line)]),
             Program::Shell(text) => Command::Shell(text.replace("{mark}", &mark)),
         };
         Exec {
@@ -349,7 +352,9 @@ impl Suite {
 
     fn fill_in(&self, text: &str) -> String {
         let named = |name: &str| self.variables.get(&format!("PROBE_{name}")).map_or("", String::as_str);
-        text.replace("{canary}", named("CANARY")).replace("{sibling}", named("SIBLING"))
+        let names = ["CANARY", "SIBLING", "ALLOWED", "PORT", "ADDRESS"];
+        let in_text = |name: &str| format!("{{{}}}", name.to_lowercase());
+        names.iter().fold(text.to_owned(), |text, name| text.replace(&in_text(name), named(name)))
     }
 
     async fn run_probe(&self, task: &Task, probe: &Probe, timeout_ms: u64) -> Seen {
@@ -376,6 +381,7 @@ struct Places {
     store: PathBuf,
     neighbour: PathBuf,
     egress: PathBuf,
+    careless: PathBuf,
 }
 
 impl Places {
@@ -389,6 +395,7 @@ impl Places {
             store: at("store"),
             neighbour: at("neighbour"),
             egress: at("egress"),
+            careless: at("careless"),
         };
         fs::copy(&options.guest_program, &places.guest)?;
         for made in [&places.live, &places.store, &places.neighbour] {
@@ -420,18 +427,6 @@ pub(super) fn limits() -> Limits {
     limits.guest.open_files = 1024;
     limits.guest.file_bytes = 128 << 20;
     limits
-}
-
-/// A proxy that allows nothing.
-async fn refuse(socket: UnixListener) {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    while let Ok((mut stream, _)) = socket.accept().await {
-        // Whoever asked may be gone. The question is read first, so that the answer is not lost with it.
-        if matches!(stream.read(&mut [0; 1024]).await, Ok(0) | Err(_)) {
-            continue;
-        }
-        stream.write_all(b"HTTP/1.1 403 Forbidden\r\n\r\n").await.ok();
-    }
 }
 
 async fn collect(handle: ExecHandle) -> Result<(String, Ending), ExecError> {
@@ -510,6 +505,8 @@ pub(super) fn judge(expect: Expect, seen: &Seen) -> Verdict {
         Expect::Errno(allowed) => errno.is_some_and(|errno| allowed.contains(&errno)),
         Expect::Says("exit 7") => *ending == Some(Ending::Code(7)),
         Expect::Says(text) => last_line == text,
+        // Turned away, and not for want of an answer.
+        Expect::Turned => matches!(last_line.as_str(), "status 400" | "status 403"),
         Expect::NoSecret => searched(last_line).is_some_and(|(bytes, found)| bytes > 0 && found == 0),
         Expect::Signal(signal) => *ending == Some(Ending::Signal(signal)),
         Expect::Bounded => {
@@ -565,6 +562,15 @@ mod tests {
     }
 
     #[test]
+    fn only_an_answer_turns_away() {
+        let code = Some(Ending::Code(0));
+        assert!(matches!(judge(Expect::Turned, &seen("status 403", code)), Verdict::Held(_)));
+        assert!(matches!(judge(Expect::Turned, &seen("status 200", code)), Verdict::Escaped(_)));
+        assert!(matches!(judge(Expect::Turned, &seen("status 502", code)), Verdict::Escaped(_)));
+        assert!(matches!(judge(Expect::Turned, &seen("errno 111", code)), Verdict::Escaped(_)));
+    }
+
+    #[test]
     fn a_flood_must_be_told_or_ended_for_a_limit() {
         assert!(matches!(judge(Expect::Bounded, &seen("errno 28", Some(Ending::Code(0)))), Verdict::Held(_)));
         assert!(matches!(judge(Expect::Bounded, &seen("done", Some(Ending::Code(0)))), Verdict::Escaped(_)));
@@ -577,12 +583,12 @@ mod tests {
     #[test]
     fn every_act_of_the_list_is_known_and_every_name_is_one() {
         let known = |name| super::super::inside::ACTS.iter().any(|acts| acts.iter().any(|(known, _)| *known == name));
-        for probe in PROBES {
+        for probe in probes() {
             if let Program::Act(name) = probe.program {
                 assert!(known(name), "{name}");
             }
-            assert_eq!(PROBES.iter().filter(|other| other.id == probe.id).count(), 1, "{}", probe.id);
+            assert_eq!(probes().filter(|other| other.id == probe.id).count(), 1, "{}", probe.id);
         }
-        assert!(PROBES.len() >= 60);
+        assert!(probes().count() >= 180);
     }
 }

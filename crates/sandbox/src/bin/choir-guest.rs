@@ -12,6 +12,10 @@ fn main() -> ExitCode {
     if let ["probe", probe @ ..] = &arguments[..] {
         return choir_sandbox::attack::inside::run(probe);
     }
+    #[cfg(feature = "attack")]
+    if let ["confined", confined @ ..] = &arguments[..] {
+        return choir_sandbox::attack::director::inside(confined);
+    }
     let ["guest", "--fd", fd, "--role", role, without @ ..] = &arguments[..] else { return ExitCode::from(2) };
     let (Some(role), Ok(fd)) = (GuestRole::parse(role), fd.parse()) else { return ExitCode::from(2) };
     match guest::adopt(fd).and_then(|stream| serve(stream, role, without)) {

@@ -21,6 +21,7 @@ fn options(directory: &std::path::Path, backend: Backend) -> Options {
         directory: directory.into(),
         identity: identity(),
         backend,
+        way_out: attack::refusing(),
     }
 }
 
@@ -52,4 +53,20 @@ async fn every_wall_that_is_taken_away_is_missed() {
         .expect("runs");
     let unnoticed: Vec<_> = rows.iter().filter(|row| !row.is_noticed()).map(|row| row.control.probe).collect();
     assert!(unnoticed.is_empty(), "{unnoticed:#?}");
+}
+
+#[test]
+fn a_director_does_not_leave_its_directory() {
+    let place = tempfile::tempdir().expect("a directory");
+    let rows = attack::director::run(&crate::support::guest_program(), place.path()).expect("runs");
+    assert!(rows.iter().filter(|row| row.without.is_empty()).count() >= 15);
+    for row in rows {
+        let is_control = !row.without.is_empty();
+        let as_wanted = match row.verdict {
+            Verdict::Held(_) => !is_control,
+            Verdict::Escaped(_) => is_control,
+            Verdict::Skipped(_) => false,
+        };
+        assert!(as_wanted, "{} without {:?}: {:?}", row.id, row.without, row.verdict);
+    }
 }

@@ -30,10 +30,11 @@ pub(super) const ACTS: &[(&str, Act)] = &[
     ("deep", deep),
 ];
 
-/// What no sandbox of the suite may have: processes, bytes, names.
+/// What no sandbox of the suite may have: processes, bytes, names, descriptors.
 const PROCESSES_BEYOND: usize = 2000;
 const BYTES_BEYOND: u64 = 3 << 28;
 const NAMES_BEYOND: u64 = 30_000;
+const DESCRIPTORS_BEYOND: usize = 3_000;
 const PIECE: usize = 1 << 20;
 
 fn fork_bomb() -> Outcome {
@@ -216,7 +217,7 @@ fn sparse() -> Outcome {
 
 fn descriptors_all() -> Outcome {
     let mut held = Vec::new();
-    while held.len() < 1 << 20 {
+    while held.len() < DESCRIPTORS_BEYOND {
         match File::open("/dev/null") {
             Ok(file) => held.push(file),
             Err(error) => return of_io(Err::<(), _>(error), ""),

@@ -1,7 +1,7 @@
 //! The program of the probes: it runs inside, tries one thing, and says what happened.
 //!
-//! Its last line is `errno N` when the attempt was refused, `done …` when it succeeded, and `scanned N found M` after a
-//! search. It judges nothing.
+//! Its last line is `errno N` when the attempt was refused, `done …` when it succeeded, `status N` when the way out
+//! answered, and `scanned N found M` after a search. It judges nothing.
 #![allow(unsafe_code)]
 
 mod files;
@@ -23,6 +23,8 @@ pub(super) enum Outcome {
     Refused(i32),
     /// It succeeded, and this shows it.
     Done(String),
+    /// The way out answered with this status.
+    Status(String),
     /// A search.
     Scanned {
         /// Bytes that were looked at.
@@ -39,13 +41,14 @@ pub(super) type Act = fn() -> Outcome;
 pub(super) const ACTS: &[&[(&str, Act)]] =
     &[files::ACTS, processes::ACTS, kernel::ACTS, network::ACTS, secrets::ACTS, floods::ACTS];
 
-/// Does what the arguments say: `call NUMBER ARGUMENTS…`, `read PATH`, `write PATH` or `act NAME MARK`; the mark
-/// is only for whoever looks at command lines.
+/// Does what the arguments say: `call NUMBER ARGUMENTS…`, `read PATH`, `write PATH`, `ask LINE` or `act NAME MARK`; the
+/// mark is only for whoever looks at command lines.
 pub fn run(arguments: &[&str]) -> ExitCode {
     let outcome = match arguments {
         ["call", number, rest @ ..] => call_by_text(number, rest),
         ["read", path] => open(path, libc::O_RDONLY),
         ["write", path] => open(path, libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND),
+        ["ask", line] => Some(network::ask(line)),
         ["act", name, ..] => {
             ACTS.iter().flat_map(|acts| acts.iter()).find(|(known, _)| known == name).map(|(_, act)| act())
         }
@@ -55,6 +58,7 @@ pub fn run(arguments: &[&str]) -> ExitCode {
     say(&match outcome {
         Outcome::Refused(errno) => format!("errno {errno}"),
         Outcome::Done(what) => format!("done {what}"),
+        Outcome::Status(status) => format!("status {status}"),
         Outcome::Scanned { bytes, found } => format!("scanned {bytes} found {found}"),
     });
     ExitCode::SUCCESS

@@ -1,6 +1,6 @@
 //! Attempts on the network.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -21,11 +21,16 @@ pub(super) const ACTS: &[(&str, Act)] = &[
     ("interfaces", interfaces),
     ("add_route", add_route),
     ("low_port", low_port),
-    ("ask_proxy", ask_proxy),
+    ("allowed_directly", allowed_directly),
+    ("name_service_stream", name_service_stream),
 ];
 
 /// How long an attempt may hang; a network that says nothing is one that is not there.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// Most of its answer that is read.
+const ANSWER_BYTES_MAX: u64 = 1024;
+/// How long the way out may take to answer, on a busy machine.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 
 fn connect(address: &str) -> Outcome {
     let Ok(address) = address.parse::<SocketAddr>() else { return Outcome::Done(format!("{address} is no address")) };
@@ -141,19 +146,32 @@ fn low_port() -> Outcome {
     first_success([80, 443].map(|port| of_io(TcpListener::bind(("127.0.0.1", port)), "bound a privileged port")))
 }
 
-/// Asks the relay for what no policy here allows; only an answer of success is one.
-fn ask_proxy() -> Outcome {
-    let asked = TcpStream::connect_timeout(&SocketAddr::from(([127, 0, 0, 1], crate::guest::EGRESS_PORT)), PATIENCE)
-        .and_then(|mut stream| {
-            stream.set_read_timeout(Some(PATIENCE))?;
-            write!(stream, "CONNECT 127.0.0.1:{} HTTP/1.1\r\nHost: x\r\n\r\n", planted("port"))?;
-            let mut reply = [0; 64];
-            let read = stream.read(&mut reply)?;
-            Ok(String::from_utf8_lossy(&reply[..read]).into_owned())
-        });
+/// Asks the way out by one line, as a program would that knows no better.
+pub(super) fn ask(line: &str) -> Outcome {
+    let relay = SocketAddr::from(([127, 0, 0, 1], crate::guest::EGRESS_PORT));
+    let asked = TcpStream::connect_timeout(&relay, ANSWER_PATIENCE).and_then(|mut stream| {
+        stream.set_read_timeout(Some(ANSWER_PATIENCE))?;
+        // In one piece: whoever answers the beginning may not read the rest.
+        stream.write_all(format!("{line} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes())?;
+        let mut reply = Vec::new();
+        BufReader::new(stream.take(ANSWER_BYTES_MAX)).read_until(b'\n', &mut reply)?;
+        Ok(String::from_utf8_lossy(&reply).trim_end().to_owned())
+    });
     match asked {
-        Ok(reply) if reply.contains(" 200 ") => Outcome::Done(reply),
-        Ok(_) => Outcome::Refused(libc::ECONNREFUSED),
+        Ok(reply) => Outcome::Status(reply.split(' ').nth(1).unwrap_or_default().to_owned()),
         Err(error) => of_io(Err::<(), _>(error), ""),
     }
+}
+
+/// Past the way out, to what it allows.
+fn allowed_directly() -> Outcome {
+    let port = planted("allowed");
+    let addresses = [format!("127.0.0.1:{port}"), format!("[::1]:{port}"), format!("{}:{port}", planted("address"))];
+    first_success(addresses.map(|address| connect(&address)))
+}
+
+fn name_service_stream() -> Outcome {
+    first_success(
+        ["8.8.8.8:53", "1.1.1.1:853", "127.0.0.53:53", "192.0.2.1:53", "[2001:4860:4860::8888]:53"].map(connect),
+    )
 }
