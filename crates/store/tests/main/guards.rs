@@ -2,7 +2,7 @@
 
 use crate::fixture::{all, directory, event};
 use choir_proto::Seq;
-use choir_store::{AppendError, Expect, Log, Query, verify};
+use choir_store::{AppendError, Expect, Log, OpenError, Query, verify};
 use rusqlite::Connection;
 use std::path::Path;
 
@@ -69,6 +69,29 @@ async fn after_a_failed_commit_a_log_that_lost_its_end_is_not_continued() {
     other.execute_batch("COMMIT").unwrap();
     let failed = log.append(vec![event(4)], Expect::Any).await;
     assert!(matches!(failed, Err(AppendError::Failed(why)) if why.to_string().contains("gone")));
+}
+
+/// Somebody has seen how far the log went. One that does not hold that event is not opened, and not touched.
+#[tokio::test]
+async fn a_log_that_does_not_hold_what_was_seen_of_it_is_left_alone() {
+    let directory = directory();
+    let path = directory.path().join("log.sqlite");
+    let log = Log::open(directory.path()).unwrap();
+    log.append((1..=3).map(event).collect(), Expect::Any).await.unwrap();
+    let seen = log.head();
+    log.close().await;
+    Log::open_seen(directory.path(), seen).unwrap().close().await;
+    let whole = std::fs::read(&path).unwrap();
+    for harm in ["DELETE FROM events WHERE seq = 3", "UPDATE events SET hash = payload_hash WHERE seq = 3"] {
+        other_hand(directory.path()).execute_batch(harm).unwrap();
+        let harmed = std::fs::read(&path).unwrap();
+        assert!(matches!(Log::open_seen(directory.path(), seen), Err(OpenError::Contradicted { .. })), "{harm}");
+        assert_eq!(std::fs::read(&path).unwrap(), harmed, "{harm}");
+        std::fs::write(&path, &whole).unwrap();
+    }
+    std::fs::remove_file(&path).unwrap();
+    assert!(matches!(Log::open_seen(directory.path(), seen), Err(OpenError::Contradicted { .. })));
+    assert!(!path.exists(), "and none is made anew");
 }
 
 /// Content that was synced before the process died, and that no event names: it is there, and it disturbs nobody.

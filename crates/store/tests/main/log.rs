@@ -184,15 +184,15 @@ async fn a_newer_format_is_refused_and_left_alone() {
 /// A start after a crash reads all of the write-ahead log, so it must not grow with every small commit.
 #[tokio::test]
 async fn small_commits_do_not_pile_up() {
-    const COMMITS: u128 = 1500;
+    const COMMITS: u128 = 4000;
     let directory = directory();
     let log = Log::open(directory.path()).unwrap();
     for number in 0..COMMITS {
         log.append(vec![event(number)], Expect::Any).await.unwrap();
     }
     let length = std::fs::metadata(directory.path().join("log.sqlite-wal")).unwrap().len();
-    // Each of these commits adds four pages and more: without folding there would be 25 MB.
-    assert!(length < 16 << 20, "{length} bytes");
+    // Each of these commits adds a page and more: without folding there would be 16 MB and more.
+    assert!(length < 12 << 20, "{length} bytes");
 }
 
 /// One bad spot must not take away what was written around it.
