@@ -255,7 +255,11 @@ mod tests {
     #[test]
     fn a_door_that_is_just_being_closed_may_be_open_in_a_moment() {
         let passing = |kind| unopened(std::io::Error::from(kind)).is_passing();
-        assert!(passing(ErrorKind::ConnectionReset) && passing(ErrorKind::ConnectionRefused) && passing(ErrorKind::NotFound));
+        assert!(
+            passing(ErrorKind::ConnectionReset)
+                && passing(ErrorKind::ConnectionRefused)
+                && passing(ErrorKind::NotFound)
+        );
         assert!(!passing(ErrorKind::PermissionDenied), "whoever may not come in waits in vain");
     }
 }

@@ -107,6 +107,7 @@ async fn pages_and_answers_carry_their_policies() {
         assert!(policy.contains(part), "{policy}");
     }
     assert!(!policy.contains("unsafe-inline") && !policy.contains("'unsafe-eval'"), "{policy}");
+    assert!(!policy.contains("http") && !policy.contains('*'), "nothing is loaded from elsewhere: {policy}");
     let api = browser.get("/api/echo").await;
     assert!(api.header("content-security-policy").contains("sandbox"));
     for answer in [page, api, world.client().get("/").await, world.client().get("/api/settings").await] {
