@@ -99,3 +99,35 @@ fn the_computer_is_held_to_its_own_directory() {
     let (_, health) = instance.api("GET /health", &serde_json::Value::Null);
     assert_eq!(health["components"]["computer"]["status"], "ok", "{health}");
 }
+
+/// Everything that came from a process, as it is now.
+fn descendants(pid: i32) -> Vec<i32> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    let children: Vec<i32> =
+        lists.flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()).collect();
+    children.iter().copied().chain(children.iter().flat_map(|child| descendants(*child))).collect()
+}
+
+#[test]
+fn everything_dies_with_control_whatever_it_is_doing() {
+    let mut instance = Instance::start(SCENARIO);
+    let commands = ["echo begun > mark; (setsid sleep 1000 &); (env -i setsid sleep 1000 &); sleep 1000"];
+    instance.begin_task(&serde_json::json!({"kind": "run", "instruction": "stay", "commands": commands}));
+    let named = |process: &i32| std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+    let all = loop {
+        let all = descendants(instance.pid().as_raw_pid());
+        if all.iter().filter(|process| named(process) == "sleep\n").count() >= 3 {
+            break all;
+        }
+        std::thread::yield_now();
+    };
+    // The computer, a keeper, an associate with its shim, a shell and what it has started.
+    assert!(all.len() >= 8, "{all:?}");
+    let watched: Vec<_> = all.iter().filter_map(|pid| rustix::process::Pid::from_raw(*pid)).map(watch).collect();
+    rustix::process::kill_process(instance.pid(), Signal::KILL).unwrap();
+    for (process, pid) in watched.iter().zip(&all) {
+        assert!(ends_within(process, 1), "{} outlived control", named(pid));
+    }
+    instance.wait();
+}
