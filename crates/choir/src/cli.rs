@@ -372,6 +372,8 @@ pub(crate) enum TourName {
     Quotes,
     /// A worker that says it is done.
     Liar,
+    /// A figure that knows when it is stale.
+    Numbers,
 }
 
 #[derive(Debug, Args)]

@@ -47,6 +47,7 @@ fn request(arguments: &Arguments) -> anyhow::Result<NewRun> {
         budget: has_budget.then_some(Budget { time_s, steps: None, tokens: None, usd }),
         model: None,
         verify: None,
+        selection: None,
     })
 }
 

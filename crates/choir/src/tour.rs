@@ -6,10 +6,10 @@ use crate::client::Client;
 use crate::run::{Shown, show};
 use crate::{instance, output};
 use anyhow::{Context, bail};
-use choir_proto::api::RunAccepted;
-use choir_proto::document::{Artifact, Document, Provenance};
+use choir_proto::api::{RunAccepted, TaskAccepted};
+use choir_proto::document::{Artifact, Document, Figure, FigureStatus, Provenance};
 use choir_proto::event::Event;
-use choir_proto::{Envelope, Role, Run, RunStatus};
+use choir_proto::{DocumentId, Envelope, Role, Run, RunStatus, Seq};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
@@ -19,6 +19,9 @@ use tokio::process::{Child, Command};
 const CONFIG: &str = "[providers.tour]\nkind = \"scripted\"\nscript = \"scenario.json\"\n";
 const QUOTES: &str = include_str!("../tour/quotes.json");
 const LIAR: &str = include_str!("../tour/liar.json");
+const NUMBERS: &str = include_str!("../tour/numbers.json");
+const PRICES: &str = include_str!("../tour/prices.csv");
+const CHART: &str = include_str!("../tour/chart.sh");
 const TOTAL: &str = include_str!("../tour/total.sh");
 const CHECK: &str = include_str!("../tour/check.sh");
 
@@ -35,13 +38,14 @@ const SOURCES: [(&str, &str); 6] = [
 pub(crate) async fn tour(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let tours = match arguments.name {
         Some(name) => vec![name],
-        None => vec![TourName::Quotes, TourName::Liar],
+        None => vec![TourName::Quotes, TourName::Liar, TourName::Numbers],
     };
     let place = arguments.data.path()?.join(format!("tour-{}", std::process::id()));
     for name in tours {
         match name {
             TourName::Quotes => quotes(&place).await?,
             TourName::Liar => liar(&place).await?,
+            TourName::Numbers => numbers(&place).await?,
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -162,8 +166,63 @@ async fn liar(place: &Path) -> anyhow::Result<()> {
     }
     let undo = format!("/api/runs/{}/undo", accepted.run_id);
     let undone: choir_proto::api::Undo = client.post(&undo, &json!({})).await?;
-    output::line(format_args!("Undone: {}\n", undone.summary))?;
+    output::line(format_args!("Undone: {}", undone.summary))?;
+    let redone: choir_proto::api::Undo = client.post(&undo, &json!({})).await?;
+    output::line(format_args!("Redone: {}\n", redone.summary))?;
+    let mended = client.get_bytes("/api/files?path=projects/prices/total.sh").await?;
+    if !String::from_utf8_lossy(&mended).contains("+ 0.5") {
+        bail!("what was undone and redone should be there");
+    }
     Ok(())
+}
+
+async fn numbers(place: &Path) -> anyhow::Result<()> {
+    output::line("Numbers that stay alive (recorded model, real tools)\n")?;
+    let stage = Stage::open(place, NUMBERS).await?;
+    let client = stage.client().await?;
+    for (name, text) in [("prices.csv", PRICES), ("chart.sh", CHART)] {
+        client.put(&format!("/api/files?path=projects/prices/{name}"), text.into()).await?;
+    }
+    let prompt = "Show me the prices as a figure.";
+    let accepted: RunAccepted = client.post("/api/runs", &json!({"prompt": prompt})).await?;
+    let run = follow(&client, &accepted, |_| false).await?;
+    let id = run.document_id.context("the run wrote no document")?;
+    let (document, figure) = drawn(&client, id, FigureStatus::Fresh).await?;
+    output::line(format_args!("\n{}", document.content))?;
+    let inputs: Vec<_> = figure.inputs.iter().map(|input| input.path.as_str()).collect();
+    output::line(format_args!("The figure was made from {}. Now a row is edited …", inputs.join(" and ")))?;
+    client.put("/api/files?path=projects/prices/prices.csv", PRICES.replace("pears,3", "pears,9").into()).await?;
+    await_figure(&client, accepted.seq, FigureStatus::Stale).await?;
+    let (_, figure) = drawn(&client, id, FigureStatus::Stale).await?;
+    output::line(format_args!("Stale: {}. It is made again …\n", figure.because.unwrap_or_default()))?;
+    let rerun = format!("/api/documents/{id}/figures/{}/rerun", figure.figure_id);
+    let again: TaskAccepted = client.post(&rerun, &json!({})).await?;
+    await_figure(&client, again.seq, FigureStatus::Fresh).await?;
+    let (document, _) = drawn(&client, id, FigureStatus::Fresh).await?;
+    output::line(format_args!("{}", document.content))?;
+    if document.content.contains("pears   #########") { Ok(()) } else { bail!("the figure should show the new row") }
+}
+
+/// The document and its one figure, which has to be in a state.
+async fn drawn(client: &Client, id: DocumentId, status: FigureStatus) -> anyhow::Result<(Document, Figure)> {
+    let document: Document = client.get(&format!("/api/documents/{id}")).await?;
+    let figure = document.figures.first().cloned().context("the document has no figure")?;
+    if figure.status != status {
+        bail!("the figure should be {status:?} and is {:?}", figure.status);
+    }
+    Ok((document, figure))
+}
+
+/// Waits until a figure is said to be in a state.
+async fn await_figure(client: &Client, after: Seq, status: FigureStatus) -> anyhow::Result<()> {
+    let mut stream = client.stream(after.0).await?;
+    while let Some(line) = stream.next().await? {
+        let Ok(event) = serde_json::from_str::<Envelope>(&line) else { continue };
+        if matches!(event.event(), Ok(Event::FigureChanged(changed)) if changed.figure.status == status) {
+            return Ok(());
+        }
+    }
+    bail!("the figure never was {status:?}")
 }
 
 /// Whether a worker has just ended.

@@ -10,6 +10,7 @@ mod documents;
 mod door;
 mod egress;
 mod large;
+mod mirrors;
 mod processes;
 mod projects;
 mod providers;

@@ -18,5 +18,15 @@ fn a_liar_is_caught_and_the_run_survives_a_pulled_plug() {
     let tour = choir(directory.path()).args(["tour", "liar"]).output().unwrap();
     let said = stdout(&tour);
     assert_eq!(tour.status.code(), Some(0), "{said}{}", stderr(&tour));
-    assert!(said.contains("verified: ") && said.contains("Undone: "), "{said}");
+    assert!(said.contains("verified: ") && said.contains("Undone: ") && said.contains("Redone: "), "{said}");
+}
+
+#[test]
+fn numbers_stay_alive() {
+    let directory = tempfile::tempdir().unwrap();
+    let tour = choir(directory.path()).args(["tour", "numbers"]).output().unwrap();
+    let said = stdout(&tour);
+    assert_eq!(tour.status.code(), Some(0), "{said}{}", stderr(&tour));
+    assert!(said.contains("Stale: projects/prices/prices.csv has changed"), "{said}");
+    assert!(said.contains("pears   ###\n") && said.contains("pears   #########\n"), "{said}");
 }

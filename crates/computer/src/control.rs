@@ -4,12 +4,12 @@ mod client;
 
 pub use client::ControlClient;
 
-use choir_proto::inbox::{Ask, Asked, Verdict};
+use choir_proto::inbox::{Ask, Asked, Verdict, Waits};
 use choir_proto::model::{Answer, Delta, ModelError};
 use choir_proto::wire::{
-    AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, EffectRecord, Exec, Exit, Fetch,
-    FinishAssociate, ModelCall, Models, OutputStream, ReadTree, Search, SearchHits, StartAssociate, TreeFiles,
-    UndoChanges,
+    AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, DocumentSettings, EffectRecord, Exec, Exit,
+    Fetch, FinishAssociate, Mirror, Mirrored, ModelCall, Models, OutputStream, ReadTree, Search, SearchHits,
+    StartAssociate, TreeFiles, UndoChanges, WatchFiles, WatchFrame,
 };
 use choir_proto::{Hash, InboxId, TaskId};
 use futures_util::FutureExt;
@@ -21,6 +21,9 @@ pub enum ControlError {
     /// It said no, with a reason for people.
     #[error("{0}")]
     Refused(String),
+    /// The person has to decide something first; then it can be asked again.
+    #[error("waiting for the person: {}", .0.question)]
+    Waits(Box<Waits>),
     /// It cannot be reached, or broke off.
     #[error("control cannot be reached: {0}")]
     Gone(String),
@@ -43,12 +46,19 @@ pub type OnDelta = Box<dyn FnMut(Delta) + Send>;
 /// Takes output of a command while it arrives.
 pub type OnOutput = Box<dyn FnMut(OutputStream, &[u8]) + Send>;
 
+/// Takes what is heard of the live workspace.
+pub type OnFile = Box<dyn FnMut(WatchFrame) + Send>;
+
 /// What control does for a computer. The simulation has its own.
 pub trait Control: Send + Sync {
     /// Asks a model.
     fn model(&self, call: ModelCall, on_delta: OnDelta) -> BoxFuture<'_, Result<Answer, ModelError>>;
     /// Whether there is a model to ask.
     fn models(&self) -> BoxFuture<'_, Result<Models, ControlError>>;
+    /// How the person wants documents to be written.
+    fn document_settings(&self) -> BoxFuture<'_, Result<DocumentSettings, ControlError>> {
+        async { Ok(DocumentSettings::default()) }.boxed()
+    }
     /// Puts something to the person, unless it is decided already. Asking again changes nothing.
     fn ask(&self, id: InboxId, ask: Ask) -> BoxFuture<'_, Result<Asked, ControlError>>;
     /// Waits until the person has spoken.
@@ -76,6 +86,14 @@ pub trait Control: Send + Sync {
     /// Reads files as they are in a tree.
     fn read_tree(&self, _tree: Hash, _wanted: ReadTree) -> BoxFuture<'_, Result<TreeFiles, ControlError>> {
         async { Err(ControlError::Refused("There are no trees here.".into())) }.boxed()
+    }
+    /// Tells of files of the live workspace, until it breaks off.
+    fn watch(&self, _: WatchFiles, _: OnFile) -> BoxFuture<'_, ControlError> {
+        async { ControlError::Refused("There is no workspace here.".into()) }.boxed()
+    }
+    /// Writes a document's mirror.
+    fn mirror(&self, _: Mirror) -> BoxFuture<'_, Result<Mirrored, ControlError>> {
+        async { Err(ControlError::Refused("There is no workspace here.".into())) }.boxed()
     }
     /// Ends an associate, merging its changes or not.
     fn finish_associate(

@@ -5,6 +5,7 @@
 //! anybody. Versions name points of that history and keep their text.
 
 mod change;
+mod figure;
 mod past;
 mod proposal;
 mod provenance;

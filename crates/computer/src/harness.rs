@@ -6,6 +6,7 @@ mod cite;
 mod command;
 mod document;
 mod exec;
+mod figure;
 mod finish;
 mod material;
 mod past;
@@ -30,6 +31,7 @@ use choir_core::agent::{Agent, Ending, Identity, Limits, Next, Place, Question, 
 use choir_proto::event::{Actor, Header, InboxDecided, ModelCalled, ModelFailed, TaskRequested, TaskStarted};
 use choir_proto::inbox::{Matter, Verdict};
 use choir_proto::model::{ErrorClass, ModelError, ModelRequest};
+use choir_proto::run::Selection;
 use choir_proto::task::{TaskRequest, TaskResult, TaskStatus, Verify};
 use choir_proto::wire::{AssociateStarted, Live, ModelCall, StartAssociate};
 use choir_proto::{DocumentId, Event, Hash, Role, RunId, Seq, TaskId};
@@ -117,6 +119,8 @@ pub struct RunContext {
     pub verify: Option<Verify>,
     /// Whether the plan is shown before the first delegation.
     pub plan_first: bool,
+    /// The only part of the document that may change.
+    pub selection: Option<Selection>,
     /// What the person points at, in words: every agent is told.
     pub material: Arc<str>,
     /// What the person wants.

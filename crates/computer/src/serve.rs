@@ -91,6 +91,16 @@ pub struct Computer {
     stopping: watch::Sender<bool>,
     application: ractor::ActorRef<()>,
     ended: Option<tokio::task::JoinHandle<()>>,
+    mirrors: Mirrors,
+}
+
+/// Mirrors are kept as long as the computer is.
+struct Mirrors(tokio::task::AbortHandle);
+
+impl Drop for Mirrors {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 impl Computer {
@@ -127,9 +137,10 @@ impl Computer {
         let finder = Finder::open(log, directory)?;
         let undoer = Undoer::new(harness.clone());
         undoer.pick_up();
+        let mirrors = Mirrors(tokio::spawn(crate::mirror::keep(harness.clone())).abort_handle());
         let session = started.session;
         let app = App { harness, undoer, finder, tree, session, models, stopping: stopping.clone() };
-        Ok(Self { app, stopping, application: started.actor, ended: Some(started.ended) })
+        Ok(Self { app, stopping, application: started.actor, ended: Some(started.ended), mirrors })
     }
 
     /// Resolves when the tree has given up. To be asked once.
@@ -146,6 +157,7 @@ impl Computer {
 
     /// Ends in order: agents stop where they are, and the log says that nothing was lost.
     pub async fn close(self, reason: &str) -> Result<(), ServeError> {
+        self.mirrors.0.abort();
         self.application.stop_and_wait(None, None).await.ok();
         let journal = &self.app.harness.journal;
         journal.close(&Scope::of(Actor::Computer), ComputerStopped { reason: reason.into() }.into()).await?;

@@ -124,7 +124,9 @@ impl Undoer {
             Ok(undone) => self.undone(id, undone).await,
             Err(ControlError::Refused(why)) => failed(id, why),
             // Control is gone and this process with it: the next start goes on.
-            Err(gone @ ControlError::Gone(_)) => return Err(UndoError::Refused(gone.to_string())),
+            Err(gone @ (ControlError::Gone(_) | ControlError::Waits(_))) => {
+                return Err(UndoError::Refused(gone.to_string()));
+            }
         };
         let seq = self.append(scope, Actor::Computer, finished.clone().into()).await?;
         Ok((seq, finished))

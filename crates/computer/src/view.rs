@@ -4,6 +4,7 @@ use choir_core::fold::Fold;
 use choir_core::fold::desktop::Desktops;
 use choir_core::fold::document::{Documents, Texts, Versions};
 use choir_core::fold::evidence::{Artifacts, Citations};
+use choir_core::fold::figure::Figures;
 use choir_core::fold::proposal::Proposals;
 use choir_core::fold::replica::{Authors, Tails};
 use choir_core::fold::run::{ActiveRuns, Runs};
@@ -31,6 +32,7 @@ pub fn projections() -> Vec<Box<dyn Projection>> {
         Box::new(Typed::<Tails>::default()),
         Box::new(Typed::<Authors>::default()),
         Box::new(Typed::<Proposals>::default()),
+        Box::new(Typed::<Figures>::default()),
         Box::new(Typed::<Citations>::default()),
         Box::new(Typed::<Artifacts>::default()),
         Box::new(Typed::<Desktops>::default()),

@@ -7,6 +7,8 @@ use axum::body::Body;
 use axum::response::Redirect;
 use axum::routing::get;
 use choir_control::config::{Config, Egress, Engine, EngineKind, Search};
+use choir_proto::Timestamp;
+use choir_proto::inbox::{Reach, Verdict, Waits};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
@@ -83,8 +85,20 @@ async fn a_page_that_the_person_allowed_is_fetched_over_redirects_and_every_hop_
 async fn without_a_word_of_the_person_nothing_is_fetched() {
     let at = pages().await;
     let world = World::start().await;
-    let (status, _, body) = fetch(&world, format!("http://{at}/page")).await;
+    // For the person themselves nobody asks the person.
+    let (status, _, body) = ask(&world, "/fetch", json!({"url": format!("http://{at}/page")})).await;
     assert!(status == 403 && body.contains("allow `web`"), "{body}");
+    let (status, _, body) = fetch(&world, format!("http://{at}/page")).await;
+    assert!(status == 202 && body.contains(&format!("May a task reach {at}?")), "{status} {body}");
+    let waits: Waits = serde_json::from_str(&body).unwrap();
+    let (_, _, again) = fetch(&world, format!("http://{at}/page")).await;
+    assert_eq!(serde_json::from_str::<Waits>(&again).unwrap().id, waits.id, "it is asked once");
+    let said = Verdict::Approved { scope: Reach::Once };
+    world.db().decide(waits.id, waits.hash, said, Timestamp(9)).await.unwrap();
+    let (status, _, body) = fetch(&world, format!("http://{at}/page")).await;
+    assert_eq!((status, body.as_str()), (200, "<p>hello</p>"), "the person said yes");
+    let other = json!({"task": "01890a5d-ac96-774b-bcce-b302099a8055", "url": format!("http://{at}/page")});
+    assert_eq!(ask(&world, "/fetch", other).await.0, 202, "to this task alone");
     let config = Config { egress: ceiling(&["web".into()]), ..Config::default() };
     let world = World::with(config, FakeComputer::default()).await;
     let (status, _, body) = fetch(&world, format!("http://{at}/page")).await;

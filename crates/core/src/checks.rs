@@ -236,7 +236,9 @@ mod tests {
     fn tests_beside_the_code_are_seen() {
         let before =
             "/// Adds.\n/// ```\n/// assert!(add(1) == 2);\n/// ```\nfn add() {}\n\n#[cfg(test)]\nmod tests {\n}\n";
-        let file = |text: &str| vec![TreeFile { path: "src/lib.rs".into(), text: Some(text.into()) }];
+        let file = |text: &str| {
+            vec![TreeFile { path: "src/lib.rs".into(), hash: choir_proto::Hash::ZERO, text: Some(text.into()) }]
+        };
         let paths = ["src/lib.rs".to_owned()];
         let changed = |after: &str| !tests_changed(&paths, &file(before), &file(after)).is_empty();
         assert!(!changed(&before.replace("fn add() {}", "fn add() { work() }")), "work on the code itself");

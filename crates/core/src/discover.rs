@@ -238,7 +238,7 @@ mod tests {
     use choir_proto::task::ChangeKind;
 
     fn file(path: &str, text: &str) -> TreeFile {
-        TreeFile { path: path.into(), text: Some(text.into()) }
+        TreeFile { path: path.into(), hash: choir_proto::Hash::ZERO, text: Some(text.into()) }
     }
 
     fn check(files: &[TreeFile], changed: &[&str]) -> Vec<String> {

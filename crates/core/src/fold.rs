@@ -3,6 +3,7 @@
 pub mod desktop;
 pub mod document;
 pub mod evidence;
+pub mod figure;
 pub mod proposal;
 pub mod replica;
 pub mod run;

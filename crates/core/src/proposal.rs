@@ -42,6 +42,18 @@ pub fn divide(text: &str, hunks: Vec<TextChange>, authorship: &Authorship) -> Di
     divided
 }
 
+/// Everything is a question.
+pub fn all(text: &str, hunks: Vec<TextChange>) -> Divided {
+    let mut proposed: Vec<Hunk> = Vec::new();
+    for hunk in hunks {
+        match proposed.last_mut().filter(|last| is_one_place(text, &last.change, &hunk, &[])) {
+            Some(last) => join(text, &mut last.change, &hunk),
+            None => proposed.push(Hunk { from_after: hunk.from, change: hunk }),
+        }
+    }
+    Divided { free: Vec::new(), proposed }
+}
+
 /// Words changed within one line, with nothing else happening between them, are one question, not five.
 fn is_one_place(text: &str, last: &TextChange, next: &TextChange, free: &[TextChange]) -> bool {
     let end = last.from + last.removed;

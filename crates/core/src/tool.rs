@@ -266,8 +266,26 @@ impl Tool {
         if let Some(raw) = &call.malformed {
             return Err(format!("The arguments of `{}` are not JSON: {raw}", call.name));
         }
-        Self::parse_arguments(&call.name, call.arguments.clone())
-            .map_err(|error| format!("The arguments of `{}` do not fit its schema: {error}.", call.name))
+        let tool = Self::parse_arguments(&call.name, call.arguments.clone())
+            .map_err(|error| format!("The arguments of `{}` do not fit its schema: {error}.", call.name))?;
+        match tool.blank() {
+            Some(field) => Err(format!("`{field}` of `{}` says nothing.", call.name)),
+            None => Ok(tool),
+        }
+    }
+
+    /// The argument that has to say something and does not: an empty word is no result, no plan and no document.
+    fn blank(&self) -> Option<&'static str> {
+        let (field, text) = match self {
+            Self::Finish(finish) => ("summary", &finish.summary),
+            Self::Answer(answer) => ("text", &answer.text),
+            Self::Request(request) => ("question", &request.question),
+            Self::Delegate(delegation) => ("objective", &delegation.objective),
+            Self::WriteDocument(write) => ("content", &write.content),
+            Self::Cite(cite) => ("quote", &cite.quote),
+            _ => return None,
+        };
+        text.trim().is_empty().then_some(field)
     }
 
     fn parse_arguments(name: &str, arguments: serde_json::Value) -> Result<Self, serde_json::Error> {
@@ -323,6 +341,21 @@ mod tests {
         assert!(Tool::parse(Role::Terminal, &call("bash", command.clone())).is_ok());
         let refused = Tool::parse(Role::Conductor, &call("bash", command)).unwrap_err();
         assert!(refused.contains("There is no tool `bash` here"), "{refused}");
+    }
+
+    #[test]
+    fn an_empty_word_is_no_result() {
+        let parse = |role, name: &str, arguments| Tool::parse(role, &call(name, arguments));
+        for (role, name, arguments) in [
+            (Role::Terminal, "finish", serde_json::json!({"summary": " \n"})),
+            (Role::Conductor, "answer", serde_json::json!({"text": ""})),
+            (Role::Conductor, "delegate", serde_json::json!({"role": "terminal", "objective": ""})),
+            (Role::Writer, "write_document", serde_json::json!({"title": "T", "content": ""})),
+        ] {
+            let refused = parse(role, name, arguments).unwrap_err();
+            assert!(refused.ends_with("says nothing."), "{refused}");
+        }
+        assert!(parse(Role::Terminal, "finish", serde_json::json!({"summary": "done"})).is_ok());
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! What checks say: of a task's result, and of a run.
 
 use crate::discover::Found;
+use crate::tool::DELEGATE;
+use choir_proto::Event;
 use choir_proto::RunStatus;
 use choir_proto::event::ToolOutcome;
 use choir_proto::task::{
@@ -214,6 +216,26 @@ fn failure(check: &CommandResult) -> String {
     }
 }
 
+/// Why a run that says it is done is not: it asked others for work, and nothing came of any of it.
+pub fn in_vain<'a>(events: impl Iterator<Item = &'a Event>) -> Option<String> {
+    let (mut begun, mut last) = (Vec::new(), None);
+    for event in events {
+        match event {
+            Event::ToolStarted(tool) if tool.name == DELEGATE => begun.push(&tool.effect_id),
+            Event::ToolFinished(tool) if begun.contains(&&tool.effect_id) => {
+                if tool.outcome == ToolOutcome::Ok {
+                    return None;
+                }
+                last = Some(tool.content.clone());
+            }
+            // Whoever answers in words of their own takes responsibility for them.
+            Event::RunAnswered(_) => return None,
+            _ => {}
+        }
+    }
+    last.map(|said| format!("Nothing came of what was delegated. The last word was: {said}"))
+}
+
 /// How a run ends that says it is done: the checks that a person chose have the last word.
 pub fn settle<'a>(ended: RunStatus, tasks: impl Iterator<Item = &'a TaskResult>) -> RunStatus {
     if ended != RunStatus::Completed {
@@ -313,6 +335,34 @@ mod tests {
         assert_eq!(egress(None).allow, ["registries"]);
         assert_eq!(allow(&["git", "registries", "example.org:443"]).allow, ["registries"]);
         assert_eq!((allow(&[]).allow.len(), allow(&["git"]).allow.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_run_whose_every_delegation_failed_has_done_nothing() {
+        use choir_proto::event::{RunAnswered, ToolFinished, ToolStarted};
+        let started = |id: &str| -> Event {
+            ToolStarted {
+                effect_id: id.into(),
+                turn: 1,
+                index: 0,
+                call_id: id.into(),
+                name: DELEGATE.into(),
+                arguments: serde_json::Value::Null,
+            }
+            .into()
+        };
+        let finished = |id: &str, outcome| -> Event {
+            let content = "no such role".to_owned();
+            ToolFinished { effect_id: id.into(), call_id: id.into(), outcome, content, output: None, duration_ms: 0 }
+                .into()
+        };
+        let failed = [started("a"), finished("a", ToolOutcome::Refused)];
+        assert!(in_vain(failed.iter()).is_some_and(|why| why.ends_with("no such role")));
+        let one = [started("a"), finished("a", ToolOutcome::Error), started("b"), finished("b", ToolOutcome::Ok)];
+        assert_eq!(in_vain(one.iter()), None);
+        let said = [failed[0].clone(), failed[1].clone(), RunAnswered { text: "It cannot be done.".into() }.into()];
+        assert_eq!(in_vain(said.iter()), None);
+        assert_eq!(in_vain([].iter()), None);
     }
 
     fn task(source: VerifySource, status: Option<VerifyStatus>, merges: bool) -> TaskResult {

@@ -105,7 +105,7 @@ export type DesktopCommand = ({ app: App; command: "open"; rect?: Rect | null; s
 export type Diff = { blob?: Hash | null; content: string; format: string };
 
 /** A whole document: the answer of `GET /api/documents/{id}`. */
-export type Document = { citations: Citation[]; content: string; document_id: DocumentId; proposals: Proposal[]; title: string; unsupported?: Unsupported[]; version: number };
+export type Document = { citations: Citation[]; content: string; document_id: DocumentId; figures?: Figure[]; proposals: Proposal[]; threads?: Thread[]; title: string; unsupported?: Unsupported[]; version: number };
 
 /** A document's replica was kept as a whole, so that opening it need not read every update. */
 export type DocumentCompacted = { document_id: DocumentId; state: Hash; version: number };
@@ -149,6 +149,18 @@ export type ErrorClass = "no_model" | "rate_limit" | "overloaded" | "timeout" | 
 /** One immutable fact; a UUIDv7 chosen by whoever appends, so that a retry is recognised. */
 export type EventId = string;
 
+/** A figure or a table that a command made. */
+export type Figure = { at?: Place | null; because?: string | null; command: string; figure_id: string; inputs?: FigureInput[]; output?: Hash | null; status: FigureStatus; task_id?: TaskId | null };
+
+/** A figure was made, is being made, or no longer shows what is so. */
+export type FigureChanged = { document_id: DocumentId; figure: Figure };
+
+/** A file that a figure was made from. */
+export type FigureInput = { hash: Hash; path: string };
+
+/** Whether a figure shows what is so. */
+export type FigureStatus = "fresh" | "stale" | "running" | "failed" | "unknown";
+
 /** One path that changed. */
 export type FileChange = { change: ChangeKind; path: string };
 
@@ -189,7 +201,7 @@ export type ModelFailed = { attempt: number; class: ErrorClass; message: string;
 export type NewDocument = { content?: string; title: string };
 
 /** What a person wants done: the body of `POST /api/runs`. */
-export type NewRun = { budget?: Budget | null; context?: Context[]; document_id?: DocumentId | null; model?: string | null; plan_first?: boolean | null; prompt: string; verify?: Verify | null };
+export type NewRun = { budget?: Budget | null; context?: Context[]; document_id?: DocumentId | null; model?: string | null; plan_first?: boolean | null; prompt: string; selection?: Selection | null; verify?: Verify | null };
 
 /** The body of `POST /api/runs/{id}/undo` and `POST /api/tasks/{id}/undo`; it may be left out. */
 export type NewUndo = { undo_id?: UndoId | null };
@@ -237,7 +249,7 @@ export type RequestRefused = { count: number; method: string; origin?: string | 
 export type Role = "conductor" | "writer" | "terminal" | "researcher";
 
 /** One run. */
-export type Run = { accepted_at: Timestamp; answer?: string | null; document_id?: DocumentId | null; ended_at?: Timestamp | null; prompt: string; reason?: string | null; run_id: RunId; seq: Seq; status: RunStatus; tasks: TaskSummary[]; upto?: Seq; usage: Usage };
+export type Run = { accepted_at: Timestamp; answer?: string | null; document_id?: DocumentId | null; ended_at?: Timestamp | null; prompt: string; reason?: string | null; run_id: RunId; selection?: Selection | null; seq: Seq; status: RunStatus; tasks: TaskSummary[]; upto?: Seq; usage: Usage };
 
 /** The answer of `POST /api/runs`. */
 export type RunAccepted = { run_id: RunId; seq: Seq };
@@ -271,6 +283,12 @@ export type RunStatus = "accepted" | "running" | "paused" | "blocked" | "complet
 
 /** A person said something to the agents at work. */
 export type RunSteered = { text: string };
+
+/** A part of a document that a person selected, and what they want of it. */
+export type Selection = { action: SelectionAction; from: number; quote?: string | null; to: number };
+
+/** What a person wants of a part of a document. */
+export type SelectionAction = "ask" | "change" | "verify";
 
 /** A position in a computer's log: 1, 2, 3 … without holes. Zero means "before the first event". */
 export type Seq = number;
@@ -346,6 +364,9 @@ export type Theme = "matins" | "vespers";
 
 /** A theme was chosen. */
 export type ThemeChosen = { theme?: Theme | null };
+
+/** Something that was asked about a part of a document, and what came of it. */
+export type Thread = { action: SelectionAction; answer?: string | null; at?: Place | null; prompt: string; quote: string; reason?: string | null; run_id: RunId; status: RunStatus };
 
 /** Microseconds since 1970-01-01 UTC; RFC 3339 in JSON. */
 export type Timestamp = string;

@@ -49,6 +49,91 @@ pub struct Document {
     pub unsupported: Vec<Unsupported>,
     /// Changes that wait for a person.
     pub proposals: Vec<Proposal>,
+    /// Figures and tables that commands made, as they stand in the text.
+    #[serde(default)]
+    pub figures: Vec<Figure>,
+    /// What was asked about parts of the text, newest first.
+    #[serde(default)]
+    pub threads: Vec<Thread>,
+}
+
+/// Something that was asked about a part of a document, and what came of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Thread {
+    /// The run that answers.
+    pub run_id: RunId,
+    /// What was wanted.
+    pub action: crate::run::SelectionAction,
+    /// The person's words.
+    pub prompt: String,
+    /// The part that was selected, as it was then.
+    pub quote: String,
+    /// How the run stands.
+    pub status: crate::RunStatus,
+    /// What it said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
+    /// Why it waits or how it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Where the part stands now; nothing when it is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Place>,
+}
+
+/// A figure or a table that a command made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Figure {
+    /// Its name within the document.
+    pub figure_id: String,
+    /// What makes it, for `sh -c`.
+    pub command: String,
+    /// Whether it shows what is so.
+    pub status: FigureStatus,
+    /// The files that the command named, as they were.
+    #[serde(default)]
+    pub inputs: Vec<FigureInput>,
+    /// Of what the command printed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Hash>,
+    /// The task that made it, or is making it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<crate::TaskId>,
+    /// Why it is stale or failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub because: Option<String>,
+    /// Where it stands in the document, in characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Place>,
+}
+
+/// Whether a figure shows what is so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum FigureStatus {
+    /// Its command printed this, from inputs that are still the same.
+    Fresh,
+    /// An input has changed since.
+    Stale,
+    /// Its command runs.
+    Running,
+    /// Its command did not succeed.
+    Failed,
+    /// No command is known to have printed this.
+    Unknown,
+}
+
+/// A file that a figure was made from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct FigureInput {
+    /// Relative to the workspace.
+    pub path: String,
+    /// Of its content then.
+    pub hash: Hash,
 }
 
 /// Evidence under a claim: a range of a stored source.

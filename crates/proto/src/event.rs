@@ -174,6 +174,8 @@ events! {
     CitationMade = "citation.made", 1;
     /// A person said yes or no to it.
     ProposalDecided = "proposal.decided", 1;
+    /// A figure was made, is being made, or no longer shows what is so.
+    FigureChanged = "figure.changed", 1;
     /// A document was put away.
     DocumentTrashed = "document.trashed", 1;
     /// A window was opened.

@@ -82,6 +82,9 @@ pub struct Run {
     /// Why it waits or how it ended, in a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The part of the document that it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selection: Option<Selection>,
     /// Its agents, in the order in which they were asked.
     pub tasks: Vec<TaskSummary>,
     /// Tokens and money so far, all agents together.
@@ -144,6 +147,38 @@ pub struct NewRun {
     /// How the result is checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<Verify>,
+    /// Only this part of `document_id`; what comes of it appears in the margin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selection: Option<Selection>,
+}
+
+/// A part of a document that a person selected, and what they want of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Selection {
+    /// First character.
+    pub from: u64,
+    /// After the last.
+    pub to: u64,
+    /// What is wanted.
+    pub action: SelectionAction,
+    /// The words there; filled in when the run is accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quote: Option<String>,
+}
+
+/// What a person wants of a part of a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum SelectionAction {
+    /// Something is to be said about it.
+    Ask,
+    /// It is to be changed; every change waits for the person.
+    Change,
+    /// It is to be checked against sources.
+    Verify,
 }
 
 /// Something the agents should look at: data with its origin, never an instruction.

@@ -48,6 +48,16 @@ pub struct Models {
     pub available: bool,
 }
 
+/// How the person wants documents to be written: `GET /settings/documents`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct DocumentSettings {
+    /// Whether what agents would change of a person's words is accepted without asking.
+    #[serde(default)]
+    pub auto_accept: bool,
+}
+
 /// Start an associate for a task: `PUT /associates/{task}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartAssociate {
@@ -98,6 +108,8 @@ pub struct TreeFiles {
 pub struct TreeFile {
     /// Relative to the workspace.
     pub path: String,
+    /// Of its content.
+    pub hash: Hash,
     /// What it says; nothing if it is long or not text.
     pub text: Option<String>,
 }
@@ -253,15 +265,73 @@ pub struct ChangesUndone {
     pub conflicts: Vec<String>,
 }
 
+/// Hear of changes in the live workspace: `POST /workspace/watch`, answered by lines of [`WatchFrame`] without end.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchFiles {
+    /// Files; a name that ends in `/` means every file in that directory.
+    pub paths: Vec<String>,
+}
+
+/// One line of what is heard of the live workspace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "frame", rename_all = "snake_case")]
+pub enum WatchFrame {
+    /// How a file is: first all that are there, then whatever changes.
+    File(LiveFile),
+    /// Everything that is there was told.
+    Ready,
+    /// It broke off; nothing follows.
+    Failed {
+        /// Why.
+        message: String,
+    },
+}
+
+/// A file of the live workspace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveFile {
+    /// Relative to the workspace.
+    pub path: String,
+    /// Of its content; nothing when it is gone.
+    pub hash: Option<Hash>,
+    /// What it says; nothing if it is gone, long or not text.
+    pub text: Option<String>,
+    /// The task whose result brought it here; nothing when a person did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskId>,
+}
+
+/// Write a document's mirror: `PUT /workspace/mirror`, answered by [`Mirrored`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mirror {
+    /// `documents/NAME.md`.
+    pub path: String,
+    /// What it is to say; nothing takes it away.
+    pub text: Option<String>,
+    /// What it may have said before. Anything else is somebody's work, and stays.
+    pub over: Option<Hash>,
+}
+
+/// What became of a mirror.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mirrored {
+    /// Whether it says what was wanted.
+    pub written: bool,
+}
+
 /// Header that says where a page was in the end.
 pub const PAGE_URL_HEADER: &str = "x-choir-page-url";
 
-/// Get a page: `POST /fetch`, answered by its bytes, its type, and where it was in [`PAGE_URL_HEADER`].
+/// Get a page: `POST /fetch`, answered by its bytes, its type, and where it was in [`PAGE_URL_HEADER`]; or, with status 202,
+/// by the [`Waits`] of what the person has to decide first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fetch {
     /// On whose behalf; nothing for the person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
+    /// The run that the task belongs to: some approvals hold for a run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
     /// Where.
     pub url: String,
 }

@@ -52,6 +52,7 @@ fn accepted(seq: u64) -> RunAccepted {
         budget: None,
         model: None,
         verify: None,
+        selection: None,
     };
     RunAccepted { request, document_id: None }
 }

@@ -61,6 +61,7 @@ impl Actor for Task {
             model: None,
             verify: None,
             plan_first: false,
+            selection: None,
             material: "".into(),
             signal: receiver,
             waiting: Arc::new(Waiting::new(past.blocked_on())),

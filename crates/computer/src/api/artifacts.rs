@@ -44,7 +44,7 @@ pub(super) async fn create(
     let media_type = text(&headers, header::CONTENT_TYPE).unwrap_or_else(|| "application/octet-stream".into());
     let asked = serde_json::from_slice::<FromUrl>(&bytes).ok().filter(|_| media_type.starts_with("application/json"));
     if let Some(FromUrl { url }) = asked {
-        let page = app.harness.control.fetch(Fetch { task: None, url }).await.map_err(|error| {
+        let page = app.harness.control.fetch(Fetch { task: None, run: None, url }).await.map_err(|error| {
             Rejection::bad(
                 "not_fetched",
                 error.to_string(),

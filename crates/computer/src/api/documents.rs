@@ -1,25 +1,33 @@
 //! Living documents.
 
 use super::App;
-use super::reject::{Rejection, TypedJson, id};
-use super::runs::Page;
+use super::reject::{OptionalJson, Rejection, TypedJson, id};
+use super::runs::{Nothing, Page};
+use crate::actor::SessionMessage;
 use crate::document::{Base, CONTENT_BYTES_MAX, Edit, Manner};
 use crate::journal::Scope;
 use axum::Json;
 use axum::extract::{Path, Query, State};
-use choir_core::evidence::{place, unsupported};
+use choir_core::evidence::{characters, place, unsupported};
 use choir_core::fold::document::Documents as DocumentsFold;
+use choir_core::fold::run::Runs;
 use choir_proto::DocumentId;
+use choir_proto::api::TaskAccepted;
 use choir_proto::document::{
-    Citation, Decide, Document, DocumentSummary, EditDocument, NewDocument, Place, Provenance, VersionSummary,
+    Citation, Decide, Document, DocumentSummary, EditDocument, FigureStatus, NewDocument, Place, Provenance, Thread,
+    VersionSummary,
 };
 use choir_proto::event::Actor;
+use choir_proto::run::Run;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 /// The longest title of a document: lists show a hundred of them.
 const TITLE_BYTES_MAX: usize = 1024;
+
+/// Runs that are looked at for what they say about parts of a document.
+const THREADS_RUNS_MAX: usize = 500;
 
 /// Newest first.
 #[derive(Debug, Serialize, ToSchema)]
@@ -65,6 +73,8 @@ pub(super) async fn get(State(app): State<App>, Path(document): Path<String>) ->
     let content = app.harness.documents.head_text(&head).await?;
     let mut document = whole(head.document_id, head.title, head.version, content);
     document.proposals = app.harness.documents.proposals(head.document_id).await?;
+    document.threads = threads(&app, &document).await?;
+    document.figures = app.harness.documents.figures(head.document_id, &document.content).await?;
     let citations = app.harness.documents.citations(head.document_id).await?;
     document.unsupported = unsupported(&document.content, &citations);
     document.citations = citations.into_iter().filter_map(|citation| placed(&document.content, citation)).collect();
@@ -114,6 +124,30 @@ pub(super) async fn decide(
     let decided = app.harness.documents.decide(head.document_id, &proposal, decide.decision).await?;
     decided.ok_or_else(|| Rejection::missing("proposal"))?;
     get(State(app), Path(document)).await
+}
+
+/// Runs a figure's command again. What it prints replaces the figure; the workspace stays as it is.
+#[utoipa::path(post, path = "/api/documents/{id}/figures/{figure}/rerun",
+    params(("id" = String, Path), ("figure" = String, Path)), responses((status = 202, body = TaskAccepted)))]
+pub(super) async fn rerun(
+    State(app): State<App>,
+    Path((document, figure)): Path<(String, String)>,
+    _: OptionalJson<Nothing>,
+) -> Result<(StatusCode, Json<TaskAccepted>), Rejection> {
+    let head = find(&app, &document).await?;
+    let content = app.harness.documents.head_text(&head).await?;
+    let figures = app.harness.documents.figures(head.document_id, &content).await?;
+    let figure = figures.into_iter().find(|known| known.figure_id == figure);
+    let figure = figure.ok_or_else(|| Rejection::missing("figure"))?;
+    if let (FigureStatus::Running, Some(task_id)) = (figure.status, figure.task_id) {
+        // Asked twice, it still runs once.
+        return Ok((StatusCode::ACCEPTED, Json(TaskAccepted { task_id, seq: head.seq })));
+    }
+    let (task_id, seq) = app.harness.documents.rerun(head.document_id, figure).await?;
+    if let Some(session) = &*app.session.borrow() {
+        session.send_message(SessionMessage::StartTask(task_id)).ok();
+    }
+    Ok((StatusCode::ACCEPTED, Json(TaskAccepted { task_id, seq })))
 }
 
 /// A range of a text.
@@ -194,8 +228,33 @@ fn check(content: &str) -> Result<(), Rejection> {
 }
 
 fn whole(document_id: DocumentId, title: String, version: u32, content: String) -> Document {
-    let (citations, unsupported, proposals) = (Vec::new(), Vec::new(), Vec::new());
-    Document { document_id, title, version, content, citations, unsupported, proposals }
+    Document {
+        document_id,
+        title,
+        version,
+        content,
+        citations: Vec::new(),
+        unsupported: Vec::new(),
+        proposals: Vec::new(),
+        figures: Vec::new(),
+        threads: Vec::new(),
+    }
+}
+
+/// What was asked about parts of a document, newest first, with where these parts stand now.
+async fn threads(app: &App, document: &Document) -> Result<Vec<Thread>, Rejection> {
+    let runs = app.harness.views.newest::<Runs>(None, THREADS_RUNS_MAX).await?;
+    let text = &document.content;
+    let thread = |run: Run| {
+        let selection = run.selection.filter(|_| run.document_id == Some(document.document_id))?;
+        let quote = selection.quote.unwrap_or_default();
+        let at = text
+            .find(&quote)
+            .map(|from| Place { from: characters(text, from), to: characters(text, from + quote.len()) });
+        let Run { run_id, prompt, status, answer, reason, .. } = run;
+        Some(Thread { run_id, action: selection.action, prompt, quote, status, answer, reason, at })
+    };
+    Ok(runs.into_iter().filter_map(|(_, run)| thread(run)).collect())
 }
 
 /// A citation with where its words stand; one whose words are not in the text is no evidence for it.

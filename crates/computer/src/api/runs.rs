@@ -6,10 +6,11 @@ use crate::actor::{ActorError, RunCommand, SessionMessage, ask};
 use crate::journal::Scope;
 use axum::Json;
 use axum::extract::{Path, Query, State};
+use choir_core::evidence::byte;
 use choir_core::fold::run::Runs;
 use choir_proto::api::{Acknowledged, RunAccepted, Steer};
 use choir_proto::event::Actor;
-use choir_proto::run::{Context, NewRun, Run};
+use choir_proto::run::{Context, NewRun, Run, Selection};
 use choir_proto::task::Budget;
 use choir_proto::{DocumentId, RunId};
 use http::StatusCode;
@@ -19,6 +20,9 @@ use utoipa::{IntoParams, ToSchema};
 
 /// The longest prompt. More than that is a document or an artifact.
 const PROMPT_BYTES_MAX: usize = 256 * 1024;
+
+/// The longest selection. More than that is the document.
+const SELECTION_BYTES_MAX: usize = 64 * 1024;
 
 /// Rows in one list.
 const LIST_MAX: usize = 100;
@@ -66,14 +70,18 @@ pub(super) struct RunList {
 #[utoipa::path(post, path = "/api/runs", request_body = NewRun, responses((status = 202, body = RunAccepted)))]
 pub(super) async fn create(
     State(app): State<App>,
-    TypedJson(request): TypedJson<NewRun>,
+    TypedJson(mut request): TypedJson<NewRun>,
 ) -> Result<(StatusCode, Json<RunAccepted>), Rejection> {
     check(&request)?;
     let journal = &app.harness.journal;
     let run_id = RunId::new(journal.world().uuid());
     let (document_id, mut facts) = match request.document_id {
         Some(document) => {
-            app.harness.documents.find(document).await?.ok_or_else(|| Rejection::missing("document"))?;
+            let head = app.harness.documents.find(document).await?.ok_or_else(|| Rejection::missing("document"))?;
+            if let Some(selection) = &mut request.selection {
+                let text = app.harness.documents.head_text(&head).await?;
+                selection.quote = Some(selected(&text, selection)?);
+            }
             (document, Vec::new())
         }
         None => {
@@ -98,12 +106,28 @@ fn check(request: &NewRun) -> Result<(), Rejection> {
         return Err(Rejection::bad("empty_prompt", "The prompt is empty.", "Say what you want done."));
     }
     check_budget(request.budget.as_ref())?;
+    if request.selection.is_some() && request.document_id.is_none() {
+        return Err(Rejection::bad("bad_selection", "A selection is of a document.", "Give `document_id` too."));
+    }
     request.context.iter().try_for_each(check_context)?;
     if request.prompt.len() > PROMPT_BYTES_MAX {
         let message = format!("The prompt is longer than {PROMPT_BYTES_MAX} bytes.");
         return Err(Rejection::bad("prompt_too_long", message, "Attach long texts as files."));
     }
     Ok(())
+}
+
+/// The words that a person selected.
+fn selected(text: &str, selection: &Selection) -> Result<String, Rejection> {
+    let (from, to) = (byte(text, selection.from), byte(text, selection.to));
+    match text.get(from..to) {
+        Some(words) if !words.trim().is_empty() && words.len() <= SELECTION_BYTES_MAX => Ok(words.to_owned()),
+        _ => Err(Rejection::bad(
+            "bad_selection",
+            format!("A selection holds from 1 to {SELECTION_BYTES_MAX} bytes of the document."),
+            "Give `from` and `to` in characters of the newest version.",
+        )),
+    }
 }
 
 /// What a person points at must at least be something that can be pointed at.

@@ -1,15 +1,15 @@
 //! HTTP/2 over the socket that control gave us at birth.
 
-use super::{Control, ControlError, Fetched, OnDelta, OnOutput};
+use super::{Control, ControlError, Fetched, OnDelta, OnFile, OnOutput};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use choir_proto::inbox::{Ask, Asked, Verdict};
 use choir_proto::model::{Answer, ErrorClass, ModelError};
 use choir_proto::wire::{
-    AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, EffectRecord, Exec, ExecFrame, Exit, Fetch,
-    FinishAssociate, ModelCall, ModelFrame, Models, PAGE_URL_HEADER, ReadTree, Search, SearchHits, StartAssociate,
-    TreeFiles, UndoChanges,
+    AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, DocumentSettings, EffectRecord, Exec,
+    ExecFrame, Exit, Fetch, FinishAssociate, Mirror, Mirrored, ModelCall, ModelFrame, Models, PAGE_URL_HEADER,
+    ReadTree, Search, SearchHits, StartAssociate, TreeFiles, UndoChanges, WatchFiles, WatchFrame,
 };
 use choir_proto::{ApiError, Hash, InboxId, TaskId};
 use futures_util::FutureExt;
@@ -124,6 +124,10 @@ impl Control for ControlClient {
         async move { self.call(Method::GET, "/models", &()).await }.boxed()
     }
 
+    fn document_settings(&self) -> BoxFuture<'_, Result<DocumentSettings, ControlError>> {
+        async move { self.call(Method::GET, "/settings/documents", &()).await }.boxed()
+    }
+
     fn ask(&self, id: InboxId, ask: Ask) -> BoxFuture<'_, Result<Asked, ControlError>> {
         async move { self.call(Method::PUT, &format!("/inbox/{id}"), &ask).await }.boxed()
     }
@@ -202,6 +206,24 @@ impl Control for ControlClient {
         async move { self.call(Method::POST, &format!("/trees/{tree}/files"), &wanted).await }.boxed()
     }
 
+    fn watch(&self, wanted: WatchFiles, mut on_file: OnFile) -> BoxFuture<'_, ControlError> {
+        async move {
+            let broken = self.lines("/workspace/watch", &wanted, |frame| match frame {
+                WatchFrame::Failed { message } => Some(ControlError::Refused(message)),
+                told @ (WatchFrame::File(_) | WatchFrame::Ready) => {
+                    on_file(told);
+                    None
+                }
+            });
+            broken.await.unwrap_or_else(|error| error)
+        }
+        .boxed()
+    }
+
+    fn mirror(&self, mirror: Mirror) -> BoxFuture<'_, Result<Mirrored, ControlError>> {
+        async move { self.call(Method::PUT, "/workspace/mirror", &mirror).await }.boxed()
+    }
+
     fn finish_associate(
         &self,
         task: TaskId,
@@ -223,6 +245,11 @@ impl Control for ControlClient {
         async move {
             let body = serde_json::to_vec(&fetch).map_err(|error| ControlError::Refused(error.to_string()))?;
             let response = self.send(Method::POST, "/fetch", body.into()).await?;
+            if response.status() == StatusCode::ACCEPTED {
+                let bytes = response.into_body().collect().await.map_err(gone)?.to_bytes();
+                let waits = serde_json::from_slice(&bytes);
+                return Err(waits.map_or_else(|error| ControlError::Gone(error.to_string()), ControlError::Waits));
+            }
             let header =
                 |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
             let url = header(PAGE_URL_HEADER).unwrap_or(fetch.url);

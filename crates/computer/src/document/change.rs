@@ -45,6 +45,8 @@ pub enum Manner {
     Free,
     /// Where no person has written; the rest is proposed.
     Careful,
+    /// Nowhere: everything is proposed.
+    Ask,
 }
 
 /// The version that somebody had in mind when they wrote.
@@ -114,6 +116,7 @@ impl Documents {
         let hunks = changes(live.replica.content(), &wanted);
         let Divided { free, proposed } = match edit.manner {
             Manner::Free => Divided { free: hunks, proposed: Vec::new() },
+            Manner::Ask => proposal::all(live.replica.content(), hunks),
             Manner::Careful => {
                 let written = self.views.get::<Authors>(id).await?.unwrap_or_default();
                 proposal::divide(live.replica.content(), hunks, &written.authorship)

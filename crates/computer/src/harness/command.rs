@@ -127,7 +127,8 @@ impl Worker {
             ..running(self.task)
         };
         let checks = self.request.verify.clone().map(|verify| Checks { verify, source: VerifySource::Person });
-        let home = Home { context: &self.context, task: self.task, egress: self.request.egress.as_ref(), checks };
+        let (kind, egress) = (self.request.kind, self.request.egress.as_ref());
+        let home = Home { context: &self.context, task: self.task, kind, egress, checks };
         home.bring(&mut result).await?;
         self.append(vec![TaskFinished { result: result.clone() }.into()]).await?;
         let_go(&self.context, self.task).await;

@@ -7,6 +7,7 @@ use choir_core::agent::Begin;
 use choir_core::tool::{Tool, replace_once};
 use choir_proto::DocumentId;
 use choir_proto::event::ToolOutcome;
+use choir_proto::run::{Selection, SelectionAction};
 
 impl Performer {
     pub(super) async fn document(&self, tool: &Tool, begin: &Begin) -> Result<Performed, HarnessError> {
@@ -15,6 +16,11 @@ impl Performer {
             return Ok(Performed::new(ToolOutcome::Refused, "This run has no document.".into()));
         };
         let Some(head) = documents.find(id).await? else { return Ok(put_away()) };
+        if let Some(selection) = &self.context.selection
+            && let Some(why) = outside(selection, tool, &documents.head_text(&head).await?)
+        {
+            return Ok(Performed::new(ToolOutcome::Refused, why));
+        }
         match tool {
             Tool::ReadDocument => {
                 documents.was_read(self.task(), head.version);
@@ -59,7 +65,8 @@ impl Performer {
     ) -> Result<Performed, HarnessError> {
         let reason = format!("{} by {}", begin.call.name, self.scope().actor);
         let effect_id = Some(begin.effect_id.as_str());
-        let edit = Edit { base, title, content: text, reason: &reason, effect_id, manner: Manner::Careful };
+        let manner = self.manner().await;
+        let edit = Edit { base, title, content: text, reason: &reason, effect_id, manner };
         let change = match self.context.harness.documents.change(id, edit).await {
             Ok(Some(change)) => change,
             Ok(None) => return Ok(put_away()),
@@ -75,10 +82,41 @@ impl Performer {
                 "What does not touch the person's words is written. {count} places do; the person was asked about them."
             ),
         };
-        let performed = self.together(begin, change.facts.clone(), &told).await?;
+        let mut facts = change.facts.clone();
+        facts.extend(self.figures(id, &change.content).await?);
+        let performed = self.together(begin, facts, &told).await?;
         self.context.harness.documents.was_read(self.task(), change.version);
         change.kept();
         Ok(performed)
+    }
+}
+
+impl Performer {
+    /// Where this run may write. Without a word of control about it, carefully.
+    async fn manner(&self) -> Manner {
+        if self.context.selection.is_some() {
+            // What was asked about one place is answered in the margin, for the person to take or leave.
+            return Manner::Ask;
+        }
+        match self.context.harness.control.document_settings().await {
+            Ok(settings) if settings.auto_accept => Manner::Free,
+            Ok(_) | Err(_) => Manner::Careful,
+        }
+    }
+}
+
+/// Why a change is none of the selected part, if it is not.
+fn outside(selection: &Selection, tool: &Tool, text: &str) -> Option<String> {
+    let within = |old: &str| {
+        let quote = selection.quote.as_deref().unwrap_or_default();
+        let (from, at) = (text.find(quote)?, text.find(old)?);
+        (at >= from && at + old.len() <= from + quote.len()).then_some(())
+    };
+    match tool {
+        Tool::ReadDocument => None,
+        _ if selection.action != SelectionAction::Change => Some("The person does not want it changed.".into()),
+        Tool::EditDocument(edit) if within(&edit.old).is_some() => None,
+        _ => Some("Only what the person selected may change, with `edit_document`.".into()),
     }
 }
 

@@ -6,7 +6,7 @@ use choir_core::agent::Ending;
 use choir_core::fold::task::running;
 use choir_core::verify::Checks;
 use choir_proto::event::TaskFinished;
-use choir_proto::task::{Diff, Egress, TaskResult, TaskStatus, TaskUsage, VerifySource};
+use choir_proto::task::{Diff, Egress, TaskKind, TaskResult, TaskStatus, TaskUsage, VerifySource};
 use choir_proto::wire::FinishAssociate;
 use choir_proto::{Hash, Role, TaskId};
 use std::time::Duration;
@@ -29,7 +29,8 @@ impl Driver {
         };
         if self.identity.role == Role::Terminal {
             let egress = self.request.egress.as_ref();
-            let home = Home { context: &self.context, task: self.identity.task, egress, checks: self.checks() };
+            let (kind, checks) = (self.request.kind, self.checks());
+            let home = Home { context: &self.context, task: self.identity.task, kind, egress, checks };
             home.bring(&mut result).await?;
         }
         self.append(vec![TaskFinished { result: result.clone() }.into()]).await?;
@@ -53,6 +54,7 @@ impl Driver {
 pub(super) struct Home<'a> {
     pub(super) context: &'a RunContext,
     pub(super) task: TaskId,
+    pub(super) kind: TaskKind,
     /// What the task was allowed to reach.
     pub(super) egress: Option<&'a Egress>,
     pub(super) checks: Option<Checks>,
@@ -73,7 +75,8 @@ impl Home<'_> {
     }
 
     async fn finish(&self, result: &mut TaskResult, checked: Option<Hash>) {
-        let merge = result.status == TaskStatus::Ok;
+        // Whoever only looks changes nothing, whatever it did.
+        let merge = result.status == TaskStatus::Ok && self.kind != TaskKind::Inspect;
         let finish = || self.context.harness.control.finish_associate(self.task, FinishAssociate { merge, checked });
         match again(finish).await {
             Ok(finished) => {

@@ -239,7 +239,7 @@ impl Performer {
         Ok(Performed::new(outcome, content))
     }
 
-    fn person(&self) -> Person<'_> {
+    pub(super) fn person(&self) -> Person<'_> {
         Person { context: &self.context, scope: self.scope(), purse: Some(&self.purse) }
     }
 

@@ -10,8 +10,8 @@ use choir_proto::inbox::{Ask, AskKind, Asked, Matter, Reach, Verdict, Waits};
 use choir_proto::model::{Answer, ErrorClass, ModelError};
 use choir_proto::run::Run;
 use choir_proto::wire::{
-    AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, EffectRecord, Exec, Exit, Fetch,
-    FinishAssociate, ModelCall, Models, OutputStream, StartAssociate, UndoChanges,
+    AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, DocumentSettings, EffectRecord, Exec, Exit,
+    Fetch, FinishAssociate, ModelCall, Models, OutputStream, StartAssociate, UndoChanges,
 };
 use choir_proto::{ComputerId, Hash, InboxId, RunId, TaskId};
 use futures_util::FutureExt;
@@ -41,6 +41,8 @@ pub(crate) struct Fake {
     killed: Notify,
     /// What waits for the person, by name, and what they said.
     pub(crate) inbox: watch::Sender<BTreeMap<InboxId, (Ask, Option<Verdict>)>>,
+    /// Whether agents may change a person's words without asking.
+    pub(crate) auto_accept: AtomicBool,
     /// Tools that need a yes.
     pub(crate) asks_for: Mutex<Vec<String>>,
 }
@@ -58,6 +60,7 @@ impl Fake {
             undos: Mutex::default(),
             killed: Notify::new(),
             inbox: watch::Sender::default(),
+            auto_accept: AtomicBool::new(false),
             asks_for: Mutex::default(),
         })
     }
@@ -97,6 +100,10 @@ impl Control for Fake {
 
     fn models(&self) -> BoxFuture<'_, Result<Models, ControlError>> {
         async { Ok(Models { available: self.has_model.load(Ordering::SeqCst) }) }.boxed()
+    }
+
+    fn document_settings(&self) -> BoxFuture<'_, Result<DocumentSettings, ControlError>> {
+        async { Ok(DocumentSettings { auto_accept: self.auto_accept.load(Ordering::SeqCst) }) }.boxed()
     }
 
     fn ask(&self, id: InboxId, ask: Ask) -> BoxFuture<'_, Result<Asked, ControlError>> {

@@ -13,3 +13,4 @@ mod peer;
 mod person;
 mod replay;
 mod runs;
+mod scenarios;

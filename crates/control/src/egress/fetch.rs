@@ -8,6 +8,7 @@ use super::policy::{WEB, names_host};
 use crate::config::Engine;
 use crate::gateway::Gateway;
 use crate::http::Refused;
+use crate::sandboxes::Sandboxes;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -75,6 +76,8 @@ impl From<FetchError> for Refused {
 #[derive(Clone)]
 pub struct Fetcher {
     gateway: Gateway,
+    /// Who knows what the person has said, and asks.
+    sandboxes: Sandboxes,
     engines: Arc<[Engine]>,
     decisions: mpsc::Sender<Decision>,
 }
@@ -93,8 +96,19 @@ pub fn service(fetcher: Fetcher) -> Router {
 
 async fn fetch(State(fetcher): State<Fetcher>, body: Bytes) -> Result<Response, Refused> {
     let wish: Fetch = parse(&body)?;
-    let ceiling = fetcher.gateway.settings().egress.ceiling;
-    let page = within_time(fetcher.page(&wish.url, wish.task, &ceiling)).await?;
+    let said = fetcher.sandboxes.said(wish.task, wish.run).await?;
+    let mut ceiling = fetcher.gateway.settings().egress.ceiling;
+    ceiling.extend(said.iter().filter(|(_, allowed)| *allowed).map(|(entry, _)| entry.clone()));
+    let page = match within_time(fetcher.page(&wish.url, wish.task, &ceiling)).await {
+        Err(FetchError::Forbidden(entry)) if wish.task.is_some() && !said.iter().any(|(known, _)| *known == entry) => {
+            // What nobody has decided about yet is the person's to decide, once.
+            return match fetcher.sandboxes.ask_for(wish.task, wish.run, &entry).await? {
+                Some(waits) => Ok((StatusCode::ACCEPTED, axum::Json(waits)).into_response()),
+                None => Err(FetchError::Forbidden(entry).into()),
+            };
+        }
+        page => page?,
+    };
     let mut response = page.bytes.into_response();
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, page.media_type.unwrap_or(HeaderValue::from_static("application/octet-stream")));
@@ -132,14 +146,19 @@ fn parse<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
     serde_json::from_slice(body).map_err(|error| Refused::bad_request(format!("This cannot be read: {error}."), hint))
 }
 
-async fn within_time(page: impl Future<Output = Result<Page, FetchError>>) -> Result<Page, Refused> {
-    Ok(tokio::time::timeout(PAGE_TIME, page).await.unwrap_or(Err(FetchError::Slow))?)
+async fn within_time(page: impl Future<Output = Result<Page, FetchError>>) -> Result<Page, FetchError> {
+    tokio::time::timeout(PAGE_TIME, page).await.unwrap_or(Err(FetchError::Slow))
 }
 
 impl Fetcher {
     /// For a computer.
-    pub fn new(gateway: Gateway, engines: Vec<Engine>, decisions: mpsc::Sender<Decision>) -> Self {
-        Self { gateway, engines: engines.into(), decisions }
+    pub fn new(
+        gateway: Gateway,
+        sandboxes: Sandboxes,
+        engines: Vec<Engine>,
+        decisions: mpsc::Sender<Decision>,
+    ) -> Self {
+        Self { gateway, sandboxes, engines: engines.into(), decisions }
     }
 
     async fn page(&self, url: &str, task: Option<TaskId>, ceiling: &[String]) -> Result<Page, FetchError> {

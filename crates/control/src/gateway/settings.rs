@@ -4,6 +4,7 @@ use super::Error;
 use crate::config::{Budget, Config, Egress, Models};
 use crate::db::Db;
 use crate::inbox::Tools;
+use choir_proto::wire::DocumentSettings;
 use serde::{Deserialize, Serialize};
 
 const NAME: &str = "settings";
@@ -20,6 +21,9 @@ pub struct Settings {
     /// Which tool calls need a yes.
     #[serde(default)]
     pub tools: Tools,
+    /// How documents are written.
+    #[serde(default)]
+    pub documents: DocumentSettings,
 }
 
 impl Settings {
@@ -32,6 +36,7 @@ impl Settings {
                 budget: config.budget,
                 egress: config.egress.clone(),
                 tools: config.tools.clone(),
+                documents: DocumentSettings::default(),
             }),
         }
     }

@@ -9,6 +9,7 @@ use crate::egress::{ENTRY, is_entry};
 use crate::gateway::{self, Found, KeyFrom, Provider, Settings};
 use crate::inbox::Tools;
 use axum::extract::State;
+use choir_proto::wire::DocumentSettings;
 use choir_proto::{Role, Usd};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,8 @@ pub(super) struct Shown {
     egress: ShownEgress,
     /// Which tool calls are done, asked about or refused, by name or by a beginning of names that ends in `*`.
     tools: Tools,
+    /// How documents are written.
+    documents: DocumentSettings,
     providers: Vec<ShownProvider>,
     /// While there is no model: what could be added by `PUT /api/providers/{name}`.
     found: Vec<Found>,
@@ -65,6 +68,7 @@ pub(super) struct SettingsChange {
     budget: Option<BudgetChange>,
     egress: Option<EgressChange>,
     tools: Option<Tools>,
+    documents: Option<DocumentSettings>,
 }
 
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
@@ -127,6 +131,7 @@ fn changed(mut settings: Settings, change: SettingsChange) -> Result<Settings, R
         settings.egress.ceiling = egress.ceiling;
     }
     settings.tools = change.tools.unwrap_or(settings.tools);
+    settings.documents = change.documents.unwrap_or(settings.documents);
     Ok(settings)
 }
 
@@ -140,6 +145,7 @@ async fn shown(app: &App) -> Shown {
         budget: ShownBudget { usd_per_run: settings.budget.usd_per_run },
         egress: ShownEgress { ceiling: settings.egress.ceiling },
         tools: settings.tools,
+        documents: settings.documents,
         providers: app.gateway.providers().iter().map(|provider| shown_provider(provider)).collect(),
     }
 }

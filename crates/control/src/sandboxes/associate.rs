@@ -212,6 +212,7 @@ impl Sandboxes {
         }
         if finish.merge {
             let _turn = self.0.merging.lock().await;
+            self.expect_mirrors(task, base, outcome.result).await?;
             let report = keeper.merge(tree(base), result).await?;
             outcome.merged = Some(hash(report.merged));
             outcome.conflicts = report.conflicts.iter().map(text).collect();
@@ -334,7 +335,7 @@ fn name(task: TaskId) -> Result<EffectId, Error> {
     Ok(EffectId::parse(task.to_string())?)
 }
 
-fn hash(tree: TreeId) -> Hash {
+pub(super) fn hash(tree: TreeId) -> Hash {
     tree.to_string().parse().expect("a tree is named by 64 hexadecimal digits")
 }
 

@@ -10,6 +10,7 @@ mod identity;
 mod router;
 mod session;
 mod trees;
+mod workspace;
 
 pub use error::Error;
 pub use files::parse_path;
@@ -82,6 +83,8 @@ struct Parts {
     /// In a large workspace, one task at a time.
     large: Arc<Semaphore>,
     turns: StdMutex<HashMap<TaskId, OwnedSemaphorePermit>>,
+    /// Mirrors of documents that tasks are bringing in: path, content, and whose it is.
+    arriving: StdMutex<Vec<(String, choir_proto::Hash, TaskId)>>,
     /// One merge at a time: each looks at what the one before left.
     merging: Mutex<()>,
     session: Mutex<Option<Guest>>,
@@ -134,6 +137,7 @@ impl Sandboxes {
             keeper: Mutex::default(),
             large: Arc::new(Semaphore::new(1)),
             turns: StdMutex::default(),
+            arriving: StdMutex::default(),
             merging: Mutex::default(),
             session: Mutex::default(),
             session_egress: Mutex::default(),
@@ -253,9 +257,19 @@ impl Sandboxes {
 }
 
 impl Sandboxes {
+    /// What the person has said about hosts that counts for a task: each with whether it may be reached.
+    pub(crate) async fn said(&self, task: Option<TaskId>, run: Option<RunId>) -> Result<Vec<(String, bool)>, Error> {
+        Ok(self.0.db.entries(task, run).await?)
+    }
+
     /// Asks the person about what lies above the ceiling; the question, while it waits. What no ceiling could hold is not
     /// worth one.
-    async fn ask_for(&self, task: Option<TaskId>, run: Option<RunId>, entry: &str) -> Result<Option<Waits>, Error> {
+    pub(crate) async fn ask_for(
+        &self,
+        task: Option<TaskId>,
+        run: Option<RunId>,
+        entry: &str,
+    ) -> Result<Option<Waits>, Error> {
         if !egress::is_entry(entry) {
             return Ok(None);
         }

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post, put};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use choir_proto::wire::{ExecFrame, FinishAssociate, OutputStream, StartAssociate};
+use choir_proto::wire::{ExecFrame, FinishAssociate, OutputStream, StartAssociate, WatchFiles, WatchFrame};
 use choir_proto::{Hash, TaskId};
 use choir_sandbox::runtime::{ExecEvent, ExecHandle};
 use http::StatusCode;
@@ -34,6 +34,8 @@ pub fn service(sandboxes: Sandboxes) -> Router {
         .route("/associates/{task}/finished", delete(forget))
         .route("/changes/undo", post(undo))
         .route("/trees/{tree}/files", post(read_tree))
+        .route("/workspace/watch", post(watch))
+        .route("/workspace/mirror", put(mirror))
         .route("/effects/{id}", get(effect))
         .layer(DefaultBodyLimit::max(super::files::AGENT_FILE_BYTES_MAX as usize))
         .with_state(sandboxes)
@@ -70,6 +72,22 @@ async fn undo(State(all): State<Sandboxes>, body: Bytes) -> Result<Response, Ref
 
 async fn read_tree(State(all): State<Sandboxes>, Path(tree): Path<Hash>, body: Bytes) -> Result<Response, Refused> {
     Ok(axum::Json(all.read_tree(tree, &parse(&body)?).await?).into_response())
+}
+
+async fn watch(State(all): State<Sandboxes>, body: Bytes) -> Result<Response, Refused> {
+    let wanted: WatchFiles = parse(&body)?;
+    let (frames, stream) = mpsc::channel(FRAMES);
+    tokio::spawn(async move {
+        if let Err(error) = all.watch(wanted, &frames).await {
+            // Whoever listened has gone.
+            frames.send(WatchFrame::Failed { message: super::error::chain(&error) }).await.ok();
+        }
+    });
+    Ok(lines(stream))
+}
+
+async fn mirror(State(all): State<Sandboxes>, body: Bytes) -> Result<Response, Refused> {
+    Ok(axum::Json(all.mirror(parse(&body)?).await?).into_response())
 }
 
 async fn finish(State(all): State<Sandboxes>, Path(task): Path<TaskId>, body: Bytes) -> Result<Response, Refused> {

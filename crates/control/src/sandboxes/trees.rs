@@ -1,11 +1,11 @@
 //! Files as they are in a tree: what was before a task touched it, as the keeper has it.
 
-use super::associate::{text, tree};
+use super::associate::{hash, text, tree};
 use super::{Error, Sandboxes};
 use choir_proto::Hash;
 use choir_proto::wire::{ReadTree, TreeFile, TreeFiles};
 use choir_sandbox::path::RelativePath;
-use choir_sandbox::tree::Node;
+use choir_sandbox::tree::{ContentHash, Node};
 
 /// Most files that one answer tells of.
 const FILES_MAX: usize = 512;
@@ -19,20 +19,20 @@ impl Sandboxes {
     pub(super) async fn read_tree(&self, of: Hash, wanted: &ReadTree) -> Result<TreeFiles, Error> {
         let (keeper, id) = (self.keeper().await?, tree(of));
         let tree = keeper.read_tree(id).await?;
-        let found: Vec<(&RelativePath, u64)> = tree
+        let found: Vec<(&RelativePath, u64, ContentHash)> = tree
             .iter()
             .filter_map(|(path, node)| match node {
-                Node::File { size, .. } => is_wanted(wanted, &text(path)).then_some((path, *size)),
+                Node::File { size, hash, .. } => is_wanted(wanted, &text(path)).then_some((path, *size, *hash)),
                 Node::Directory { .. } | Node::Link { .. } | Node::Derived => None,
             })
             .collect();
         let (mut files, mut bytes_left) = (Vec::new(), TEXT_BYTES_MAX);
-        for (path, size) in found.iter().take(FILES_MAX) {
+        for (path, size, content_hash) in found.iter().take(FILES_MAX) {
             let fits = *size <= FILE_BYTES_MAX.min(bytes_left);
             let content = if fits { Some(keeper.read_content(id, path, FILE_BYTES_MAX).await?) } else { None };
             bytes_left -= content.as_ref().map_or(0, |content| content.len() as u64).min(bytes_left);
             let content = content.and_then(|content| String::from_utf8(content.to_vec()).ok());
-            files.push(TreeFile { path: text(path), text: content });
+            files.push(TreeFile { path: text(path), hash: hash(*content_hash), text: content });
         }
         Ok(TreeFiles { files, more: found.len() > FILES_MAX })
     }

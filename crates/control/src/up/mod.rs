@@ -175,8 +175,9 @@ pub async fn start(options: Options) -> Result<Control, Error> {
     check_models(&gateway, &models)?;
     let (decisions, decided) = mpsc::channel(DECISIONS_MAX);
     let places = places(&data, computer, options.guest_program);
-    let fetcher = Fetcher::new(gateway.clone(), engines, decisions.clone());
-    let sandboxes = Sandboxes::open(places, db.clone(), gateway.clone(), options.clock.clone(), decisions).await?;
+    let sandboxes =
+        Sandboxes::open(places, db.clone(), gateway.clone(), options.clock.clone(), decisions.clone()).await?;
+    let fetcher = Fetcher::new(gateway.clone(), sandboxes.clone(), engines, decisions);
 
     let (stop_computer, computer_stops) = stop();
     let inbox = Inbox::new(db.clone(), gateway.clone(), options.clock.clone());

@@ -12,7 +12,7 @@ pub struct Runs;
 impl Fold for Runs {
     type Row = Run;
     const NAME: &'static str = "runs";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 
     fn key(header: &Header, _: &Event) -> Option<String> {
         header.run.map(|run| run.to_string())
@@ -71,6 +71,7 @@ fn accepted_run(header: &Header, accepted: &choir_proto::event::RunAccepted) -> 
         document_id: accepted.document_id,
         answer: None,
         reason: None,
+        selection: accepted.request.selection.clone(),
         tasks: Vec::new(),
         usage: Default::default(),
         accepted_at: header.at,

@@ -230,6 +230,7 @@ async fn send(mut desk: Desk, intention: Intention, text: &str) -> Result<(), Fa
         budget: None,
         model: None,
         verify: None,
+        selection: None,
     };
     let accepted: RunAccepted = server::send("POST", "/api/runs", &body).await?;
     desk.mentions.write().clear();

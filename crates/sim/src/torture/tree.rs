@@ -67,7 +67,16 @@ async fn accept(computer: &Computer, run: RunId) -> anyhow::Result<()> {
     let (prompt, context) = ("simulate".to_owned(), Vec::new());
     // However the clock leaps, time is not what ends it.
     let budget = Some(Budget { time_s: Some(1e9), steps: None, tokens: None, usd: None });
-    let request = NewRun { prompt, document_id: None, context, plan_first: None, budget, model: None, verify: None };
+    let request = NewRun {
+        prompt,
+        document_id: None,
+        context,
+        plan_first: None,
+        budget,
+        model: None,
+        verify: None,
+        selection: None,
+    };
     let accepted = RunAccepted { request, document_id: None };
     computer.app.harness.journal.append(&Scope::of(Actor::Person).run(run), vec![accepted.into()]).await?;
     let session = computer.app.session.borrow().clone().context("there is a session")?;

@@ -1,6 +1,6 @@
 //! Documents, what is proposed for them, and the evidence under them.
 
-use crate::document::{Decision, TextChange};
+use crate::document::{Decision, Figure, TextChange};
 use crate::{ArtifactId, DocumentId, Hash};
 use serde::{Deserialize, Serialize};
 
@@ -118,6 +118,15 @@ payload! {
         proposal_id: String,
         /// What they said.
         decision: Decision,
+    }
+}
+payload! {
+    /// A figure was made, is being made, or no longer shows what is so.
+    FigureChanged {
+        /// Which document.
+        document_id: DocumentId,
+        /// As it is now.
+        figure: Figure,
     }
 }
 payload! {

@@ -1,0 +1,374 @@
+//! What people do with agents, from one prompt to ten, and what goes wrong with plans, results and sources.
+
+use crate::fake::{Desk, Fake};
+use crate::peer::Peer;
+use choir_computer::actor::RunCommand;
+use choir_proto::task::TaskStatus;
+use choir_proto::{DocumentId, Event, RunStatus};
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+async fn desk(scenario: &str) -> (tempfile::TempDir, Arc<Fake>, Desk) {
+    let directory = tempfile::tempdir().unwrap();
+    let fake = Fake::new(scenario);
+    let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
+    (directory, fake, desk)
+}
+
+async fn content(desk: &Desk, id: DocumentId) -> String {
+    let (status, document) = desk.send("GET", &format!("/api/documents/{id}"), Value::Null).await;
+    assert_eq!(status, 200, "{document}");
+    document["content"].as_str().unwrap().to_owned()
+}
+
+/// Each writes what it was asked.
+const ECHO: &str = r#"{"roles": {
+    "conductor": [
+        {"tool_calls": [{"name": "delegate", "arguments": {"role": "terminal", "objective": "look at {{prompt}}"}},
+                        {"name": "delegate", "arguments": {"role": "writer", "objective": "write {{prompt}}"}}]},
+        {"tool_calls": [{"name": "finish", "arguments": {"summary": "done: {{prompt}}"}}]}],
+    "terminal": [
+        {"tool_calls": [{"name": "bash", "arguments": {"command": "look"}}]},
+        {"tool_calls": [{"name": "finish", "arguments": {"summary": "seen"}}]}],
+    "writer": [
+        {"tool_calls": [{"name": "write_document", "arguments": {"title": "Echo", "content": "It says: {{prompt}}\n"}}]},
+        {"tool_calls": [{"name": "finish", "arguments": {"summary": "written"}}]}]
+}}"#;
+
+#[tokio::test]
+async fn ten_prompts_at_once_are_ten_runs_that_know_nothing_of_each_other() {
+    let (_directory, _, desk) = desk(ECHO).await;
+    let runs = join_all((0..10).map(|number| {
+        let desk = &desk;
+        async move { desk.accept(&format!("prompt number {number}.")).await }
+    }))
+    .await;
+    let done = join_all(runs.iter().map(|run| desk.ended(*run))).await;
+    let mut documents = std::collections::BTreeSet::new();
+    for (number, run) in done.iter().enumerate() {
+        assert_eq!(run.status, RunStatus::Completed, "{run:?}");
+        assert_eq!(run.tasks.len(), 3, "{:?}", run.tasks);
+        let id = run.document_id.unwrap();
+        assert!(documents.insert(id), "two runs write one document");
+        let text = content(&desk, id).await;
+        assert!(text.contains(&format!("prompt number {number}.")), "run {number}: {text}");
+        // The receipt's parts add up to the whole.
+        let (_, trace) = desk.send("GET", &format!("/api/runs/{}/trace", run.run_id), Value::Null).await;
+        assert!(trace["spans"].as_array().is_some_and(|spans| !spans.is_empty()), "{trace}");
+        let called: u64 = desk.events(run.run_id).await.iter().fold(0, |sum, (_, event)| match event {
+            Event::ModelCalled(called) => sum + called.usage.tokens(),
+            _ => sum,
+        });
+        assert_eq!(run.usage.tokens(), called);
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_asks_is_answered_by_the_conductor() {
+    let scenario = r#"{"turns": [
+        {"when": {"role": "conductor", "turn": 1}, "answer": {"tool_calls": [
+            {"name": "delegate", "arguments": {"role": "terminal", "objective": "paint it"}}]}},
+        {"when": {"role": "conductor", "turn": 2}, "answer": {"tool_calls": [
+            {"name": "delegate", "arguments": {"role": "terminal", "objective": "paint it blue; you had asked: {{last_result}}"}}]}},
+        {"when": {"role": "conductor", "turn": 3}, "answer": {"tool_calls": [
+            {"name": "answer", "arguments": {"text": "{{last_result}}"}}, {"name": "finish", "arguments": {"summary": "painted"}}]}},
+        {"when": {"role": "terminal", "turn": 1, "prompt_contains": "blue"}, "answer": {"tool_calls": [
+            {"name": "finish", "arguments": {"summary": "It is blue."}}]}},
+        {"when": {"role": "terminal", "turn": 1}, "answer": {"tool_calls": [
+            {"name": "finish", "arguments": {"summary": "Which colour?", "status": "needs_input"}}]}}
+    ]}"#;
+    let (_directory, _, desk) = desk(scenario).await;
+    let run = desk.accept("paint the fence").await;
+    let done = desk.ended(run).await;
+    assert_eq!(done.status, RunStatus::Completed, "{done:?}");
+    let statuses: Vec<_> = done.tasks.iter().map(|task| task.status).collect();
+    assert_eq!(statuses, [TaskStatus::Ok, TaskStatus::NeedsInput, TaskStatus::Ok], "{:?}", done.tasks);
+    assert!(done.answer.is_some_and(|answer| answer.contains("It is blue.")));
+    let told = desk.events(run).await.into_iter().any(|(_, event)| {
+        matches!(event, Event::TaskRequested(asked) if asked.request.instruction.contains("Which colour?"))
+    });
+    assert!(told, "the question comes back with its answer");
+}
+
+#[tokio::test]
+async fn yesterdays_document_is_continued_and_nothing_of_it_is_lost() {
+    let scenario = r#"{"turns": [
+        {"when": {"role": "conductor", "turn": 1}, "answer": {"tool_calls": [
+            {"name": "delegate", "arguments": {"role": "writer", "objective": "{{prompt}}"}}]}},
+        {"when": {"role": "conductor", "turn": 2}, "answer": {"tool_calls": [{"name": "finish", "arguments": {"summary": "done"}}]}},
+        {"when": {"role": "writer", "turn": 1, "prompt_contains": "today"}, "answer": {"tool_calls": [{"name": "read_document", "arguments": {}}]}},
+        {"when": {"role": "writer", "turn": 2, "prompt_contains": "today"}, "answer": {"tool_calls": [
+            {"name": "edit_document", "arguments": {"old": "Second.\n", "new": "Second.\n\nThird.\n"}}]}},
+        {"when": {"role": "writer", "turn": 3, "prompt_contains": "today"}, "answer": {"tool_calls": [{"name": "finish", "arguments": {"summary": "continued"}}]}},
+        {"when": {"role": "writer", "turn": 1}, "answer": {"tool_calls": [
+            {"name": "write_document", "arguments": {"title": "Days", "content": "First.\n\nSecond.\n"}}]}},
+        {"when": {"role": "writer", "turn": 2}, "answer": {"tool_calls": [{"name": "finish", "arguments": {"summary": "begun"}}]}}
+    ]}"#;
+    let (directory, fake, desk) = desk(scenario).await;
+    let first = desk.ended(desk.accept("begin the diary").await).await;
+    let id = first.document_id.unwrap();
+    assert_eq!(content(&desk, id).await, "First.\n\nSecond.\n");
+    desk.computer.close("night").await.unwrap();
+    let desk = Desk::open(directory.path(), fake).await;
+    let edit = json!({"base_version": 2, "content": "First, by me.\n\nSecond.\n"});
+    assert_eq!(desk.send("PUT", &format!("/api/documents/{id}"), edit).await.0, 200);
+    let run = desk.accept_with(json!({"prompt": "go on today", "document_id": id})).await;
+    let second = desk.ended(run).await;
+    assert_eq!((second.status, second.document_id), (RunStatus::Completed, Some(id)), "{second:?}");
+    assert_eq!(content(&desk, id).await, "First, by me.\n\nSecond.\n\nThird.\n");
+}
+
+/// Reads, and then writes a text that has nothing of what anybody else wrote.
+const REWRITE: &str = r##"{"roles": {
+    "conductor": [
+        {"tool_calls": [{"name": "delegate", "arguments": {"role": "writer", "objective": "rewrite it"}}]},
+        {"tool_calls": [{"name": "finish", "arguments": {"summary": "rewritten"}}]}],
+    "writer": [
+        {"tool_calls": [{"name": "read_document", "arguments": {}}]},
+        {"tool_calls": [{"name": "write_document", "arguments": {"title": "New", "content": "# New\n\nOther words entirely.\n"}}]},
+        {"tool_calls": [{"name": "write_document", "arguments": {"title": "New", "content": "# New\n\nOther words again, and more.\n"}}]},
+        {"tool_calls": [{"name": "finish", "arguments": {"summary": "rewritten"}}]}]
+}}"##;
+
+/// Interleavings in one computer, and computers.
+const DOCUMENTS: u64 = 100;
+const COMPUTERS: u64 = 10;
+
+/// One person types while an agent rewrites the same document. The words that must be there afterwards.
+async fn type_during_a_rewrite(desk: &Desk, seed: u64) {
+    let body = json!({"title": "Notes", "content": "base\n"});
+    let (_, made) = desk.send("POST", "/api/documents", body).await;
+    let id: DocumentId = made["document_id"].as_str().unwrap().parse().unwrap();
+    let mut person = Peer::open(desk, id, 100 + seed).await;
+    let run = desk.accept_with(json!({"prompt": "rewrite it", "document_id": id})).await;
+    let mut dice = seed.wrapping_mul(6_364_136_223_846_793_005) | 1;
+    let mut words = Vec::new();
+    for number in 0..4 {
+        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        for _ in 0..(dice >> 33) % 40 {
+            tokio::task::yield_now().await;
+        }
+        person.catch_up().await;
+        let (word, length) = (format!("<{seed}.{number}>"), person.content().len() as u32);
+        // At the beginning, at the end, or where the last word ended.
+        let at = match (dice >> 40) % 3 {
+            0 => 0,
+            1 => length,
+            _ => person.content().rfind('>').map_or(0, |at| at as u32 + 1),
+        };
+        person.type_at(at, 0, &word).await;
+        words.push(word);
+    }
+    person.settled().await;
+    let done = desk.ended(run).await;
+    assert_eq!(done.status, RunStatus::Completed, "seed {seed}: {done:?}");
+    let text = content(desk, id).await;
+    for word in words {
+        assert_eq!(text.matches(&word).count(), 1, "seed {seed}: {word} in {text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_keystroke_is_lost_while_an_agent_rewrites_in_a_thousand_interleavings() {
+    // Several computers at once: most of their time is spent waiting for the next commit.
+    let played = (0..COMPUTERS).map(|computer| {
+        tokio::spawn(async move {
+            let (_directory, _, desk) = desk(REWRITE).await;
+            let seeds = computer * DOCUMENTS..(computer + 1) * DOCUMENTS;
+            join_all(seeds.map(|seed| type_during_a_rewrite(&desk, seed))).await;
+        })
+    });
+    for played in join_all(played).await {
+        played.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_plan_that_names_nobody_who_exists_is_not_done() {
+    let scenario = r#"{"roles": {"conductor": [
+        {"tool_calls": [{"name": "delegate", "arguments": {"role": "wizard", "objective": "enchant it"}}]},
+        {"tool_calls": [{"name": "delegate", "arguments": {"role": "conductor", "objective": "conduct it"}}]},
+        {"tool_calls": [{"name": "finish", "arguments": {"summary": "all done"}}]}]}}"#;
+    let (_directory, _, desk) = desk(scenario).await;
+    let done = desk.ended(desk.accept("do it").await).await;
+    assert_eq!(done.status, RunStatus::Failed, "{done:?}");
+    assert!(done.reason.is_some_and(|reason| reason.contains("one conductor")), "the reason is told");
+    assert_eq!(done.answer, None);
+}
+
+#[tokio::test]
+async fn agents_that_delegate_in_circles_come_to_an_end() {
+    let scenario = r#"{"roles": {
+        "conductor": [
+            {"tool_calls": [{"name": "delegate", "arguments": {"role": "writer", "objective": "round"}}]},
+            {"tool_calls": [{"name": "finish", "arguments": {"summary": "all done"}}]}],
+        "writer": [
+            {"tool_calls": [{"name": "delegate", "arguments": {"role": "writer", "objective": "and round"}}]},
+            {"tool_calls": [{"name": "finish", "arguments": {"summary": "{{last_result}}", "status": "failed"}}]}]
+    }}"#;
+    let (_directory, _, desk) = desk(scenario).await;
+    let done = desk.ended(desk.accept("go round").await).await;
+    assert_eq!(done.status, RunStatus::Failed, "{done:?}");
+    assert!(done.tasks.len() <= 7, "{} agents", done.tasks.len());
+    assert!(done.reason.is_some_and(|reason| reason.contains("no deeper")), "the reason is told");
+}
+
+#[tokio::test]
+async fn empty_results_are_no_results() {
+    let scenario = r#"{"roles": {
+        "conductor": [
+            {"tool_calls": [{"name": "delegate", "arguments": {"role": "writer", "objective": "write"}}]},
+            {"tool_calls": [{"name": "answer", "arguments": {"text": ""}}]},
+            {"tool_calls": [{"name": "finish", "arguments": {"summary": "  "}}]},
+            {"text": " "}],
+        "writer": [
+            {"tool_calls": [{"name": "write_document", "arguments": {"title": "Empty", "content": ""}}]},
+            {"tool_calls": [{"name": "finish", "arguments": {"summary": ""}}]},
+            {"text": " "}]
+    }}"#;
+    let (_directory, _, desk) = desk(scenario).await;
+    let done = desk.ended(desk.accept("say something").await).await;
+    assert_eq!((done.status, done.answer), (RunStatus::Failed, None));
+    assert!(done.reason.is_some_and(|reason| !reason.trim().is_empty()), "the reason is told");
+    assert_eq!(content(&desk, done.document_id.unwrap()).await, "say something", "no document is blank");
+}
+
+#[tokio::test]
+async fn what_arrives_after_a_stop_changes_nothing() {
+    let scenario = r#"{"roles": {
+        "conductor": [{"tool_calls": [{"name": "delegate", "arguments": {"role": "terminal", "objective": "wait"}}]},
+                      {"tool_calls": [{"name": "finish", "arguments": {"summary": "all done"}}]}],
+        "terminal": [{"tool_calls": [{"name": "bash", "arguments": {"command": "wait"}}]},
+                     {"tool_calls": [{"name": "finish", "arguments": {"summary": "all done"}}]}]}}"#;
+    let (_directory, fake, desk) = desk(scenario).await;
+    let run = desk.accept("wait").await;
+    while fake.effects.lock().unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    desk.command(run, RunCommand::Cancel).await;
+    let done = desk.ended(run).await;
+    let after = desk.events(run).await.len();
+    assert_eq!(done.status, RunStatus::Cancelled);
+    for path in ["pause", "resume", "cancel"] {
+        let (status, answer) = desk.send("POST", &format!("/api/runs/{run}/{path}"), Value::Null).await;
+        assert_eq!(status, 409, "{path}: {answer}");
+    }
+    assert_eq!(desk.send("POST", &format!("/api/runs/{run}/steer"), json!({"text": "more"})).await.0, 409);
+    assert_eq!(desk.events(run).await.len(), after, "nothing follows the end");
+}
+
+#[tokio::test]
+async fn odd_documents_and_ancient_versions_are_answered_with_a_reason() {
+    let (_directory, _, desk) = desk(ECHO).await;
+    let (_, made) = desk.send("POST", "/api/documents", json!({"title": "T", "content": "one two three\n"})).await;
+    let path = format!("/api/documents/{}", made["document_id"].as_str().unwrap());
+    for number in 2..40 {
+        let edit = json!({"base_version": number - 1, "content": format!("one two three {number}\n")});
+        assert_eq!(desk.send("PUT", &path, edit).await.0, 200);
+    }
+    // Against the very first version: merged, and nothing of what came since is lost.
+    let (status, merged) = desk.send("PUT", &path, json!({"base_version": 1, "content": "zero one two three\n"})).await;
+    assert_eq!(status, 200, "{merged}");
+    let text = merged["content"].as_str().unwrap();
+    assert!(text.contains("zero") && text.contains("39"), "{text}");
+    for (edit, code) in [
+        (json!({"base_version": 0, "content": "x"}), "no_such_version"),
+        (json!({"base_version": 4000, "content": "x"}), "no_such_version"),
+    ] {
+        let (status, refused) = desk.send("PUT", &path, edit).await;
+        assert!((400..500).contains(&status), "{refused}");
+        assert_eq!(refused["error"]["code"], code, "{refused}");
+        assert!(!refused["error"]["hint"].as_str().unwrap().is_empty());
+    }
+    let huge = json!({"base_version": 1, "content": "x".repeat(21 << 20)});
+    let (status, refused) = desk.send("PUT", &path, huge).await;
+    assert!((400..500).contains(&status) && refused["error"]["hint"].is_string(), "{status} {refused}");
+    // Binary in a text is text that says so, or refused; it never breaks the document.
+    let (status, _) = desk.send("PUT", &path, json!({"base_version": 1, "content": "\u{0}\u{1}\u{fffd}"})).await;
+    assert!(matches!(status, 200 | 400), "{status}");
+    assert_eq!(desk.send("GET", &path, Value::Null).await.0, 200);
+}
+
+#[tokio::test]
+async fn sources_that_vanished_are_named_and_nothing_is_quoted_from_them() {
+    let scenario = r#"{"roles": {
+        "conductor": [
+            {"tool_calls": [{"name": "delegate", "arguments": {"role": "researcher", "objective": "quote it"}}]},
+            {"tool_calls": [{"name": "finish", "arguments": {"summary": "quoted"}}]}],
+        "researcher": [
+            {"tool_calls": [{"name": "cite", "arguments": {"source": "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff", "quote": "words"}},
+                            {"name": "cite", "arguments": {"source": "nowhere", "quote": "words"}},
+                            {"name": "fetch_url", "arguments": {"url": "http://gone.example/"}}]},
+            {"tool_calls": [{"name": "finish", "arguments": {"summary": "{{results}}", "status": "failed"}}]}]
+    }}"#;
+    let (_directory, _, desk) = desk(scenario).await;
+    let done = desk.ended(desk.accept("quote the source").await).await;
+    assert_eq!(done.status, RunStatus::Failed, "{done:?}");
+    let reason = done.reason.unwrap();
+    assert!(reason.contains("There is no source") && reason.contains("nowhere"), "{reason}");
+    let cited = desk.events(done.run_id).await.into_iter().any(|(_, event)| matches!(event, Event::CitationMade(_)));
+    assert!(!cited);
+}
+
+/// Answers a question, and changes first what it may and then what it may not.
+const SELECTED: &str = r#"{"turns": [
+    {"when": {"role": "conductor", "turn": 1, "prompt_contains": "change it"}, "answer": {"tool_calls": [
+        {"name": "delegate", "arguments": {"role": "writer", "objective": "change the selected part"}}]}},
+    {"when": {"role": "conductor", "turn": 2}, "answer": {"tool_calls": [{"name": "finish", "arguments": {"summary": "{{last_result}}"}}]}},
+    {"when": {"role": "conductor", "turn": 1}, "answer": {"tool_calls": [
+        {"name": "answer", "arguments": {"text": "It means: {{prompt}}"}}, {"name": "finish", "arguments": {"summary": "answered"}}]}},
+    {"when": {"role": "writer", "turn": 1}, "answer": {"tool_calls": [
+        {"name": "write_document", "arguments": {"title": "Mine", "content": "all mine now"}},
+        {"name": "edit_document", "arguments": {"old": "Three.", "new": "Four."}},
+        {"name": "edit_document", "arguments": {"old": "Two.", "new": "Two and a half."}}]}},
+    {"when": {"role": "writer", "turn": 2}, "answer": {"tool_calls": [{"name": "finish", "arguments": {"summary": "{{results}}"}}]}}
+]}"#;
+
+#[tokio::test]
+async fn a_selected_part_is_asked_about_or_changed_in_the_margin_and_nothing_else_is() {
+    let (_directory, _, desk) = desk(SELECTED).await;
+    let text = "One.\n\nTwo.\n\nThree.\n";
+    let (_, made) = desk.send("POST", "/api/documents", json!({"title": "Numbers", "content": text})).await;
+    let id = made["document_id"].as_str().unwrap().to_owned();
+    let body = |prompt: &str, action: &str, from: u64, to: u64| json!({"prompt": prompt, "document_id": id, "selection": {"from": from, "to": to, "action": action}});
+    let asked = desk.ended(desk.accept_with(body("what is this?", "ask", 6, 10)).await).await;
+    assert_eq!(asked.status, RunStatus::Completed, "{asked:?}");
+    let changed = desk.ended(desk.accept_with(body("change it", "change", 6, 10)).await).await;
+    assert_eq!(changed.status, RunStatus::Completed, "{changed:?}");
+    let (_, document) = desk.send("GET", &format!("/api/documents/{id}"), Value::Null).await;
+    assert_eq!(document["content"], text, "nothing changes before the person says so");
+    let proposals = document["proposals"].as_array().unwrap();
+    assert_eq!(proposals.len(), 1, "{document}");
+    assert!(proposals[0]["new"].as_str().unwrap().contains("and a half"), "{document}");
+    let threads = document["threads"].as_array().unwrap();
+    assert_eq!(threads.len(), 2, "{document}");
+    let answered = &threads[1];
+    assert_eq!((&answered["action"], &answered["quote"]), (&json!("ask"), &json!("Two.")));
+    assert_eq!(answered["at"], json!({"from": 6, "to": 10}));
+    assert!(answered["answer"].as_str().unwrap().contains("what is this?"), "{document}");
+    for (from, to) in [(5, 5), (9, 2), (900, 901)] {
+        let (status, refused) = desk.send("POST", "/api/runs", body("x", "ask", from, to)).await;
+        assert_eq!((status, &refused["error"]["code"]), (400, &json!("bad_selection")), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_person_accepts_beforehand_is_not_asked_about() {
+    let (_directory, fake, desk) = desk(REWRITE).await;
+    let rewritten = async || {
+        let body = json!({"title": "Notes", "content": "my own words\n"});
+        let (_, made) = desk.send("POST", "/api/documents", body).await;
+        let run = desk.accept_with(json!({"prompt": "rewrite it", "document_id": made["document_id"]})).await;
+        desk.ended(run).await;
+        let path = format!("/api/documents/{}", made["document_id"].as_str().unwrap());
+        desk.send("GET", &path, Value::Null).await.1
+    };
+    let asked = rewritten().await;
+    assert!(asked["content"].as_str().unwrap().contains("my own words"), "{asked}");
+    assert_ne!(asked["proposals"], json!([]));
+    fake.auto_accept.store(true, std::sync::atomic::Ordering::SeqCst);
+    let accepted = rewritten().await;
+    assert_eq!(accepted["content"], "# New\n\nOther words again, and more.\n");
+    assert_eq!(accepted["proposals"], json!([]));
+}
