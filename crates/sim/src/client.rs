@@ -99,6 +99,39 @@ impl Socket {
         Ok(self.0.send(Message::Binary(Bytes::copy_from_slice(bytes))).await?)
     }
 
+    /// Reads until so many updates of a document are in the log.
+    pub(crate) async fn acknowledged(&mut self, updates: u64) -> anyhow::Result<()> {
+        loop {
+            let message = self.binary().await?;
+            if message.first() == Some(&ACKNOWLEDGED)
+                && message.get(2..).is_some_and(|counted| number(counted) >= updates)
+            {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads until a document has been sent as a whole; the length of that message.
+    pub(crate) async fn whole(&mut self) -> anyhow::Result<usize> {
+        loop {
+            let message = self.binary().await?;
+            if message.starts_with(&[0, 1]) {
+                return Ok(message.len());
+            }
+        }
+    }
+
+    async fn binary(&mut self) -> anyhow::Result<Bytes> {
+        loop {
+            let next = tokio::time::timeout(SHOWN_WITHIN, self.0.next()).await.context("nothing came")?;
+            match next.context("the connection was closed")?? {
+                Message::Binary(bytes) => return Ok(bytes),
+                Message::Close(frame) => anyhow::bail!("the connection was closed: {frame:?}"),
+                _ => {}
+            }
+        }
+    }
+
     /// Reads until some text was shown.
     pub(crate) async fn until(&mut self, text: &str) -> anyhow::Result<()> {
         let mut shown = String::new();
@@ -113,6 +146,21 @@ impl Socket {
         }
         Ok(())
     }
+}
+
+/// The message by which a document says how many updates are in the log; a length and two numbers follow.
+const ACKNOWLEDGED: u8 = 100;
+
+/// A number of variable length, as the Yjs protocol writes it.
+fn number(bytes: &[u8]) -> u64 {
+    let mut value = 0;
+    for (index, byte) in bytes.iter().enumerate().take(9) {
+        value |= u64::from(byte & 0x7f) << (7 * index);
+        if byte & 0x80 == 0 {
+            break;
+        }
+    }
+    value
 }
 
 /// The log as it is pushed.

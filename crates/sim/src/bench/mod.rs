@@ -1,5 +1,6 @@
 //! Speed. Ratios within one run are gates; times and sizes belong to a machine and an hour and are only reported.
 
+mod agents;
 mod append;
 mod computer;
 mod reads;
@@ -23,6 +24,8 @@ pub enum Area {
     },
     /// Sandboxes: starting them, commands, snapshots, terminals.
     Sandbox,
+    /// How long people wait for agents and documents.
+    Agents,
 }
 
 /// A part of the table of the store.
@@ -43,6 +46,7 @@ pub fn run(area: Area) -> anyhow::Result<bool> {
     let only = match area {
         Area::Store { only } => only,
         Area::Sandbox => return sandbox::measure(),
+        Area::Agents => return agents::measure(),
     };
     let wanted = |part| only.is_none_or(|only| only == part);
     let mut table = Table::begin("bench store");
