@@ -13,6 +13,19 @@ export async function request(method, path, body, type) {
   return { status: answer.status, text: await answer.text() };
 }
 
+// Sends a file that the person chose, telling how far it is, from 0 to 1. Only this old way knows that of what is sent.
+export function upload(path, file, onProgress) {
+  return new Promise((done, refuse) => {
+    const request = new XMLHttpRequest();
+    request.open('PUT', path);
+    request.setRequestHeader('content-type', 'application/octet-stream');
+    request.upload.onprogress = ({ lengthComputable, loaded, total }) => lengthComputable && onProgress(loaded / total);
+    request.onload = () => done({ status: request.status, text: request.responseText });
+    request.onerror = () => refuse(new Error('the connection broke'));
+    request.send(file);
+  });
+}
+
 // Follows a stream of texts until it ends; `onText` answers whether to go on.
 export function follow(path, onOpen, onText) {
   const address = new URL(path, location.href);
@@ -23,6 +36,17 @@ export function follow(path, onOpen, onText) {
     socket.onmessage = ({ data }) => typeof data === 'string' && !onText(data) && socket.close();
     socket.onclose = () => ended();
   });
+}
+
+// Whatever brings the network back is a reason to try again at once.
+export function watchReturn(onReturn) {
+  const seen = () => document.visibilityState === 'visible' && onReturn();
+  globalThis.addEventListener('online', onReturn);
+  document.addEventListener('visibilitychange', seen);
+  return () => {
+    globalThis.removeEventListener('online', onReturn);
+    document.removeEventListener('visibilitychange', seen);
+  };
 }
 
 export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
@@ -37,6 +61,22 @@ export function theme(name) {
 }
 
 export const setTitle = (text) => (document.title = text);
+
+// The browser's own dialog; the stylesheet decides what is on the paper.
+export const print = () => setTimeout(() => window.print());
+
+// A word to somebody who looks elsewhere, if they asked for it.
+export function notify(title, text) {
+  if (globalThis.Notification?.permission !== 'granted' || document.hasFocus()) return;
+  const notice = new Notification(title, { body: text, tag: title });
+  notice.onclick = () => {
+    window.focus();
+    notice.close();
+  };
+}
+
+export const notifications = () => globalThis.Notification?.permission ?? 'unsupported';
+export const askNotifications = async () => (await globalThis.Notification?.requestPermission()) ?? 'unsupported';
 
 export function focus(selector) {
   document.querySelector(selector)?.focus();
@@ -129,7 +169,7 @@ export function watchDrop(element, onFile) {
   };
 }
 
-// The bytes of a file, kept in the page so that a deletion can be undone.
+// The bytes of a file, to be shown as a picture.
 export async function bytes(path) {
   const answer = await fetch(path, { credentials: 'same-origin' });
   if (!answer.ok) throw new Error(`status ${answer.status}`);
@@ -265,16 +305,16 @@ function takeFocus(element) {
   if (window && window === document.activeElement) focusWindow(window.id);
 }
 
-export async function editor(element, id, onState) {
-  const { openEditor } = await import('./editor.js');
-  const opened = openEditor(element, id, onState);
+export async function editor(element, id, long, onState) {
+  const { openEditor, openReader } = await import('./editor.js');
+  const opened = await (long ? openReader : openEditor)(element, id, onState);
   takeFocus(element);
   return opened;
 }
 
-export async function version(element, id, number) {
+export async function version(element, id, number, against) {
   const { openVersion } = await import('./editor.js');
-  return openVersion(element, id, number);
+  return openVersion(element, id, number, against);
 }
 
 export async function terminal(element, id, onState) {

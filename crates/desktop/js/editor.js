@@ -1,14 +1,21 @@
-// The document editor: CodeMirror with Markdown shown in place. Nothing here makes HTML of a document.
+// The document editor: CodeMirror over a replica of the document, with Markdown shown in place. Nothing here makes HTML of
+// a document.
 
-import { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
+import { defaultKeymap } from '@codemirror/commands';
 import { markdown, markdownKeymap } from '@codemirror/lang-markdown';
+import { syntaxTree } from '@codemirror/language';
 import { unifiedMergeView } from '@codemirror/merge';
-import { highlightSelectionMatches, search, searchKeymap } from '@codemirror/search';
-import { EditorState } from '@codemirror/state';
+import { highlightSelectionMatches, openSearchPanel, search, searchKeymap } from '@codemirror/search';
+import { Compartment, EditorSelection, EditorState } from '@codemirror/state';
 import { EditorView, drawSelection, keymap, placeholder } from '@codemirror/view';
 import { GFM } from '@lezer/markdown';
 import { StyleModule } from 'style-mod';
+import { yCollab, yUndoManagerKeymap } from 'y-codemirror.next';
+import { UndoManager } from 'yjs';
+import { blocks } from './blocks.js';
 import { request } from './bridge.js';
+import { characters, marks, positions, setAuthors, setMarks } from './marks.js';
+import { presence } from './presence.js';
 import { preview } from './preview.js';
 import { Sync } from './sync.js';
 
@@ -25,42 +32,152 @@ StyleModule.mount = (root, modules) => {
   }
 };
 
+// Figures of the text follow the keys at this distance: counting a long text takes longer than a key may.
+const FIGURES_AFTER_MS = 250;
+// Of a selection, so much is told.
+const SELECTED_CHARACTERS_MAX = 2_000;
+const HEADINGS_MAX = 200;
+
 // Opens the editor of a document in an element; `onState` is told how it stands, as JSON.
 export function openEditor(parent, id, onState) {
-  const view = new EditorView({ parent, state: EditorState.create({ extensions: extensions() }) });
-  let counted = 0;
-  const say = (state) => {
-    // Not on every key: counting a long text takes longer than a key may.
-    if (state.phase !== 'editing') counted = words(view.state.doc);
-    onState(JSON.stringify({ ...state, words: counted }));
+  const path = `/api/documents/${encodeURIComponent(id)}`;
+  const state = { phase: 'loading', version: 0, message: '', words: 0, outline: [], selection: null, mark: null };
+  let writing;
+  let timer;
+  let locked = true;
+  const say = () => onState(JSON.stringify(state));
+  const sync = new Sync(
+    id,
+    (now) => {
+      const same = now.phase === state.phase && now.version === state.version && now.message === state.message;
+      Object.assign(state, now);
+      // Said while a message of the server is dealt with, never while the editor deals with a key.
+      if (locked && sync.synced) {
+        locked = false;
+        view.dispatch({ effects: editable.reconfigure(locks(false)) });
+      }
+      if (!same) say();
+    },
+    async () => (await request('GET', path).catch(() => ({}))).status,
+  );
+  const editable = new Compartment();
+  const figures = () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      Object.assign(state, { words: words(view.state.doc), outline: outline(view.state), selection: selected(view.state) });
+      say();
+    }, FIGURES_AFTER_MS);
   };
-  const sync = new Sync(view, id, say);
+  const onMark = (mark) => {
+    say(Object.assign(state, { mark }));
+    state.mark = null;
+  };
+  const view = new EditorView({
+    parent,
+    state: EditorState.create({
+      extensions: [
+        editable.of(locks(true)),
+        yCollab(sync.text, null, { undoManager: new UndoManager(sync.text) }),
+        presence(sync, () => writing),
+        marks(onMark),
+        writable(),
+        EditorView.updateListener.of((update) => (update.docChanged || update.selectionSet) && figures()),
+      ],
+    }),
+  });
+  sync.awareness.setLocalState({ user: { name: 'Somebody else' }, cursor: null });
   sync.open();
+  const show = (from, to) => {
+    const at = positions(view.state.doc, [from, to]);
+    const range = EditorSelection.range(at.get(from), at.get(to));
+    view.dispatch({ selection: range, effects: EditorView.scrollIntoView(range, { y: 'center' }) });
+    view.focus();
+  };
   return {
-    refresh: (version) => sync.refresh(version),
+    retry: () => sync.again(),
     text: () => view.state.doc.toString(),
+    // Marks and authors as JSON; places are in characters.
+    mark: (json) => view.dispatch({ effects: setMarks.of(placed(view.state.doc, JSON.parse(json))) }),
+    authors: (json) => view.dispatch({ effects: setAuthors.of({ pieces: JSON.parse(json), now: Date.now() }) }),
+    writes: (role) => (writing = role || undefined),
+    show,
+    find: () => openSearchPanel(view),
+    line: (at) => {
+      view.dispatch({ selection: { anchor: at }, effects: EditorView.scrollIntoView(at, { y: 'start', yMargin: 24 }) });
+      view.focus();
+    },
     close: () => {
+      clearTimeout(timer);
       sync.close();
       view.destroy();
     },
   };
 }
 
-// Shows one version of a document, with what it changed; nothing in it can be edited.
-export async function openVersion(parent, id, number) {
+// A document that is too long for a replica in a page is shown for reading.
+export async function openReader(parent, id, onState) {
+  const state = { phase: 'loading', version: 0, message: '', words: 0 };
+  const say = (now) => onState(JSON.stringify(Object.assign(state, now)));
+  say({});
+  const content = await read(`/api/documents/${encodeURIComponent(id)}`);
+  const view = new EditorView({
+    parent,
+    state: EditorState.create({
+      doc: content,
+      extensions: [
+        locks(true),
+        base(),
+        search({ top: true }),
+        keymap.of(searchKeymap),
+        EditorView.contentAttributes.of({ 'aria-label': 'Document', 'aria-readonly': 'true', role: 'textbox', tabindex: '0' }),
+      ],
+    }),
+  });
+  say({ phase: 'reading', words: words(view.state.doc), message: 'This document is too long to be edited here. It can be read, searched and saved.' });
+  const nothing = () => {};
+  return {
+    retry: nothing,
+    mark: nothing,
+    authors: nothing,
+    writes: nothing,
+    text: () => view.state.doc.toString(),
+    show: (from) => view.dispatch({ effects: EditorView.scrollIntoView(positions(view.state.doc, [from]).get(from)) }),
+    find: () => openSearchPanel(view),
+    line: (at) => view.dispatch({ effects: EditorView.scrollIntoView(at, { y: 'start' }) }),
+    close: () => view.destroy(),
+  };
+}
+
+// Until the text is there, keys would go to the wrong place.
+const locks = (locked) => [EditorState.readOnly.of(locked), EditorView.editable.of(!locked)];
+
+// A proposal says which words it is about and where they were; they are looked for nearest to that place.
+function placed(doc, list) {
+  let text;
+  return list.flatMap((mark) => {
+    if (mark.old === undefined) return [mark];
+    text ??= doc.toString();
+    const near = positions(doc, [mark.from]).get(mark.from);
+    const places = [text.indexOf(mark.old, near), text.lastIndexOf(mark.old, near)].filter((place) => place >= 0);
+    if (mark.old === '' || places.length === 0) return [];
+    const [at] = places.sort((a, b) => Math.abs(a - near) - Math.abs(b - near));
+    const from = characters(doc, at);
+    return [{ ...mark, from, to: from + [...mark.old].length }];
+  });
+}
+
+// Shows one version of a document, with what changed since another; nothing in it can be edited.
+export async function openVersion(parent, id, number, against) {
   const path = `/api/documents/${encodeURIComponent(id)}/versions`;
-  const [now, before] = await Promise.all([number, Math.max(number - 1, 1)].map((version) => read(`${path}/${version}`)));
+  const [now, before] = await Promise.all([number, Math.max(against, 1)].map((version) => read(`${path}/${version}`)));
   const view = new EditorView({
     parent,
     state: EditorState.create({
       doc: now,
       extensions: [
-        EditorState.readOnly.of(true),
-        EditorView.editable.of(false),
-        markdown({ extensions: GFM, completeHTMLTags: false }),
-        preview,
+        locks(true),
+        base(),
         unifiedMergeView({ original: before, mergeControls: false, gutter: false }),
-        EditorView.lineWrapping,
         EditorView.contentAttributes.of({ 'aria-label': `Version ${number}`, tabindex: '0' }),
       ],
     }),
@@ -74,18 +191,21 @@ async function read(path) {
   return JSON.parse(text).content;
 }
 
-function extensions() {
+// What every text has, editable or not. Only "\n" ends a line: the replica counts every other character as one of the text.
+function base() {
+  return [EditorState.lineSeparator.of('\n'), markdown({ extensions: GFM, completeHTMLTags: false }), preview, EditorView.lineWrapping];
+}
+
+function writable() {
   return [
-    history(),
+    base(),
+    blocks,
     drawSelection(),
     search({ top: true }),
     highlightSelectionMatches(),
-    keymap.of([...markdownKeymap, ...defaultKeymap, ...historyKeymap, ...searchKeymap]),
-    markdown({ extensions: GFM, completeHTMLTags: false }),
-    preview,
+    keymap.of([...yUndoManagerKeymap, ...markdownKeymap, ...defaultKeymap, ...searchKeymap]),
     placeholder('Write, or ask for something below'),
-    EditorView.lineWrapping,
-    Sync.listener,
+    EditorView.clipboardInputFilter.of((text) => text.replace(/\r\n?/g, '\n')),
     EditorView.contentAttributes.of({ 'aria-label': 'Document', spellcheck: 'true', tabindex: '0', autocapitalize: 'sentences' }),
   ];
 }
@@ -98,4 +218,25 @@ function words(doc) {
   let count = 0;
   for (const line of doc.iterLines()) count += line.split(/\s+/).filter((word) => /[\p{L}\p{N}]/u.test(word)).length;
   return count;
+}
+
+function outline(state) {
+  const found = [];
+  syntaxTree(state).iterate({
+    enter: (node) => {
+      const heading = /^(?:ATX|Setext)Heading(\d)$/.exec(node.name);
+      if (heading && found.length < HEADINGS_MAX) {
+        const text = state.sliceDoc(node.from, node.to).split('\n')[0].replace(/^#+\s*|\s*#+$/g, '').replace(/[*_`]/g, '');
+        found.push({ level: Number(heading[1]), text, at: node.from });
+      }
+      return node.name === 'Document';
+    },
+  });
+  return found;
+}
+
+function selected(state) {
+  const { from, to } = state.selection.main;
+  if (from === to) return null;
+  return { from: characters(state.doc, from), to: characters(state.doc, to), text: state.sliceDoc(from, Math.min(to, from + SELECTED_CHARACTERS_MAX)) };
 }

@@ -38,10 +38,10 @@ const hidden = Decoration.mark({ class: 'md-hidden' });
 const bullet = Decoration.replace({ widget: new Bullet() });
 const rule = Decoration.replace({ widget: new Rule() });
 
-function decorations(view) {
+function decorations(view, met) {
   const found = [];
   const { doc, selection } = view.state;
-  const active = (from, to) => view.hasFocus && selection.ranges.some((range) => range.from <= to && range.to >= from);
+  const active = (from, to) => met && view.hasFocus && selection.ranges.some((range) => range.from <= to && range.to >= from);
   const line = (at, name) => found.push(Decoration.line({ class: name }).range(doc.lineAt(at).from));
   const lines = (node, name) => {
     const last = doc.lineAt(node.to).number;
@@ -86,13 +86,16 @@ const space = (doc, at) => (doc.sliceString(at, at + 1) === ' ' ? at + 1 : at);
 const plugin = ViewPlugin.fromClass(
   class {
     constructor(view) {
-      this.decorations = decorations(view);
+      // A caret that nobody has placed yet shows no marks: the text is read before it is written.
+      this.met = false;
+      this.decorations = decorations(view, this.met);
     }
 
     update(update) {
+      this.met ||= update.transactions.some((one) => ['select', 'input', 'delete', 'move'].some((kind) => one.isUserEvent(kind)));
       const parsed = syntaxTree(update.startState) !== syntaxTree(update.state);
       if (update.docChanged || update.viewportChanged || update.selectionSet || update.focusChanged || parsed) {
-        this.decorations = decorations(update.view);
+        this.decorations = decorations(update.view, this.met);
       }
     }
   },

@@ -1,179 +1,230 @@
-// Keeps an editor and the server's document in step. Everything the editor knows of the server passes through this class,
-// so that another protocol can take its place: `open`, `refresh` when the server has news, `close`.
-//
-// What the server last said is `synced`; what the person typed since is `unsent`, as changes over it. A text that comes from
-// the server is turned into changes over `synced`, mapped over `unsent`, and applied: newer keystrokes stay where they are.
+// Keeps a replica of a document in step with the server's, by the Yjs protocol over one socket. What the person typed is
+// sent at once, counted when the server says that it is in the log, and until then kept where a reload finds it again.
 
-import { ChangeSet, StateEffect, Text, Transaction } from '@codemirror/state';
-import { diff } from '@codemirror/merge';
-import { EditorView } from '@codemirror/view';
-import { request } from './bridge.js';
+import { fromBase64, toBase64 } from 'lib0/buffer';
+import * as decoding from 'lib0/decoding';
+import * as encoding from 'lib0/encoding';
+import { Awareness, applyAwarenessUpdate, encodeAwarenessUpdate, removeAwarenessStates } from 'y-protocols/awareness';
+import * as protocol from 'y-protocols/sync';
+import * as Y from 'yjs';
 
-// A pause in typing after which the text is sent; a long text, which is sent whole, waits a little longer.
-const SAVE_AFTER_MS = 400;
-const SAVE_AFTER_MAX_MS = 5_000;
-const saveAfter = (doc) => Math.min(SAVE_AFTER_MS + doc.length / 1_000, SAVE_AFTER_MAX_MS);
-const RETRY_MS = 3_000;
-// Beyond this many characters a change is taken as one block: a finer difference would cost seconds.
-const DIFF_CHARACTERS_MAX = 400_000;
+// The text of a document, by the name that the server knows it.
+const ROOT = 'content';
+// Messages of the Yjs protocol, and our own: how many of our updates are in the log, and the version that they made.
+const SYNC = 0;
+const AWARENESS = 1;
+const WHO_IS_THERE = 3;
+const ACKNOWLEDGED = 100;
+// The server refused what we said; saying it again would not help.
+const REFUSED = 1008;
 
-const fromServer = StateEffect.define();
-const owners = new WeakMap();
+const RETRY_FIRST_MS = 500;
+const RETRY_MAX_MS = 10_000;
+// A pause after which what is not acknowledged is kept in the browser too.
+const KEEP_AFTER_MS = 200;
+const KEY = 'choir.unsent';
 
 export class Sync {
-  static listener = EditorView.updateListener.of((update) => owners.get(update.view)?.update(update));
-
-  constructor(view, id, onState) {
-    this.view = view;
-    this.path = `/api/documents/${encodeURIComponent(id)}`;
+  // `onState` hears `{ phase, version, message }`; `look` says with which status the document can be read.
+  constructor(id, onState, look) {
+    this.path = `/api/documents/${encodeURIComponent(id)}/sync`;
     this.onState = onState;
+    this.look = look;
+    this.doc = new Y.Doc();
+    this.text = this.doc.getText(ROOT);
+    this.awareness = new Awareness(this.doc);
     this.version = 0;
-    this.wanted = 0;
-    this.synced = Text.empty;
-    this.unsent = ChangeSet.empty(0);
-    this.busy = false;
-    this.closed = false;
-    owners.set(view, this);
+    this.retry = RETRY_FIRST_MS;
+    this.prefix = `${KEY}.${id}.`;
+    this.key = `${this.prefix}${this.doc.clientID}`;
+    this.doc.on('update', (update, origin) => this.changed(update, origin));
+    this.awareness.on('update', (changes, origin) => this.present(changes, origin));
+    this.leaving = () => this.keep();
+    globalThis.addEventListener?.('pagehide', this.leaving);
   }
 
-  async open() {
+  open() {
+    this.absorb();
     this.say('loading');
-    await this.pull();
+    this.connect();
   }
 
-  // The server has version `version`; zero asks to try again.
-  refresh(version) {
-    this.wanted = Math.max(this.wanted, version);
-    if (this.failed) this.later(0);
-    else if (this.wanted > this.version && !this.busy) this.pull();
+  connect() {
+    clearTimeout(this.timer);
+    const address = new URL(this.path, location.href);
+    address.protocol = address.protocol === 'https:' ? 'wss:' : 'ws:';
+    const socket = new WebSocket(address);
+    socket.binaryType = 'arraybuffer';
+    this.socket = socket;
+    this.welcomed = false;
+    this.sent = 0;
+    this.acknowledged = 0;
+    socket.onopen = () => this.greet();
+    socket.onmessage = ({ data }) => typeof data !== 'string' && this.receive(new Uint8Array(data));
+    socket.onclose = ({ code, reason }) => socket === this.socket && this.away(code, reason);
+  }
+
+  // Tries again at once, because the person or a better connection asks for it.
+  again() {
+    if (this.closed || this.socket?.readyState === WebSocket.OPEN) return;
+    this.retry = RETRY_FIRST_MS;
+    this.connect();
+  }
+
+  greet() {
+    this.opened = true;
+    this.retry = RETRY_FIRST_MS;
+    this.send(SYNC, (encoder) => protocol.writeSyncStep1(encoder, this.doc));
+    this.send(WHO_IS_THERE, () => {});
+    this.announce([this.doc.clientID]);
+  }
+
+  receive(bytes) {
+    const decoder = decoding.createDecoder(bytes);
+    switch (decoding.readVarUint(decoder)) {
+      case SYNC:
+        return this.synchronise(decoder);
+      case AWARENESS:
+        return applyAwarenessUpdate(this.awareness, decoding.readVarUint8Array(decoder), this);
+      case ACKNOWLEDGED:
+        // A count and a version, as an array of bytes.
+        return this.acknowledge(decoding.createDecoder(decoding.readVarUint8Array(decoder)));
+    }
+  }
+
+  synchronise(decoder) {
+    const answer = encoding.createEncoder();
+    encoding.writeVarUint(answer, SYNC);
+    const kind = protocol.readSyncMessage(decoder, answer, this.doc, this);
+    if (kind === protocol.messageYjsSyncStep1) {
+      // The answer holds everything that the server lacks; what is typed from here on is sent as it comes.
+      this.welcomed = true;
+      this.count(encoding.toUint8Array(answer));
+    }
+    if (kind === protocol.messageYjsSyncStep2) {
+      this.synced = true;
+      this.settle();
+    }
+  }
+
+  acknowledge(decoder) {
+    this.acknowledged = decoding.readVarUint(decoder);
+    this.version = decoding.readVarUint(decoder);
+    if (!this.pending()) this.base = Y.encodeStateVector(this.doc);
+    this.settle();
+  }
+
+  // Whether something typed here may not be in the log yet.
+  pending() {
+    return !this.welcomed || this.sent !== this.acknowledged;
+  }
+
+  settle() {
+    if (!this.synced || this.socket.readyState !== WebSocket.OPEN) return;
+    this.say(this.pending() ? 'saving' : 'saved');
+    if (!this.pending()) this.forget();
+  }
+
+  changed(update, origin) {
+    if (origin === this) return;
+    this.say(this.socket?.readyState === WebSocket.OPEN ? 'editing' : 'away', this.words);
+    clearTimeout(this.keeping);
+    this.keeping = setTimeout(() => this.keep(), KEEP_AFTER_MS);
+    if (!this.welcomed) return;
+    const encoder = encoding.createEncoder();
+    encoding.writeVarUint(encoder, SYNC);
+    protocol.writeUpdate(encoder, update);
+    this.count(encoding.toUint8Array(encoder));
+  }
+
+  count(message) {
+    if (this.socket?.readyState !== WebSocket.OPEN) return;
+    this.sent += 1;
+    this.socket.send(message);
+  }
+
+  send(kind, write) {
+    if (this.socket?.readyState !== WebSocket.OPEN) return;
+    const encoder = encoding.createEncoder();
+    encoding.writeVarUint(encoder, kind);
+    write(encoder);
+    this.socket.send(encoding.toUint8Array(encoder));
+  }
+
+  present({ added, updated, removed }, origin) {
+    if (origin !== this) this.announce([...added, ...updated, ...removed]);
+  }
+
+  announce(clients) {
+    this.send(AWARENESS, (encoder) => encoding.writeVarUint8Array(encoder, encodeAwarenessUpdate(this.awareness, clients)));
+  }
+
+  async away(code, reason) {
+    this.welcomed = false;
+    const others = [...this.awareness.getStates().keys()].filter((client) => client !== this.doc.clientID);
+    removeAwarenessStates(this.awareness, others, this);
+    if (this.closed) return;
+    if (code === REFUSED) {
+      return this.say('failed', `The computer did not take this: ${reason || 'it gave no reason'}. What you typed is kept in this browser.`);
+    }
+    // A socket that never opened gives no reason; reading the document does.
+    const status = this.opened ? undefined : await this.look();
+    if (this.closed) return;
+    if (status === 404) return this.say('failed', 'This document is not there any more.');
+    this.words = 'The computer is away. What you type is kept in this browser and sent when it is back.';
+    this.say('away', this.words);
+    this.timer = setTimeout(() => this.connect(), this.retry);
+    this.retry = Math.min(this.retry * 2, RETRY_MAX_MS);
   }
 
   close() {
     this.closed = true;
     clearTimeout(this.timer);
-    owners.delete(this.view);
-    // The last words are sent although nobody waits for the answer.
-    if (!this.unsent.empty && !this.busy) this.put(this.view.state.doc).catch(() => {});
+    clearTimeout(this.keeping);
+    globalThis.removeEventListener?.('pagehide', this.leaving);
+    this.keep();
+    this.socket?.close();
+    this.awareness.destroy();
+    this.doc.destroy();
   }
 
-  update(update) {
-    if (!update.docChanged) return;
-    if (update.transactions.some((transaction) => transaction.effects.some((effect) => effect.is(fromServer)))) return;
-    this.unsent = this.unsent.compose(update.changes);
-    this.say('editing');
-    this.later(saveAfter(this.view.state.doc));
-  }
+  // --- what a reload finds again ---
 
-  later(ms) {
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.push(), ms);
-  }
-
-  async pull() {
-    await this.exchange(async () => this.accept(await answer(request('GET', this.path))));
-  }
-
-  async push() {
-    if (this.busy || this.closed) return;
-    if (this.unsent.empty) return this.pull();
-    this.say('saving');
-    await this.exchange(async () => {
-      const sent = this.view.state.doc;
-      // From here on `unsent` means: typed after this text was sent.
-      const before = { synced: this.synced, unsent: this.unsent };
-      this.synced = sent;
-      this.unsent = ChangeSet.empty(sent.length);
-      try {
-        this.accept(await this.put(sent));
-      } catch (error) {
-        this.synced = before.synced;
-        this.unsent = before.unsent.compose(this.unsent);
-        throw error;
-      }
-    });
-  }
-
-  put(doc) {
-    const body = JSON.stringify({ base_version: this.version, content: doc.toString() });
-    return answer(request('PUT', this.path, body));
-  }
-
-  // One exchange at a time; what happened meanwhile is looked at after it.
-  async exchange(act) {
-    if (this.busy || this.closed) return;
-    this.busy = true;
+  keep() {
+    if (!this.pending()) return;
+    const update = Y.encodeStateAsUpdate(this.doc, this.base);
+    // A replica without anything of its own has nothing to keep.
+    if (update.length <= 2) return;
     try {
-      await act();
-      this.failed = false;
-    } catch (error) {
-      this.failed = true;
-      if (!this.closed) {
-        this.say('failed', `${error.message} What you typed is kept in this window.`);
-        // A document that is gone does not come back by asking again.
-        if (error.status !== 404) this.later(RETRY_MS);
-      }
-      return;
-    } finally {
-      this.busy = false;
+      localStorage.setItem(this.key, toBase64(update));
+    } catch {
+      // A browser that keeps nothing, or is full: the words are still in this window and are sent from it.
     }
-    if (this.closed) return;
-    if (!this.unsent.empty) this.later(saveAfter(this.view.state.doc));
-    else if (this.wanted > this.version) this.pull();
-    else this.say('saved');
   }
 
-  accept({ content, version }) {
-    if (this.closed) return;
-    const theirs = Text.of(content.split(/\r\n?|\n/));
-    const changes = changesBetween(this.synced, theirs);
-    // At the same place the person's keys come first: they belong to the word before them.
-    const mapped = changes.map(this.unsent);
-    this.unsent = this.unsent.map(changes, true);
-    this.synced = theirs;
-    this.version = version;
-    if (mapped.empty) return;
-    this.view.dispatch({
-      changes: mapped,
-      effects: fromServer.of(null),
-      annotations: [Transaction.remote.of(true), Transaction.addToHistory.of(false)],
-    });
+  absorb() {
+    this.absorbed = [this.key];
+    try {
+      const kept = Object.keys(localStorage).filter((key) => key.startsWith(this.prefix));
+      for (const key of kept) {
+        Y.applyUpdate(this.doc, fromBase64(localStorage.getItem(key)), this);
+        this.absorbed.push(key);
+      }
+    } catch {
+      // A browser that keeps nothing, or bytes that are no update: nothing that could be sent.
+    }
+  }
+
+  // What was kept is part of this replica, and all of this replica is in the log.
+  forget() {
+    try {
+      for (const key of this.absorbed) localStorage.removeItem(key);
+    } catch {
+      // What cannot be removed is absorbed again, which changes nothing.
+    }
   }
 
   say(phase, message = '') {
     this.onState({ phase, version: this.version, message });
-  }
-}
-
-// The difference of two texts as changes.
-export function changesBetween(from, to) {
-  if (from.eq(to)) return ChangeSet.empty(from.length);
-  const [old, now] = [from.toString(), to.toString()];
-  if (old.length + now.length > DIFF_CHARACTERS_MAX) return oneBlock(old, now);
-  const parts = diff(old, now).map(({ fromA, toA, fromB, toB }) => ({ from: fromA, to: toA, insert: now.slice(fromB, toB) }));
-  return ChangeSet.of(parts, old.length);
-}
-
-function oneBlock(old, now) {
-  let start = 0;
-  const shortest = Math.min(old.length, now.length);
-  while (start < shortest && old[start] === now[start]) start++;
-  let end = 0;
-  while (end < shortest - start && old[old.length - 1 - end] === now[now.length - 1 - end]) end++;
-  const change = { from: start, to: old.length - end, insert: now.slice(start, now.length - end) };
-  return ChangeSet.of([change], old.length);
-}
-
-async function answer(asked) {
-  const { status, text } = await asked;
-  if (status >= 200 && status < 300) return JSON.parse(text);
-  throw Object.assign(new Error(refusal(text) ?? `The computer answered with status ${status}.`), { status });
-}
-
-function refusal(text) {
-  try {
-    const { message, hint } = JSON.parse(text).error;
-    return [message, hint].filter(Boolean).join(' ');
-  } catch {
-    return undefined;
   }
 }

@@ -2,125 +2,198 @@
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { EditorState, Text } from '@codemirror/state';
-import { Sync, changesBetween } from './sync.js';
+import * as decoding from 'lib0/decoding';
+import * as encoding from 'lib0/encoding';
+import * as protocol from 'y-protocols/sync';
+import * as Y from 'yjs';
+import { Sync } from './sync.js';
 
-// A server that merges by keeping both sides' lines, and answers when it is told to.
+globalThis.location = { href: 'http://127.0.0.1/' };
+
+// A browser's memory.
+class Memory {
+  setItem(key, value) {
+    this[key] = value;
+  }
+  getItem(key) {
+    return this[key];
+  }
+  removeItem(key) {
+    delete this[key];
+  }
+}
+
+// A socket whose other end the test holds.
+class Socket {
+  static OPEN = 1;
+  static all = [];
+  readyState = 0;
+  heard = [];
+  constructor(address) {
+    this.address = String(address);
+    Socket.all.push(this);
+  }
+  send(bytes) {
+    this.heard.push(bytes);
+  }
+  close() {
+    this.readyState = 3;
+  }
+}
+globalThis.WebSocket = Socket;
+
+// The server's replica: takes what it hears only when it is told to, and acknowledges what it took.
 class Server {
-  constructor(content) {
-    this.content = content;
-    this.version = 1;
-    this.waiting = [];
-    this.bodies = [];
-    globalThis.fetch = (path, { method, body }) =>
-      new Promise((answer, refuse) => this.waiting.push({ method, body: body && JSON.parse(body), answer, refuse }));
+  doc = new Y.Doc();
+  version = 1;
+
+  constructor(text) {
+    this.doc.getText('content').insert(0, text);
   }
 
-  // Lets the oldest request through and waits until the page has dealt with it.
-  async serve(merge = (content) => content) {
-    const { method, body, answer } = this.waiting.shift();
-    if (method === 'PUT') {
-      this.bodies.push(body);
-      this.content = merge(body.content);
+  // Accepts the newest socket, as the real server does: its first word is how far it is.
+  accept() {
+    this.socket = Socket.all.at(-1);
+    this.socket.readyState = Socket.OPEN;
+    this.taken = 0;
+    this.socket.onopen();
+    this.say((encoder) => protocol.writeSyncStep1(encoder, this.doc));
+    this.listen({ commits: false });
+  }
+
+  say(write) {
+    const encoder = encoding.createEncoder();
+    encoding.writeVarUint(encoder, 0);
+    write(encoder);
+    this.socket.onmessage({ data: encoding.toUint8Array(encoder).buffer });
+  }
+
+  // Reads what was said. What is not committed is lost with the socket.
+  listen({ commits }) {
+    for (const bytes of this.socket.heard.splice(0)) {
+      const decoder = decoding.createDecoder(bytes);
+      if (decoding.readVarUint(decoder) !== 0) continue;
+      const kind = decoding.readVarUint(decoder);
+      const body = decoding.readVarUint8Array(decoder);
+      if (kind === 0) this.say((encoder) => protocol.writeSyncStep2(encoder, this.doc, body));
+      else this.waiting = [...(this.waiting ?? []), body];
+    }
+    if (commits) this.commit();
+  }
+
+  commit() {
+    for (const update of this.waiting ?? []) {
+      Y.applyUpdate(this.doc, update);
+      this.taken += 1;
       this.version += 1;
     }
-    const text = JSON.stringify({ content: this.content, version: this.version });
-    answer({ status: 200, text: async () => text });
-    await settled();
+    this.waiting = [];
+    const numbers = encoding.createEncoder();
+    encoding.writeVarUint(numbers, this.taken);
+    encoding.writeVarUint(numbers, this.version);
+    const message = encoding.createEncoder();
+    encoding.writeVarUint(message, 100);
+    encoding.writeVarUint8Array(message, encoding.toUint8Array(numbers));
+    this.socket.onmessage({ data: encoding.toUint8Array(message).buffer });
   }
 
-  async fail() {
-    this.waiting.shift().refuse(new Error('the network is down.'));
-    await settled();
+  // Dies, and forgets what it had not committed.
+  die(code = 1006, reason = '') {
+    this.waiting = [];
+    this.socket.readyState = 3;
+    this.socket.onclose({ code, reason });
   }
+
+  get text() {
+    return this.doc.getText('content').toString();
+  }
+}
+
+function begin(text, status = 200) {
+  globalThis.localStorage = new Memory();
+  const server = new Server(text);
+  const said = [];
+  const sync = new Sync('d', (state) => said.push(state), async () => status);
+  sync.open();
+  return { server, sync, said, phase: () => said.at(-1).phase };
 }
 
 const settled = () => new Promise((done) => setImmediate(done));
 
-// An editor without a page.
-class View {
-  state = EditorState.create({});
-
-  dispatch(spec) {
-    const transaction = this.state.update(spec);
-    this.state = transaction.state;
-    this.sync.update({ docChanged: transaction.docChanged, changes: transaction.changes, transactions: [transaction] });
-  }
-
-  type(at, text) {
-    this.dispatch({ changes: { from: at, insert: text } });
-  }
-
-  get text() {
-    return this.state.doc.toString();
-  }
-}
-
-async function opened(content) {
-  const server = new Server(content);
-  const view = new View();
-  const states = [];
-  view.sync = new Sync(view, 'id', (state) => states.push(state.phase));
-  view.sync.later = () => {};
-  view.sync.open();
-  await server.serve();
-  return { server, view, states, sync: view.sync };
-}
-
-test('opening shows the text and says that it is saved', async () => {
-  const { view, states } = await opened('one\ntwo');
-  assert.equal(view.text, 'one\ntwo');
-  assert.deepEqual(states, ['loading', 'saved']);
+test('what is typed is saved when the log has it, and not before', (t) => {
+  const { server, sync, phase } = begin('one');
+  t.after(() => sync.close());
+  server.accept();
+  server.listen({ commits: true });
+  assert.equal(sync.text.toString(), 'one');
+  assert.equal(phase(), 'saved');
+  sync.text.insert(3, ' two');
+  assert.equal(phase(), 'editing');
+  server.listen({ commits: false });
+  assert.ok(sync.pending(), 'heard is not kept');
+  server.commit();
+  assert.equal(phase(), 'saved');
+  assert.equal(server.text, 'one two');
 });
 
-test('keys pressed while a save is under way stay, and are sent next', async () => {
-  const { server, view, sync } = await opened('one\ntwo');
-  view.type(3, ' A');
-  sync.push();
-  view.type(view.text.length, ' B');
-  await server.serve((content) => `${content}\nagent`);
-  assert.equal(view.text, 'one A\ntwo B\nagent');
-  sync.push();
-  await server.serve();
-  assert.deepEqual(server.bodies.map(({ base_version }) => base_version), [1, 2]);
-  assert.equal(server.content, 'one A\ntwo B\nagent');
+test('a server that dies before it commits is sent the words again', async (t) => {
+  const { server, sync, phase, said } = begin('one');
+  t.after(() => sync.close());
+  server.accept();
+  server.listen({ commits: true });
+  sync.text.insert(3, ' two');
+  server.listen({ commits: false });
+  server.die();
+  await settled();
+  assert.equal(phase(), 'away');
+  assert.match(said.at(-1).message, /kept/);
+  // Typed while nobody listens, and meanwhile somebody else wrote.
+  sync.text.insert(7, ' three');
+  server.doc.getText('content').insert(0, 'zero ');
+  sync.again();
+  server.accept();
+  server.listen({ commits: true });
+  assert.equal(server.text, 'zero one two three');
+  assert.equal(sync.text.toString(), server.text);
+  assert.equal(phase(), 'saved');
 });
 
-test('news from the server meets unsent keys', async () => {
-  const { server, view, sync } = await opened('one\ntwo');
-  view.type(7, ' mine');
-  server.content = 'zero\none\ntwo';
-  server.version = 2;
-  sync.refresh(2);
-  await server.serve();
-  assert.equal(view.text, 'zero\none\ntwo mine');
-});
-
-test('a save that fails is repeated with everything typed since', async () => {
-  const { server, view, sync, states } = await opened('one');
-  view.type(3, ' A');
-  sync.push();
-  view.type(5, ' B');
-  await server.fail();
-  assert.equal(states.at(-1), 'failed');
-  assert.equal(view.text, 'one A B');
-  sync.push();
-  await server.serve();
-  assert.equal(server.content, 'one A B');
-  assert.equal(states.at(-1), 'saved');
-});
-
-test('closing sends the last words', async () => {
-  const { server, view, sync } = await opened('one');
-  view.type(3, ' last');
+test('a reload finds what was not in the log, and forgets what is', (t) => {
+  const { server, sync } = begin('one');
+  server.accept();
+  server.listen({ commits: true });
+  sync.text.insert(3, ' two');
   sync.close();
-  await server.serve();
-  assert.equal(server.content, 'one last');
+  assert.equal(Object.keys(localStorage).length, 1);
+
+  const again = new Sync('d', () => {}, async () => 200);
+  t.after(() => again.close());
+  again.open();
+  server.accept();
+  server.listen({ commits: true });
+  assert.equal(server.text, 'one two');
+  assert.deepEqual(Object.keys(localStorage), []);
 });
 
-test('a difference turns one text into the other', () => {
-  for (const [from, to] of [['', 'a'], ['a\nb\nc', 'a\nc'], ['abc', 'xbz'], ['same', 'same'], ['x'.repeat(300_000), `${'x'.repeat(300_000)}y`]]) {
-    const [old, now] = [Text.of(from.split('\n')), Text.of(to.split('\n'))];
-    assert.equal(changesBetween(old, now).apply(old).toString(), to);
-  }
+test('what the server refuses is not sent for ever, and says why', async (t) => {
+  const { server, sync, said } = begin('one');
+  t.after(() => sync.close());
+  server.accept();
+  server.listen({ commits: true });
+  const sockets = Socket.all.length;
+  server.die(1008, 'too long');
+  await settled();
+  assert.equal(said.at(-1).phase, 'failed');
+  assert.match(said.at(-1).message, /too long/);
+  assert.equal(Socket.all.length, sockets);
+});
+
+test('a document that is gone is not asked for again', async (t) => {
+  const { server, sync, said } = begin('one', 404);
+  t.after(() => sync.close());
+  server.socket = Socket.all.at(-1);
+  server.die();
+  await settled();
+  assert.equal(said.at(-1).phase, 'failed');
+  assert.match(said.at(-1).message, /not there/);
 });

@@ -1,6 +1,8 @@
 // A terminal: xterm.js on a socket of bytes. It comes back after an interruption, and the server repaints the screen.
 
 import { FitAddon } from '@xterm/addon-fit';
+import { SearchAddon } from '@xterm/addon-search';
+import { WebLinksAddon } from '@xterm/addon-web-links';
 import { Terminal } from '@xterm/xterm';
 
 const SCROLLBACK_LINES = 10_000;
@@ -11,7 +13,8 @@ const BACKLOG_BYTES_MAX = 16 * 1024 * 1024;
 
 const NAMES = ['black', 'red', 'green', 'yellow', 'blue', 'magenta', 'cyan', 'white'];
 
-// Opens a terminal in an element; `onState` hears `connecting`, `open` or `away`.
+// Opens a terminal in an element; `onState` hears `connecting`, `open`, `away`, or `find` when the person wants to search.
+// Titles and clipboards that a program asks for (OSC 0, 2 and 52) go nowhere: nobody listens to them.
 export function openTerminal(parent, id, onState) {
   const terminal = new Terminal({
     allowProposedApi: false,
@@ -26,9 +29,12 @@ export function openTerminal(parent, id, onState) {
     theme: theme(),
   });
   const fit = new FitAddon();
+  const search = new SearchAddon();
   terminal.loadAddon(fit);
+  terminal.loadAddon(search);
+  terminal.loadAddon(new WebLinksAddon((_, address) => follow(address)));
   terminal.open(parent);
-  terminal.attachCustomKeyEventHandler((event) => !clipboard(terminal, event));
+  terminal.attachCustomKeyEventHandler((event) => !clipboard(terminal, event) && !finds(event, onState));
 
   const line = new Line(id, terminal, onState);
   const resize = () => parent.clientWidth > 0 && fit.fit();
@@ -44,6 +50,9 @@ export function openTerminal(parent, id, onState) {
   line.connect();
 
   return {
+    // Whether the words are there; the next place is selected.
+    find: (words, back) => (back ? search.findPrevious(words) : search.findNext(words)),
+    focus: () => terminal.focus(),
     close: () => {
       line.close();
       sizes.disconnect();
@@ -126,6 +135,16 @@ function clipboard(terminal, event) {
     return true;
   }
   return false;
+}
+
+// Ctrl+Shift+F, as in other terminals: without Shift the key is the program's.
+function finds(event, onState) {
+  const wanted = event.type === 'keydown' && event.ctrlKey && event.shiftKey && event.code === 'KeyF';
+  if (wanted) {
+    event.preventDefault();
+    onState('find');
+  }
+  return wanted;
 }
 
 const token = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();

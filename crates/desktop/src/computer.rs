@@ -25,6 +25,12 @@ pub enum Touches {
     Documents,
     /// Windows and theme.
     Desktop,
+    /// What waits for the person.
+    Inbox,
+    /// What stands behind a document.
+    Evidence,
+    /// What runs changed in the workspace.
+    Changes,
     /// Nothing that the page shows all the time.
     Nothing,
 }
@@ -36,6 +42,9 @@ impl Touches {
             "run" | "task" | "model" => Self::Runs,
             "document" => Self::Documents,
             "window" | "theme" => Self::Desktop,
+            "inbox" => Self::Inbox,
+            "proposal" | "citation" | "artifact" | "thread" => Self::Evidence,
+            "undo" => Self::Changes,
             _ => Self::Nothing,
         }
     }
@@ -161,6 +170,7 @@ fn document_of(event: &Event) -> Option<DocumentId> {
     match event {
         Event::DocumentCreated(created) => Some(created.document_id),
         Event::DocumentVersioned(versioned) => Some(versioned.document_id),
+        Event::DocumentUpdated(updated) => Some(updated.document_id),
         Event::DocumentTrashed(trashed) => Some(trashed.document_id),
         _ => None,
     }

@@ -6,6 +6,8 @@ use serde::Deserialize;
 pub const PREVIEW_BYTES_MAX: u64 = 2_000_000;
 /// Characters of a text that a preview draws.
 pub const PREVIEW_CHARACTERS_MAX: usize = 200_000;
+/// Entries of a folder that are read, page by page; beyond them the window says that there are more.
+pub const READ_MAX: usize = 200_000;
 /// Entries of a folder that are drawn; the filter finds the others.
 pub const ENTRIES_MAX: usize = 1_000;
 
@@ -15,6 +17,9 @@ pub struct Listing {
     /// What is in the folder.
     #[serde(alias = "entries")]
     pub files: Vec<Entry>,
+    /// The last name, when the server has more after it.
+    #[serde(default)]
+    pub next: Option<String>,
 }
 
 /// One entry of a folder.
@@ -56,6 +61,8 @@ pub enum Preview {
     Text,
     /// As a document.
     Markdown,
+    /// As a table.
+    Table,
     /// As a picture of this media type.
     Image(&'static str),
     /// Not here.
@@ -80,6 +87,7 @@ pub fn preview(name: &str, size: u64) -> Preview {
     let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension).to_lowercase();
     match extension.as_str() {
         "md" | "markdown" => Preview::Markdown,
+        "csv" | "tsv" => Preview::Table,
         "png" => Preview::Image("image/png"),
         "jpg" | "jpeg" => Preview::Image("image/jpeg"),
         "gif" => Preview::Image("image/gif"),
@@ -88,6 +96,57 @@ pub fn preview(name: &str, size: u64) -> Preview {
         "zip" | "gz" | "xz" | "zst" | "tar" | "pdf" | "wasm" | "so" | "o" | "sqlite" | "db" => Preview::None,
         _ => Preview::Text,
     }
+}
+
+/// Where deleted things go, each under the moment of its deletion and its own path.
+pub const TRASH: &str = ".trash";
+
+/// The place in the trash for something that lies at `path`.
+pub fn trashed(path: &str, now_ms: i64) -> String {
+    format!("{TRASH}/{now_ms}/{path}")
+}
+
+/// Where something in the trash came from. Nothing: it is not in the trash, or is the trash itself.
+pub fn restored(path: &str) -> Option<&str> {
+    let (_, origin) = path.strip_prefix(TRASH)?.strip_prefix('/')?.split_once('/')?;
+    Some(origin).filter(|origin| !origin.is_empty())
+}
+
+/// Rows and columns of a table that are drawn.
+pub const TABLE_ROWS_MAX: usize = 500;
+const TABLE_COLUMNS_MAX: usize = 40;
+
+/// Comma- or tab-separated values as rows of cells; a cell in quotes may hold separators, line ends and doubled quotes.
+pub fn table(text: &str) -> Vec<Vec<String>> {
+    let separator = if text.lines().next().is_some_and(|line| line.contains('\t')) { '\t' } else { ',' };
+    let (mut rows, mut row, mut cell) = (Vec::new(), Vec::new(), String::new());
+    let (mut quoted, mut letters) = (false, text.chars().peekable());
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' if quoted && letters.peek() == Some(&'"') => cell.extend(letters.next()),
+            '"' if quoted || cell.is_empty() => quoted = !quoted,
+            '\n' if !quoted => {
+                row.push(std::mem::take(&mut cell));
+                rows.push(std::mem::take(&mut row));
+                if rows.len() == TABLE_ROWS_MAX {
+                    return rows;
+                }
+            }
+            '\r' if !quoted => {}
+            letter if letter == separator && !quoted => {
+                let done = std::mem::take(&mut cell);
+                if row.len() < TABLE_COLUMNS_MAX {
+                    row.push(done);
+                }
+            }
+            letter => cell.push(letter),
+        }
+    }
+    if !cell.is_empty() || !row.is_empty() {
+        row.push(cell);
+        rows.push(row);
+    }
+    rows
 }
 
 /// Whether bytes that were read as text are none.
@@ -144,7 +203,7 @@ mod tests {
     fn folders_come_first_and_the_filter_knows_no_case() {
         let entry = |name: &str, kind| Entry { name: name.to_owned(), kind, size: 1 };
         let files = vec![entry("b.txt", Kind::File), entry("A.txt", Kind::File), entry("src", Kind::Directory)];
-        let listing = Listing { files };
+        let listing = Listing { files, next: None };
         let names = |wanted| shown(&listing, wanted).into_iter().map(|entry| entry.name).collect::<Vec<_>>();
         assert_eq!(names(""), ["src", "A.txt", "b.txt"]);
         assert_eq!(names("a.T"), ["A.txt"]);
@@ -156,6 +215,22 @@ mod tests {
         assert_eq!(crumbs("a/b"), [("a".to_owned(), "a".to_owned()), ("b".to_owned(), "a/b".to_owned())]);
         assert_eq!(query("a b/ü&c?.txt"), "a%20b/%C3%BC%26c%3F.txt");
         assert!(is_name("a b.txt") && !is_name("..") && !is_name("a/b") && !is_name("a\u{7}"));
+    }
+
+    #[test]
+    fn the_trash_knows_where_things_came_from() {
+        let place = trashed("src/main.rs", 1_700);
+        assert_eq!(place, ".trash/1700/src/main.rs");
+        assert_eq!(restored(&place), Some("src/main.rs"));
+        assert_eq!([restored(".trash/1700"), restored("src/main.rs"), restored(".trash")], [None, None, None]);
+    }
+
+    #[test]
+    fn a_table_keeps_what_is_quoted() {
+        assert_eq!(table("a,b\r\n\"1,\"\"2\"\"\n\",3"), [vec!["a", "b"], vec!["1,\"2\"\n", "3"]]);
+        assert_eq!(table("a\tb,c\n"), [["a", "b,c"]]);
+        assert_eq!(table(""), Vec::<Vec<String>>::new());
+        assert_eq!(table(&"x\n".repeat(TABLE_ROWS_MAX + 9)).len(), TABLE_ROWS_MAX);
     }
 
     #[test]

@@ -4,9 +4,12 @@
 //! Deliberately absent: state of record. Everything here can be fetched again from the server.
 
 pub mod computer;
+pub mod diff;
+pub mod evidence;
 pub mod files;
 pub mod geometry;
 pub mod icon;
+pub mod inbox;
 pub use choir_core::markdown;
 pub mod menu;
 pub mod prompt;

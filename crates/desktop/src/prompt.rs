@@ -83,6 +83,8 @@ pub fn intentions(focused: Option<&Window>, runs: &Runs, documents: &Documents) 
 pub enum Mention {
     /// A document.
     Document(DocumentId, String),
+    /// A range of a document, in characters, and its first words.
+    Range(DocumentId, u64, u64, String),
     /// A run.
     Run(RunId, String),
     /// A file or folder of the workspace.
@@ -93,7 +95,7 @@ impl Mention {
     /// What it is called.
     pub fn name(&self) -> &str {
         match self {
-            Self::Document(_, title) | Self::Run(_, title) => title,
+            Self::Document(_, title) | Self::Run(_, title) | Self::Range(_, _, _, title) => title,
             Self::Path(path) => path,
         }
     }
@@ -102,6 +104,7 @@ impl Mention {
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Document(..) => "document",
+            Self::Range(..) => "selection",
             Self::Run(..) => "run",
             Self::Path(_) => "file",
         }
@@ -111,6 +114,9 @@ impl Mention {
     pub fn context(&self) -> Context {
         match self {
             Self::Document(id, _) => Context::Document(DocumentContext { document_id: *id, from: None, to: None }),
+            Self::Range(id, from, to, _) => {
+                Context::Document(DocumentContext { document_id: *id, from: Some(*from), to: Some(*to) })
+            }
             Self::Run(id, _) => Context::Run(RunContext { run_id: *id }),
             Self::Path(path) => Context::Path(PathContext { path: path.clone() }),
         }

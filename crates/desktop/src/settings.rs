@@ -16,6 +16,43 @@ pub struct Settings {
     pub budget: Budget,
     /// Where tasks may connect to without asking.
     pub egress: Egress,
+    /// While there is no model: what could be used.
+    pub found: Vec<Found>,
+}
+
+/// A provider that could be used.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Found {
+    /// The name under which it would be added.
+    pub name: String,
+    /// What it speaks.
+    pub kind: String,
+    /// Where it is; nothing means its own place.
+    pub base_url: Option<String>,
+    /// Where its key would come from.
+    pub key: Key,
+}
+
+impl Found {
+    /// The button that adds it.
+    pub fn words(&self) -> String {
+        let Self { name, base_url, .. } = self;
+        match (base_url, self.key) {
+            (Some(address), _) => format!("Use {name} at {address}"),
+            (None, Key::Environment) => format!("Use {name} with the key from the environment"),
+            (None, _) => format!("Use {name}"),
+        }
+    }
+
+    /// What adds it.
+    pub fn body(&self) -> serde_json::Value {
+        let mut body = serde_json::json!({ "kind": self.kind });
+        if let Some(address) = &self.base_url {
+            body["base_url"] = address.as_str().into();
+        }
+        body
+    }
 }
 
 /// Which model does what.

@@ -71,6 +71,16 @@ pub fn headline(text: &str, characters_max: usize) -> String {
     format!("{}…", cut[..end].trim_end_matches([' ', ',', '.', ';', ':']))
 }
 
+/// The text with another first heading, which is what names a document.
+pub fn retitled(content: &str, title: &str) -> String {
+    let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
+    let rest = content.trim_start();
+    match rest.strip_prefix("# ") {
+        Some(after) => format!("# {title}{}", &after[after.find('\n').unwrap_or(after.len())..]),
+        None => format!("# {title}\n\n{rest}"),
+    }
+}
+
 /// `1 run`, `2 runs`.
 pub fn count(number: usize, one: &str, many: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }
@@ -88,6 +98,14 @@ mod tests {
         assert_eq!([money(Usd(0)), money(Usd(1_234)), money(Usd(1_239_000))], ["$0.00", "$0.0012", "$1.24"]);
         assert_eq!([tokens(999), tokens(12_345), bytes(1_500_000)], ["999", "12.3k", "1.5 MB"]);
         assert_eq!(clock(Timestamp(1_767_225_600_000_123 + 3_661_000_000)), "01:01:01");
+    }
+
+    #[test]
+    fn another_title_is_another_first_heading() {
+        assert_eq!(retitled("# Old\n\nText.", " New  name "), "# New name\n\nText.");
+        assert_eq!(retitled("Text.", "New"), "# New\n\nText.");
+        assert_eq!(retitled("# Old", "New"), "# New");
+        assert_eq!(retitled("## Part\n", "New"), "# New\n\n## Part\n");
     }
 
     #[test]

@@ -16,6 +16,8 @@ extern "C" {
 
     #[wasm_bindgen(catch)]
     async fn request(method: &str, path: &str, body: JsValue, kind: Option<String>) -> Result<JsValue, JsValue>;
+    #[wasm_bindgen(catch, js_name = upload)]
+    async fn send_file(path: &str, file: JsValue, on_progress: &Closure<dyn FnMut(f64)>) -> Result<JsValue, JsValue>;
     async fn follow(
         path: &str,
         on_open: &Closure<dyn FnMut()>,
@@ -24,6 +26,15 @@ extern "C" {
     async fn sleep(ms: f64) -> JsValue;
     fn now() -> f64;
     pub(crate) fn visit(address: &str);
+    #[wasm_bindgen(js_name = watchReturn)]
+    fn watch_return(on_return: &Closure<dyn FnMut()>) -> Function;
+
+    pub(crate) fn print();
+    pub(crate) fn notify(title: &str, text: &str);
+    /// `default`, `granted`, `denied` or `unsupported`.
+    pub(crate) fn notifications() -> String;
+    #[wasm_bindgen(js_name = askNotifications)]
+    async fn ask_notifications() -> JsValue;
 
     pub(crate) fn theme(name: Option<String>);
     #[wasm_bindgen(js_name = setTitle)]
@@ -58,16 +69,23 @@ extern "C" {
     pub(crate) fn save(name: &str, text: &str);
 
     /// A terminal.
-    type Terminal;
+    #[derive(Clone)]
+    pub(crate) type Terminal;
     #[wasm_bindgen(catch)]
     async fn terminal(element: &Element, id: &str, on_state: &Closure<dyn FnMut(String)>) -> Result<JsValue, JsValue>;
     #[wasm_bindgen(method, getter, js_name = close)]
     fn terminal_close(this: &Terminal) -> Function;
+    /// Selects the next place that holds these words, or the one before; answers whether there is one.
+    #[wasm_bindgen(method, js_name = find)]
+    pub(crate) fn seek(this: &Terminal, words: &str, back: bool) -> bool;
+    /// Gives it the keyboard.
+    #[wasm_bindgen(method, js_name = focus)]
+    pub(crate) fn take_keys(this: &Terminal);
 
     /// A version of a document, shown.
     type Version;
     #[wasm_bindgen(catch)]
-    async fn version(element: &Element, id: &str, number: u32) -> Result<JsValue, JsValue>;
+    async fn version(element: &Element, id: &str, number: u32, against: u32) -> Result<JsValue, JsValue>;
     #[wasm_bindgen(method, getter)]
     fn content(this: &Version) -> String;
     #[wasm_bindgen(method, getter, js_name = close)]
@@ -77,10 +95,33 @@ extern "C" {
     #[derive(Clone)]
     pub(crate) type Editor;
     #[wasm_bindgen(catch)]
-    async fn editor(element: &Element, id: &str, on_state: &Closure<dyn FnMut(String)>) -> Result<JsValue, JsValue>;
-    /// Says that the server has another version.
+    async fn editor(
+        element: &Element,
+        id: &str,
+        long: bool,
+        on_state: &Closure<dyn FnMut(String)>,
+    ) -> Result<JsValue, JsValue>;
+    /// Tries to reach the server again at once.
     #[wasm_bindgen(method)]
-    pub(crate) fn refresh(this: &Editor, version: u32);
+    pub(crate) fn retry(this: &Editor);
+    /// Marks places of the text, given as JSON.
+    #[wasm_bindgen(method)]
+    pub(crate) fn mark(this: &Editor, json: &str);
+    /// Says who wrote what, as JSON.
+    #[wasm_bindgen(method)]
+    pub(crate) fn authors(this: &Editor, json: &str);
+    /// Says which agent writes now; an empty word means none.
+    #[wasm_bindgen(method)]
+    pub(crate) fn writes(this: &Editor, role: &str);
+    /// Selects a range of characters and brings it into view.
+    #[wasm_bindgen(method)]
+    pub(crate) fn show(this: &Editor, from: f64, to: f64);
+    /// Brings a line into view.
+    #[wasm_bindgen(method)]
+    pub(crate) fn line(this: &Editor, at: u32);
+    /// Opens find and replace.
+    #[wasm_bindgen(method)]
+    pub(crate) fn find(this: &Editor);
     /// The text as it stands.
     #[wasm_bindgen(method, js_name = text)]
     pub(crate) fn document(this: &Editor) -> String;
@@ -108,10 +149,10 @@ pub(crate) async fn call(method: &str, path: &str, body: Option<&str>) -> Result
     request(method, path, body, None).await.map(JsCast::unchecked_into).map_err(|error| sentence(&error))
 }
 
-/// One request whose body is a file that the person chose.
-pub(crate) async fn upload(path: &str, file: JsValue) -> Result<Reply, String> {
-    let kind = Some("application/octet-stream".to_owned());
-    request("PUT", path, file, kind).await.map(JsCast::unchecked_into).map_err(|error| sentence(&error))
+/// One request whose body is a file that the person chose; it says how far it is, from 0 to 1.
+pub(crate) async fn upload(path: &str, file: JsValue, on_progress: impl FnMut(f64) + 'static) -> Result<Reply, String> {
+    let on_progress = Closure::new(on_progress);
+    send_file(path, file, &on_progress).await.map(JsCast::unchecked_into).map_err(|error| sentence(&error))
 }
 
 fn sentence(error: &JsValue) -> String {
@@ -133,6 +174,17 @@ pub(crate) async fn pause(ms: u32) {
 /// The browser's clock.
 pub(crate) fn time() -> choir_proto::Timestamp {
     choir_proto::Timestamp((now() * 1_000.0) as i64)
+}
+
+/// Reports when the network or the person comes back.
+pub(crate) fn returns(on_return: impl FnMut() + 'static) -> Held {
+    let on_return = Closure::new(on_return);
+    Held { stop: watch_return(&on_return), _closures: vec![Box::new(on_return)] }
+}
+
+/// Asks whether the person wants to hear of things while they look elsewhere.
+pub(crate) async fn allow_notifications() -> String {
+    ask_notifications().await.as_string().unwrap_or_default()
 }
 
 /// Reports an element's size.
@@ -157,29 +209,41 @@ pub(crate) fn draggable(
     Held { stop: drag_window(element, &on_rect, &on_shape), _closures: vec![Box::new(on_rect), Box::new(on_shape)] }
 }
 
+/// Whether a document can be edited in a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Length {
+    /// It can.
+    ForWriting,
+    /// It is too long for a replica; it can be read.
+    ForReading,
+}
+
 /// Opens the editor of a document; what it says of itself arrives as JSON.
 pub(crate) async fn open_editor(
     element: &Element,
     id: &str,
+    length: Length,
     on_state: impl FnMut(String) + 'static,
 ) -> Result<(Editor, Held), String> {
     let on_state = Closure::new(on_state);
-    let opened = editor(element, id, &on_state).await.map_err(|error| sentence(&error))?;
+    let opened =
+        editor(element, id, length == Length::ForReading, &on_state).await.map_err(|error| sentence(&error))?;
     let opened: Editor = opened.unchecked_into();
     let held = Held { stop: opened.close(), _closures: vec![Box::new(on_state)] };
     Ok((opened, held))
 }
 
-/// Opens the screen of a terminal; it says `connecting`, `open` or `away`.
+/// Opens the screen of a terminal; it says `connecting`, `open`, `away`, or `find`.
 pub(crate) async fn open_terminal(
     element: &Element,
     id: &str,
     on_state: impl FnMut(String) + 'static,
-) -> Result<Held, String> {
+) -> Result<(Terminal, Held), String> {
     let on_state = Closure::new(on_state);
     let opened = terminal(element, id, &on_state).await.map_err(|error| sentence(&error))?;
     let opened: Terminal = opened.unchecked_into();
-    Ok(Held { stop: opened.terminal_close(), _closures: vec![Box::new(on_state)] })
+    let held = Held { stop: opened.terminal_close(), _closures: vec![Box::new(on_state)] };
+    Ok((opened, held))
 }
 
 /// Lets the person choose files. The browser may never call back, so the closure is given away to it.
@@ -200,8 +264,13 @@ pub(crate) async fn blob(path: &str) -> Result<JsValue, String> {
 }
 
 /// Shows a version of a document; answers its text.
-pub(crate) async fn open_version(element: &Element, id: &str, number: u32) -> Result<(String, Held), String> {
-    let opened = version(element, id, number).await.map_err(|error| sentence(&error))?;
+pub(crate) async fn open_version(
+    element: &Element,
+    id: &str,
+    number: u32,
+    against: u32,
+) -> Result<(String, Held), String> {
+    let opened = version(element, id, number, against).await.map_err(|error| sentence(&error))?;
     let opened: Version = opened.unchecked_into();
     Ok((opened.content(), Held { stop: opened.version_close(), _closures: Vec::new() }))
 }

@@ -8,8 +8,7 @@ use choir_desktop::icon::Icon;
 use choir_desktop::status::{Mark, run_words};
 use choir_desktop::surface::{Surface, surface};
 use choir_desktop::words::{elapsed, headline, money, tokens};
-use choir_proto::DocumentId;
-use choir_proto::desktop::{App, Subject};
+use choir_proto::desktop::{App, Subject, Window};
 use choir_proto::run::{Run, RunStatus};
 use dioxus::prelude::*;
 use wasm_bindgen_futures::spawn_local;
@@ -36,14 +35,14 @@ fn choose(desk: Desk) -> Vec<Run> {
     let oldest = super::bridge::time().0 - CARD_AGE_US;
     let fresh = |run: &&Run| run.accepted_at.0 > oldest && !dismissed.contains(&run.run_id);
     // A document that is open says more than a card about it.
-    let open = |run: &Run| run.document_id.is_some_and(|id| is_open(desk, id));
+    let open = |run: &Run| run.document_id.is_some_and(|id| has_window(desk, &Subject::Document(id)));
     let small = |run: &&Run| surface(run, &documents) == Surface::Card && (run.answer.is_some() || !open(run));
     runs.newest().filter(fresh).filter(small).take(CARDS_MAX).cloned().collect()
 }
 
-fn is_open(desk: Desk, id: DocumentId) -> bool {
-    let about = Some(Subject::Document(id));
-    desk.desktop.read().windows.iter().any(|window| window.subject == about)
+fn has_window(desk: Desk, about: &Subject) -> bool {
+    let shows = |window: &Window| window.app == App::Writer && window.subject.as_ref() == Some(about);
+    desk.desktop.read().windows.iter().any(shows)
 }
 
 #[component]

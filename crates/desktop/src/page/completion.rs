@@ -3,19 +3,18 @@
 use super::desk::Desk;
 use super::rich::Glyph;
 use super::server;
-use choir_desktop::files::{Listing, shown};
+use choir_desktop::files::{Listing, folder, join, query, shown};
 use choir_desktop::icon::Icon;
 use choir_desktop::prompt::{Mention, candidates, completing};
 use dioxus::prelude::*;
-use wasm_bindgen_futures::spawn_local;
 
 /// What is offered, and which of it Enter would take.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) struct Offer {
     desk: Desk,
     pub(crate) at: Signal<usize>,
-    /// Names at the workspace's root, read when somebody first types `@`.
-    files: Signal<Option<Vec<String>>>,
+    /// A folder and the paths in it: the workspace at first, then whichever folder is being typed.
+    files: Signal<Option<(String, Vec<String>)>>,
     found: Memo<Vec<Mention>>,
     /// The prompt for which the person closed the list.
     refused: Signal<String>,
@@ -25,19 +24,22 @@ impl Offer {
     /// Follows the prompt bar's text.
     pub(crate) fn new(desk: Desk) -> Self {
         let mut at = use_signal(|| 0);
-        let files = use_signal(|| None);
+        let files = use_signal(|| None::<(String, Vec<String>)>);
         let refused = use_signal(String::new);
         let found = use_memo(move || {
             let prompt = desk.prompt.read();
             let Some((_, word)) = completing(&prompt).filter(|_| *refused.read() != *prompt) else { return Vec::new() };
             let files = files.read();
-            candidates(word, &desk.runs.read(), &desk.documents.read(), files.as_deref().unwrap_or_default())
+            let paths = files.as_ref().map(|(_, paths)| paths.as_slice()).unwrap_or_default();
+            candidates(word, &desk.runs.read(), &desk.documents.read(), paths)
         });
         use_effect(move || {
-            let asked = completing(&desk.prompt.read()).is_some();
+            let inside = completing(&desk.prompt.read()).map(|(_, word)| folder(word).to_owned());
             at.set(0);
-            if asked && files.peek().is_none() {
-                read_root(files);
+            if let Some(inside) = inside
+                && files.peek().as_ref().is_none_or(|(known, _)| *known != inside)
+            {
+                read(inside, files);
             }
         });
         Self { desk, at, files, found, refused }
@@ -75,12 +77,13 @@ impl Offer {
     }
 }
 
-fn read_root(mut files: Signal<Option<Vec<String>>>) {
-    files.set(Some(Vec::new()));
-    spawn_local(async move {
+fn read(inside: String, mut files: Signal<Option<(String, Vec<String>)>>) {
+    files.set(Some((inside.clone(), Vec::new())));
+    spawn(async move {
         // Without a workspace the list has documents and runs only.
-        if let Ok(listing) = server::get::<Listing>("/api/files/list?path=").await {
-            files.set(Some(shown(&listing, "").into_iter().map(|entry| entry.name).collect()));
+        if let Ok(listing) = server::get::<Listing>(&format!("/api/files/list?path={}", query(&inside))).await {
+            let paths = shown(&listing, "").into_iter().map(|entry| join(&inside, &entry.name)).collect();
+            files.set(Some((inside, paths)));
         }
     });
 }

@@ -4,11 +4,12 @@ use super::bridge;
 use super::server::{self, Failure};
 use choir_desktop::computer::{Documents, Runs, focused};
 use choir_desktop::geometry::{self, Size};
+use choir_desktop::inbox::{Inbox, Item};
 use choir_desktop::prompt::Mention;
 use choir_desktop::settings::Settings;
 use choir_proto::api::Health;
 use choir_proto::desktop::{App, Desktop, DesktopCommand, Rect, Shape, Subject, Window};
-use choir_proto::{RunId, Seq, WindowId};
+use choir_proto::{DocumentId, RunId, Seq, WindowId};
 use dioxus::prelude::*;
 use serde::de::IgnoredAny;
 use std::collections::{BTreeMap, BTreeSet};
@@ -85,6 +86,14 @@ pub(crate) struct Desk {
     pub(crate) prompt: Signal<String>,
     /// What the agents should look at.
     pub(crate) mentions: Signal<Vec<Mention>>,
+    /// What waits for the person's word.
+    pub(crate) inbox: Signal<Vec<Item>>,
+    /// The last event after which a document's evidence may be another.
+    pub(crate) evidence: Signal<Seq>,
+    /// The last event after which a run's changes may be others.
+    pub(crate) changed: Signal<Seq>,
+    /// The text that goes on paper.
+    pub(crate) printed: Signal<Option<(DocumentId, String)>>,
 }
 
 impl Desk {
@@ -107,6 +116,10 @@ impl Desk {
             now: use_signal(bridge::time),
             prompt: use_signal(String::new),
             mentions: use_signal(Vec::new),
+            inbox: use_signal(Vec::new),
+            evidence: use_signal(Seq::default),
+            changed: use_signal(Seq::default),
+            printed: use_signal(|| None),
         };
         use_context_provider(|| desk)
     }
@@ -187,6 +200,17 @@ impl Desk {
         self.notice(Tone::Tell, text.into())
     }
 
+    /// Tells in a notice of `progress` how far something is.
+    pub(crate) fn shows_progress(mut self, id: u32, name: &str) -> impl FnMut(f64) + 'static {
+        let name = name.to_owned();
+        move |share| {
+            let text = format!("Uploading {name} … {:.0} %", share * 100.0);
+            if let Some(notice) = self.notices.write().iter_mut().find(|notice| notice.id == id) {
+                notice.text = text;
+            }
+        }
+    }
+
     /// Says what went wrong after a sentence about what was kept.
     pub(crate) fn fail(mut self, kept: &str, failure: &Failure) {
         if matches!(failure, Failure::Locked) {
@@ -222,6 +246,27 @@ impl Desk {
         bridge::remember(DISMISSED_KEY, &newest.join(" "));
     }
 
+    /// Puts something into the prompt bar to be looked at, with the beginning of a sentence about it.
+    pub(crate) fn ask_about(mut self, mention: Mention, words: &str) {
+        if !self.mentions.peek().contains(&mention) {
+            self.mentions.write().push(mention);
+        }
+        if self.prompt.peek().trim().is_empty() {
+            self.prompt.set(words.to_owned());
+        }
+        bridge::focus(super::keys::PROMPT);
+    }
+
+    /// Asks again what waits for the person.
+    pub(crate) fn refresh_inbox(mut self) {
+        spawn_local(async move {
+            // What cannot be read now is read at the next event of the inbox.
+            if let Ok(Inbox { inbox }) = server::get("/api/inbox").await {
+                self.inbox.set(inbox);
+            }
+        });
+    }
+
     /// Asks again how models and sandboxes are.
     pub(crate) fn refresh_condition(mut self) {
         spawn_local(async move {
@@ -238,6 +283,13 @@ impl Desk {
 fn recall_dismissed() -> BTreeSet<RunId> {
     let kept = bridge::recall(DISMISSED_KEY).unwrap_or_default();
     kept.split(' ').filter_map(|id| id.parse().ok()).collect()
+}
+
+/// Sets what a part of the page shows, unless that part is gone: answers may come later than that.
+pub(crate) fn late<T: 'static>(mut signal: Signal<T>, value: T) {
+    if let Ok(mut slot) = signal.try_write() {
+        *slot = value;
+    }
 }
 
 /// The shared state of this page.

@@ -1,5 +1,6 @@
 //! The empty desktop: what could be asked, what was done lately, and whether everything is in order.
 
+use super::apps::FoundProviders;
 use super::bridge;
 use super::desk::{Desk, use_desk};
 use super::keys::PROMPT;
@@ -68,6 +69,7 @@ fn Order() -> Element {
             if let Some(condition) = model { Part { condition } }
             if let Some(condition) = sandbox { Part { condition } }
             if needs_key {
+                FoundProviders {}
                 button { r#type: "button", class: "mend", onclick: move |_| desk.open(App::Settings, None),
                     Glyph { icon: Icon::Key }
                     "Add a key"

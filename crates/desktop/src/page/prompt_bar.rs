@@ -170,7 +170,10 @@ fn attach(mut desk: Desk, name: String, file: wasm_bindgen::JsValue) {
     let path = join(UPLOADS, &name);
     spawn_local(async move {
         let progress = desk.progress(format!("Uploading {name} …"));
-        let answer = server::done(bridge::upload(&format!("/api/files?path={}", query(&path)), file).await);
+        let answer = server::done(
+            bridge::upload(&format!("/api/files?path={}", query(&path)), file, desk.shows_progress(progress, &name))
+                .await,
+        );
         desk.dismiss_notice(progress);
         match answer {
             Ok(()) => desk.mentions.write().push(Mention::Path(path)),

@@ -39,9 +39,10 @@ fn theme_name(theme: Theme) -> String {
 }
 
 fn page_title(desk: Desk) -> String {
-    match desk.runs.read().open().count() {
-        0 => "ChoirOS".to_owned(),
-        open => format!("({open}) ChoirOS"),
+    match (super::strip::waiting(desk), desk.runs.read().open().count()) {
+        (0, 0) => "ChoirOS".to_owned(),
+        (0, open) => format!("({open}) ChoirOS"),
+        (waiting, _) => format!("{waiting} waiting for you · ChoirOS"),
     }
 }
 

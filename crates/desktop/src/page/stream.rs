@@ -6,10 +6,10 @@ use super::server::{self, Failure};
 use choir_core::fold::desktop;
 use choir_desktop::computer::{Arrival, Touches, arrival};
 use choir_desktop::surface::{Surface, surface};
-use choir_proto::desktop::{App, Desktop, Subject};
+use choir_proto::desktop::{App, Desktop, DesktopCommand, Subject};
 use choir_proto::document::DocumentSummary;
 use choir_proto::event::Event;
-use choir_proto::{Envelope, Run, RunId, Seq};
+use choir_proto::{DocumentId, Envelope, Run, RunId, Seq};
 use dioxus::prelude::*;
 use serde::Deserialize;
 use wasm_bindgen_futures::spawn_local;
@@ -85,6 +85,9 @@ async fn load(mut desk: Desk) -> Result<(), Failure> {
     desk.runs.set(runs.rows.into_iter().collect());
     desk.documents.set(documents.rows.into_iter().collect());
     desk.refresh_condition();
+    desk.refresh_inbox();
+    desk.evidence.set(before.seq);
+    desk.changed.set(before.seq);
     spawn_local(load_older(desk, runs.next, documents.next));
     Ok(())
 }
@@ -132,16 +135,30 @@ fn receive(mut desk: Desk, text: &str) -> bool {
 
 fn fold(mut desk: Desk, envelope: &Envelope, event: &Event) {
     match Touches::of(&event.kind()) {
-        Touches::Runs => desk.runs.write().apply(envelope, event),
+        Touches::Runs => {
+            desk.runs.write().apply(envelope, event);
+            if matches!(event, Event::TaskFinished(_)) {
+                desk.changed.set(envelope.header.seq);
+            }
+        }
         Touches::Documents => {
             desk.documents.write().apply(envelope, event);
             desk.runs.write().apply(envelope, event);
+            desk.evidence.set(envelope.header.seq);
         }
         Touches::Desktop if is_known(desk, event) => {}
         Touches::Desktop => desktop::apply(&mut desk.desktop.write(), event),
+        Touches::Inbox => {
+            desk.refresh_inbox();
+            if let Event::InboxAsked(asked) = event {
+                bridge::notify("An agent needs you", &asked.question);
+            }
+        }
+        Touches::Evidence => desk.evidence.set(envelope.header.seq),
+        Touches::Changes => desk.changed.set(envelope.header.seq),
         Touches::Nothing => {}
     }
-    react(desk, event);
+    react(desk, envelope, event);
     if let Some(run) = envelope.header.run {
         open_if_ready(desk, run);
         if matches!(event, Event::RunEnded(_)) {
@@ -157,7 +174,10 @@ fn is_known(desk: Desk, event: &Event) -> bool {
 }
 
 /// What the page does of its own accord when something happened.
-fn react(mut desk: Desk, event: &Event) {
+fn react(mut desk: Desk, envelope: &Envelope, event: &Event) {
+    if let (Event::DocumentTrashed(trashed), Some(run)) = (event, envelope.header.run) {
+        show_run_instead(desk, trashed.document_id, run);
+    }
     // A later drag of the same window goes on.
     if let Event::WindowMoved(moved) = event
         && desk.dragged.peek().get(&moved.window_id) == Some(&moved.rect)
@@ -166,12 +186,24 @@ fn react(mut desk: Desk, event: &Event) {
     }
 }
 
+/// A run that needed no document after all takes its window: there is nothing else to see in it.
+fn show_run_instead(desk: Desk, document: DocumentId, run: RunId) {
+    let about = Some(Subject::Document(document));
+    let windows: Vec<_> =
+        desk.desktop.peek().windows.iter().filter(|window| window.subject == about).cloned().collect();
+    for window in windows {
+        desk.command(DesktopCommand::Show { window_id: window.window_id, subject: Subject::Run(run) });
+    }
+}
+
 /// A run that ended: its receipt is read as the server added it up, and the person is told.
 async fn settle(mut desk: Desk, id: RunId) {
     if let Ok(run) = server::get::<Run>(&format!("/api/runs/{id}")).await {
         desk.runs.write().replace(run.clone());
         let words = choir_desktop::status::run_words(run.status);
-        desk.tell(format!("“{}” {words}.", choir_desktop::words::headline(&run.prompt, 48)));
+        let title = choir_desktop::words::headline(&run.prompt, 48);
+        bridge::notify(&format!("A run is {words}"), &title);
+        desk.tell(format!("“{title}” {words}."));
     }
 }
 

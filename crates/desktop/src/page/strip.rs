@@ -1,6 +1,6 @@
 //! The reserved strip: windows at left, the prompt bar in the middle, the state of things at right.
 
-use super::desk::{Link, use_desk};
+use super::desk::{Desk, Link, use_desk};
 use super::menu_button::MenuButton;
 use super::prompt_bar::PromptBar;
 use super::rich::{Glyph, Standing};
@@ -64,12 +64,21 @@ fn TaskButton(window: Window, name: String) -> Element {
     }
 }
 
+/// Everything that needs a word of the person: questions, and runs that wait for something else.
+pub(crate) fn waiting(desk: Desk) -> usize {
+    let inbox = desk.inbox.read();
+    let asks = |run: &&Run| inbox.iter().any(|item| item.run_id == Some(run.run_id));
+    let others =
+        desk.runs.read().open().filter(|run| run.status == RunStatus::Blocked).filter(|run| !asks(run)).count();
+    inbox.len() + others
+}
+
 /// Connection and work under way.
 #[component]
 fn State() -> Element {
     let desk = use_desk();
     let waits = |run: &&Run| run.status == RunStatus::Blocked;
-    let waiting = use_memo(move || desk.runs.read().open().filter(waits).count());
+    let waiting = use_memo(move || waiting(desk));
     let open = use_memo(move || desk.runs.read().open().filter(|run| !waits(run)).count());
     rsx! {
         div { class: "state",
@@ -78,6 +87,7 @@ fn State() -> Element {
                     r#type: "button",
                     class: "quiet",
                     title: "Show what waits for you",
+                    "aria-label": "Inbox, {waiting} waiting",
                     onclick: move |_| desk.open(App::Inbox, None),
                     Standing { mark: Mark::Blocked }
                     {format!("{} waiting", waiting())}

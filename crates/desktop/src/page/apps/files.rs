@@ -1,11 +1,14 @@
 //! The workspace: folders, files, and what can be done to them.
 
 use super::preview::Preview;
+use super::tree::Tree;
 use crate::page::bridge::{self, Held};
-use crate::page::desk::{Desk, use_desk};
+use crate::page::desk::{Desk, late, use_desk};
 use crate::page::rich::{Glyph, IconButton};
 use crate::page::server::{self, Failure};
-use choir_desktop::files::{Entry, Kind, Listing, crumbs, is_name, join, query, shown};
+use choir_desktop::files::{
+    ENTRIES_MAX, Entry, Kind, Listing, READ_MAX, crumbs, folder, is_name, join, query, restored, shown, trashed,
+};
 use choir_desktop::icon::Icon;
 use choir_desktop::words::bytes;
 use choir_proto::WindowId;
@@ -19,20 +22,22 @@ use web_sys::Element as Node;
 
 /// One folder as the window shows it.
 #[derive(Clone, Copy, PartialEq)]
-struct Folder {
+pub(super) struct Folder {
     desk: Desk,
     window_id: WindowId,
-    path: Signal<String>,
-    listing: Signal<Option<Result<ListingView, String>>>,
+    pub(super) path: Signal<String>,
+    pub(super) listing: Signal<Option<Result<ListingView, String>>>,
     chosen: Signal<Option<Entry>>,
     renaming: Signal<Option<Entry>>,
-    /// What was deleted last, with its bytes.
-    deleted: Signal<Option<(String, JsValue)>>,
+    /// What was deleted last: where it was, and where it is in the trash.
+    deleted: Signal<Option<(String, String)>>,
+    /// The name of a folder that is being made.
+    making: Signal<Option<String>>,
 }
 
 /// Signals compare what they hold; a listing is compared by its entries.
 #[derive(Clone)]
-struct ListingView(Listing);
+pub(super) struct ListingView(Listing);
 
 impl PartialEq for ListingView {
     fn eq(&self, other: &Self) -> bool {
@@ -47,11 +52,11 @@ struct Move {
 }
 
 impl Folder {
-    fn load(mut self) {
+    fn load(self) {
+        let Ok(path) = self.path.try_peek().map(|path| query(&path)) else { return };
         spawn_local(async move {
-            let path = format!("/api/files/list?path={}", query(&self.path.peek()));
-            let listing: Result<Listing, Failure> = server::get(&path).await;
-            self.listing.set(Some(listing.map(ListingView).map_err(|failure| failure.to_string())));
+            let listing = whole(&path).await;
+            late(self.listing, Some(listing.map(ListingView).map_err(|failure| failure.to_string())));
         });
     }
 
@@ -61,7 +66,7 @@ impl Folder {
     }
 
     /// Another folder is another subject, so that every browser and the next visit show it.
-    fn go(self, path: String) {
+    pub(super) fn go(self, path: String) {
         self.desk.command(DesktopCommand::Show { window_id: self.window_id, subject: Subject::Path(path) });
     }
 
@@ -71,7 +76,9 @@ impl Folder {
         }
         spawn_local(async move {
             let progress = self.desk.progress(format!("Uploading {name} …"));
-            let answer = server::done(bridge::upload(&self.address(&name), file).await);
+            let answer = server::done(
+                bridge::upload(&self.address(&name), file, self.desk.shows_progress(progress, &name)).await,
+            );
             self.desk.dismiss_notice(progress);
             match answer {
                 Ok(()) => self.desk.tell(format!("{name} is in the workspace.")),
@@ -81,18 +88,15 @@ impl Folder {
         });
     }
 
-    /// The bytes are kept first: without them there would be no undo.
-    fn delete(mut self, entry: Entry) {
+    /// Deleting is moving to the trash, so that it can be taken back, now and later.
+    fn delete(self, entry: Entry) {
+        let from = join(&self.path.peek(), &entry.name);
+        let to = trashed(&from, bridge::time().0 / 1_000);
         spawn_local(async move {
-            let address = self.address(&entry.name);
-            let outcome = match bridge::blob(&address).await {
-                Ok(kept) => server::act("DELETE", &address).await.map(|()| kept),
-                Err(why) => Err(Failure::Unreachable(why)),
-            };
-            match outcome {
-                Ok(kept) => {
-                    self.deleted.set(Some((entry.name, kept)));
-                    self.chosen.set(None);
+            match shift(&from, &to).await {
+                Ok(()) => {
+                    late(self.deleted, Some((from, to)));
+                    late(self.chosen, None);
                 }
                 Err(failure) => self.desk.fail("Nothing was deleted.", &failure),
             }
@@ -101,9 +105,34 @@ impl Folder {
     }
 
     fn undo(mut self) {
-        if let Some((name, kept)) = self.deleted.take() {
-            self.put(name, kept);
+        if let Some((from, to)) = self.deleted.take() {
+            self.restore(to, from);
         }
+    }
+
+    /// Brings something back from the trash.
+    fn restore(self, from: String, to: String) {
+        spawn_local(async move {
+            match shift(&from, &to).await {
+                Ok(()) => self.desk.tell(format!("{to} is back.")),
+                Err(failure) => self.desk.fail("It stays in the trash.", &failure),
+            }
+            self.load();
+        });
+    }
+
+    fn make(mut self) {
+        let name = self.making.take().unwrap_or_default().trim().to_owned();
+        if !is_name(&name) {
+            return;
+        }
+        let path = join(&self.path.peek(), &name);
+        spawn_local(async move {
+            if let Err(failure) = make_folder(&path).await {
+                self.desk.fail("No folder was made.", &failure);
+            }
+            self.load();
+        });
     }
 
     fn rename(mut self, from: &str, to: &str) {
@@ -112,16 +141,45 @@ impl Folder {
             return;
         }
         let folder = self.path.peek().clone();
-        let body = Move { from: join(&folder, from), to: join(&folder, to) };
+        let (from, to) = (join(&folder, from), join(&folder, to));
         spawn_local(async move {
-            let answer: Result<IgnoredAny, Failure> = server::send("POST", "/api/files/move", &body).await;
-            if let Err(failure) = answer {
+            if let Err(failure) = move_path(&from, &to).await {
                 self.desk.fail("It kept its name.", &failure);
             }
-            self.chosen.set(None);
+            late(self.chosen, None);
             self.load();
         });
     }
+}
+
+/// A folder with all of its pages.
+async fn whole(path: &str) -> Result<Listing, Failure> {
+    let mut all: Listing = server::get(&format!("/api/files/list?path={path}")).await?;
+    while all.files.len() < READ_MAX {
+        let Some(after) = all.next.take() else { break };
+        let page: Listing = server::get(&format!("/api/files/list?path={path}&after={}", query(&after))).await?;
+        all.files.extend(page.files);
+        all.next = page.next;
+    }
+    Ok(all)
+}
+
+async fn move_path(from: &str, to: &str) -> Result<(), Failure> {
+    let body = Move { from: from.to_owned(), to: to.to_owned() };
+    let _: IgnoredAny = server::send("POST", "/api/files/move", &body).await?;
+    Ok(())
+}
+
+/// Moves something into a folder that may not be there yet.
+async fn shift(from: &str, to: &str) -> Result<(), Failure> {
+    if !folder(to).is_empty() {
+        make_folder(folder(to)).await?;
+    }
+    move_path(from, to).await
+}
+
+async fn make_folder(path: &str) -> Result<(), Failure> {
+    server::act("PUT", &format!("/api/files?kind=directory&path={}", query(path))).await
 }
 
 #[component]
@@ -135,6 +193,7 @@ pub(crate) fn Files(window_id: WindowId, path: String) -> Element {
         chosen: use_signal(|| None),
         renaming: use_signal(|| None),
         deleted: use_signal(|| None),
+        making: use_signal(|| None),
     };
     let mut drops = use_signal(|| None::<Held>);
     let wanted = use_signal(String::new);
@@ -148,6 +207,7 @@ pub(crate) fn Files(window_id: WindowId, path: String) -> Element {
             },
             Tools { folder, wanted }
             div { class: "split",
+                Tree { folder }
                 List { folder, wanted }
                 for entry in folder.chosen.read().clone() {
                     Preview { key: "{entry.name}", address: folder.address(&entry.name), entry }
@@ -177,6 +237,10 @@ fn Tools(folder: Folder, wanted: Signal<String>) -> Element {
                 value: "{wanted}",
                 oninput: move |event| wanted.set(event.value()),
             }
+            IconButton { icon: Icon::FolderPlus, label: "New folder", onclick: move |_| {
+                let mut making = folder.making;
+                making.set(Some(String::new()));
+            } }
             button {
                 r#type: "button",
                 class: "secondary",
@@ -204,7 +268,11 @@ fn List(folder: Folder, wanted: Signal<String>) -> Element {
         }
         Some(Ok(listing)) => shown(&listing.0, &wanted.read()),
     };
-    if entries.is_empty() {
+    let all = listing.as_ref().and_then(|listing| listing.as_ref().ok()).map_or(0, |listing| listing.0.files.len());
+    let more =
+        listing.as_ref().and_then(|listing| listing.as_ref().ok()).is_some_and(|listing| listing.0.next.is_some());
+    let cut = entries.len() == ENTRIES_MAX && all > ENTRIES_MAX;
+    if entries.is_empty() && folder.making.read().is_none() {
         return rsx! {
             div { class: "empty",
                 h2 { "Nothing here" }
@@ -214,7 +282,39 @@ fn List(folder: Folder, wanted: Signal<String>) -> Element {
     }
     rsx! {
         div { class: "list",
+            if cut { p { class: "none", role: "status", "{ENTRIES_MAX} of {all} are shown. Find narrows them down." } }
+            if more { p { class: "none", role: "status", "This folder has more than the computer lists at once." } }
+            NewFolder { folder }
             for entry in entries { EntryRow { key: "{entry.name}", folder, entry } }
+        }
+    }
+}
+
+#[component]
+fn NewFolder(folder: Folder) -> Element {
+    let mut making = folder.making;
+    let Some(name) = making() else { return rsx! {} };
+    rsx! {
+        form {
+            class: "entry rename",
+            onsubmit: move |event| {
+                event.prevent_default();
+                folder.make();
+            },
+            input {
+                "aria-label": "Name of the folder",
+                placeholder: "Name of the folder",
+                value: "{name}",
+                onmounted: move |event| async move {
+                    // A field that is gone again needs no focus.
+                    event.set_focus(true).await.ok();
+                },
+                oninput: move |event| making.set(Some(event.value())),
+                onkeydown: move |event| {
+                    if event.key() == Key::Escape { making.set(None) }
+                },
+            }
+            button { class: "secondary", "Make folder" }
         }
     }
 }
@@ -228,6 +328,8 @@ fn EntryRow(folder: Folder, entry: Entry) -> Element {
     let is_folder = entry.kind == Kind::Directory;
     let (opened, renamed, removed) = (entry.clone(), entry.clone(), entry.clone());
     let chosen = folder.chosen.read().as_ref() == Some(&entry);
+    let here = join(&folder.path.read(), &entry.name);
+    let origin = restored(&here).map(|origin| (here.clone(), origin.to_owned()));
     rsx! {
         div { class: if chosen { "entry chosen" } else { "entry" },
             button {
@@ -252,12 +354,18 @@ fn EntryRow(folder: Folder, entry: Entry) -> Element {
                         Glyph { icon: Icon::Download }
                     }
                 }
-                IconButton {
-                    icon: Icon::Pencil,
-                    label: "Rename {entry.name}",
-                    onclick: move |_| folder.renaming.set(Some(renamed.clone())),
-                }
-                if !is_folder {
+                if let Some((from, to)) = origin {
+                    IconButton {
+                        icon: Icon::Archive,
+                        label: "Restore {entry.name}",
+                        onclick: move |_| folder.restore(from.clone(), to.clone()),
+                    }
+                } else {
+                    IconButton {
+                        icon: Icon::Pencil,
+                        label: "Rename {entry.name}",
+                        onclick: move |_| folder.renaming.set(Some(renamed.clone())),
+                    }
                     IconButton {
                         icon: Icon::Trash,
                         label: "Delete {entry.name}",
@@ -301,11 +409,11 @@ fn Rename(folder: Folder, entry: Entry) -> Element {
 /// Deleting asks nothing and can be taken back.
 #[component]
 fn Undo(folder: Folder) -> Element {
-    let name = folder.deleted.read().as_ref().map(|(name, _)| name.clone());
+    let name = folder.deleted.read().as_ref().map(|(from, _)| from.clone());
     rsx! {
         div { role: "status", class: "undo",
             if let Some(name) = name {
-                span { "{name} is deleted." }
+                span { "{name} is in the trash." }
                 button { r#type: "button", class: "secondary", onclick: move |_| folder.undo(),
                     Glyph { icon: Icon::Undo }
                     "Undo"

@@ -1,15 +1,16 @@
 //! A document's versions: who, why, when, what changed, and the way back.
 
+use super::writer::{Page, Shown};
 use crate::page::bridge::{self, Held};
-use crate::page::desk::{Desk, use_desk};
+use crate::page::desk::use_desk;
+use crate::page::rich::IconButton;
 use crate::page::server::{self, Failure};
+use choir_desktop::icon::Icon;
 use choir_desktop::trace::role;
 use choir_desktop::words::ago;
-use choir_proto::DocumentId;
 use choir_proto::document::{Document, EditDocument, VersionSummary};
 use dioxus::prelude::*;
 use serde::Deserialize;
-use wasm_bindgen_futures::spawn_local;
 use web_sys::Element as Node;
 
 /// Versions listed, the newest first.
@@ -22,41 +23,48 @@ struct Versions {
 
 /// The list, read when it is opened and whenever the document has another version.
 #[component]
-pub(crate) fn History(id: DocumentId, past: Signal<Option<u32>>, head: Memo<u32>) -> Element {
+pub(crate) fn History(page: Page, head: Memo<u32>) -> Element {
     let mut open = use_signal(|| false);
     let mut versions = use_signal(Vec::<VersionSummary>::new);
     use_effect(move || {
         if !open() || head() == 0 {
             return;
         }
-        spawn_local(async move {
+        spawn(async move {
             // A list that cannot be read now stays as it was.
-            if let Ok(list) = server::get::<Versions>(&format!("/api/documents/{id}/versions")).await {
+            if let Ok(list) = server::get::<Versions>(&format!("/api/documents/{}/versions", page.id)).await {
                 versions.set(list.versions.into_iter().rev().take(LISTED_MAX).collect());
             }
         });
     });
+    let listed = versions();
+    let before = listed.iter().skip(1).map(|version| version.version).chain([0]);
     rsx! {
         details { class: "history", ontoggle: move |_| open.toggle(),
             summary { "Versions" }
-            for version in versions() { VersionRow { key: "{version.version}", version, past } }
+            for (version, against) in listed.iter().cloned().zip(before) {
+                VersionRow { key: "{version.version}", page, version, against }
+            }
         }
     }
 }
 
 #[component]
-fn VersionRow(version: VersionSummary, past: Signal<Option<u32>>) -> Element {
+fn VersionRow(page: Page, version: VersionSummary, against: u32) -> Element {
     let desk = use_desk();
     let when = ago(*desk.now.read(), version.at);
     let who = role(&version.author);
+    let number = version.version;
+    let mut view = page.view;
+    let shown = matches!(view(), Shown::Version { number: shown, .. } if shown == number);
     rsx! {
         button {
             r#type: "button",
             class: "version",
             "data-role": "{who}",
-            "aria-pressed": "{past() == Some(version.version)}",
-            onclick: move |_| past.set(Some(version.version)),
-            span { class: "figure", "{version.version}" }
+            "aria-pressed": "{shown}",
+            onclick: move |_| view.set(Shown::Version { number, against }),
+            span { class: "figure", "{number}" }
             span { class: "name", "{who}, {version.reason}" }
             span { class: "figure", "{when}" }
         }
@@ -65,34 +73,41 @@ fn VersionRow(version: VersionSummary, past: Signal<Option<u32>>) -> Element {
 
 /// One version in place of the text.
 #[component]
-pub(crate) fn Past(id: DocumentId, number: u32, past: Signal<Option<u32>>, head: Memo<u32>) -> Element {
-    let desk = use_desk();
+pub(crate) fn Past(page: Page, number: u32, against: u32, head: Memo<u32>) -> Element {
     let mut shown = use_signal(|| None::<(String, Held)>);
+    let mut view = page.view;
+    let mut walk = move |number: u32| view.set(Shown::Version { number, against: number.saturating_sub(1) });
     rsx! {
         div { class: "paper past",
             div { class: "past-bar", role: "status",
-                span { "Version {number}, with what it changed" }
+                if number > 1 {
+                    IconButton { icon: Icon::ChevronLeft, label: "Earlier version", onclick: move |_| walk(number - 1) }
+                }
+                if number < head() {
+                    IconButton { icon: Icon::ChevronRight, label: "Later version", onclick: move |_| walk(number + 1) }
+                }
+                span { "Version {number}, with what changed since version {against}" }
                 if number != head() {
                     button {
                         r#type: "button",
                         class: "secondary",
                         onclick: move |_| {
                             let content = shown.peek().as_ref().map(|(content, _)| content.clone());
-                            if let Some(content) = content { bring_back(desk, id, head(), content, past) }
+                            if let Some(content) = content { bring_back(page, head(), content) }
                         },
                         "Bring this text back"
                     }
                 }
-                button { r#type: "button", class: "secondary", onclick: move |_| past.set(None), "Back to now" }
+                button { r#type: "button", class: "secondary", onclick: move |_| view.set(Shown::Text), "Back to now" }
             }
             div {
                 class: "editor",
                 onmounted: move |event| {
                     let Some(element) = event.data().downcast::<Node>().cloned() else { return };
-                    spawn_local(async move {
-                        match bridge::open_version(&element, &id.to_string(), number).await {
+                    spawn(async move {
+                        match bridge::open_version(&element, &page.id.to_string(), number, against).await {
                             Ok(opened) => shown.set(Some(opened)),
-                            Err(why) => desk.tell(format!("Version {number} could not be read ({why}).")),
+                            Err(why) => page.desk.tell(format!("Version {number} could not be read ({why}).")),
                         }
                     });
                 },
@@ -102,16 +117,47 @@ pub(crate) fn Past(id: DocumentId, number: u32, past: Signal<Option<u32>>, head:
 }
 
 /// An old text becomes a new version; nothing is lost.
-fn bring_back(desk: Desk, id: DocumentId, base_version: u32, content: String, mut past: Signal<Option<u32>>) {
-    spawn_local(async move {
+fn bring_back(page: Page, base_version: u32, content: String) {
+    let mut view = page.view;
+    spawn(async move {
         let body = EditDocument { base_version, content };
-        let answer: Result<Document, Failure> = server::send("PUT", &format!("/api/documents/{id}"), &body).await;
+        let answer: Result<Document, Failure> =
+            server::send("PUT", &format!("/api/documents/{}", page.id), &body).await;
         match answer {
             Ok(document) => {
-                past.set(None);
-                desk.tell(format!("The text is back, as version {}.", document.version));
+                view.set(Shown::Text);
+                page.desk.tell(format!("The text is back, as version {}.", document.version));
             }
-            Err(failure) => desk.fail("The document stayed as it was.", &failure),
+            Err(failure) => page.desk.fail("The document stayed as it was.", &failure),
         }
     });
+}
+
+/// What happened to the text while nobody looked. The browser remembers the last version that was seen.
+#[component]
+pub(crate) fn SinceYouLooked(page: Page, head: Memo<u32>) -> Element {
+    let key = format!("choir.seen.{}", page.id);
+    let seen = use_hook(|| bridge::recall(&key).and_then(|text| text.parse::<u32>().ok()));
+    let mut looked = use_signal(|| false);
+    let first = use_hook(|| *head.peek());
+    use_effect(move || bridge::remember(&format!("choir.seen.{}", page.id), &head().to_string()));
+    let mut view = page.view;
+    let against = match seen {
+        Some(seen) if seen < first && !looked() => seen,
+        _ => return rsx! {},
+    };
+    rsx! {
+        p { class: "since",
+            "Changed since you looked. "
+            button {
+                r#type: "button",
+                class: "link",
+                onclick: move |_| {
+                    looked.set(true);
+                    view.set(Shown::Version { number: head(), against });
+                },
+                "Show what"
+            }
+        }
+    }
 }

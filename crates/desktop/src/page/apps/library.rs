@@ -1,12 +1,17 @@
 //! Writer without a document: every document and every run.
 
-use crate::page::desk::use_desk;
+use crate::page::desk::{Desk, use_desk};
 use crate::page::home::{DocumentRow, RunRow};
 use crate::page::keys::perform;
-use crate::page::rich::Glyph;
+use crate::page::rich::{Glyph, IconButton};
+use crate::page::server;
 use choir_desktop::icon::Icon;
 use choir_desktop::menu::Action;
+use choir_desktop::words::retitled;
+use choir_proto::DocumentId;
+use choir_proto::document::{Document, DocumentSummary, EditDocument};
 use dioxus::prelude::*;
+use wasm_bindgen_futures::spawn_local;
 
 /// Rows drawn at once; the search finds the others.
 const ROWS_MAX: usize = 200;
@@ -58,9 +63,69 @@ fn Documents(wanted: Signal<String>) -> Element {
         section { "aria-label": "Documents",
             h2 { "Documents" }
             if found.is_empty() { p { class: "none", "No document yet. A prompt that needs more than a short answer begins one." } }
-            for document in found { DocumentRow { key: "{document.document_id}", document } }
+            for document in found { Named { key: "{document.document_id}", document } }
         }
     }
+}
+
+/// A document and its name, which can be changed.
+#[component]
+fn Named(document: DocumentSummary) -> Element {
+    let desk = use_desk();
+    let mut name = use_signal(|| None::<String>);
+    let id = document.document_id;
+    let title = document.title.clone();
+    let Some(wanted) = name() else {
+        return rsx! {
+            div { class: "entry",
+                DocumentRow { document }
+                span { class: "acts",
+                    IconButton { icon: Icon::Pencil, label: "Rename {title}", onclick: move |_| name.set(Some(title.clone())) }
+                }
+            }
+        };
+    };
+    rsx! {
+        form {
+            class: "entry rename",
+            onsubmit: move |event| {
+                event.prevent_default();
+                rename(desk, id, name.take().unwrap_or_default());
+            },
+            input {
+                "aria-label": "New title",
+                value: "{wanted}",
+                onmounted: move |event| async move {
+                    // A field that is gone again needs no focus.
+                    event.set_focus(true).await.ok();
+                },
+                oninput: move |event| name.set(Some(event.value())),
+                onkeydown: move |event| {
+                    if event.key() == Key::Escape { name.set(None) }
+                },
+            }
+            button { class: "secondary", "Rename" }
+        }
+    }
+}
+
+/// A document is named by its first heading, so that is what changes.
+fn rename(desk: Desk, id: DocumentId, title: String) {
+    if title.trim().is_empty() {
+        return;
+    }
+    spawn_local(async move {
+        let path = format!("/api/documents/{id}");
+        let renamed = async {
+            let document: Document = server::get(&path).await?;
+            let content = retitled(&document.content, &title);
+            let body = EditDocument { base_version: document.version, content };
+            server::send::<_, Document>("PUT", &path, &body).await
+        };
+        if let Err(failure) = renamed.await {
+            desk.fail("It kept its name.", &failure);
+        }
+    });
 }
 
 #[component]

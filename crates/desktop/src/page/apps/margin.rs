@@ -1,22 +1,29 @@
 //! A run beside its document: agents, progress, receipt, and what can be done about it.
 
+use super::changes::Changes;
 use crate::page::cards::{Receipt, control};
-use crate::page::desk::use_desk;
+use crate::page::desk::{Desk, use_desk};
 use crate::page::keys::PROMPT;
 use crate::page::rich::{Glyph, Rich, Standing};
+use crate::page::server::{self, Failure};
 use crate::page::{bridge, cards};
 use choir_desktop::icon::Icon;
 use choir_desktop::status::{Mark, task_words};
-use choir_desktop::words::headline;
+use choir_desktop::words::{count, headline};
 use choir_proto::RunId;
+use choir_proto::api::{NewUndo, Undo};
+use choir_proto::desktop::App;
 use choir_proto::run::{Run, RunStatus, TaskSummary};
+use choir_proto::task::TaskStatus;
 use dioxus::prelude::*;
+use wasm_bindgen_futures::spawn_local;
 
 /// A run without a document.
 #[component]
 pub(crate) fn RunPage(id: RunId) -> Element {
     let desk = use_desk();
     let run = use_memo(move || desk.runs.read().get(id).cloned());
+    let mut changes = use_signal(|| false);
     let Some(run) = run() else {
         return rsx! { p { class: "empty", "This run is not in the log any more." } };
     };
@@ -24,29 +31,64 @@ pub(crate) fn RunPage(id: RunId) -> Element {
         div { class: "run-page page",
             blockquote { class: "prompted", "{run.prompt}" }
             if let Some(answer) = run.answer.clone() { Rich { text: answer } }
-            Margin { run }
+            Margin { run, changes: move |()| changes.toggle() }
+            if changes() { Changes { run: id } }
         }
     }
 }
 
 #[component]
-pub(crate) fn Margin(run: Run) -> Element {
+pub(crate) fn Margin(run: Run, changes: EventHandler<()>) -> Element {
+    let desk = use_desk();
+    let waits =
+        run.status == RunStatus::Blocked && desk.inbox.read().iter().any(|item| item.run_id == Some(run.run_id));
     rsx! {
         section { class: "margin", "aria-label": "Run",
-            if let Some(reason) = run.reason.clone() { p { class: "reason", "{reason}" } }
-            ol { class: "tasks",
-                for task in run.tasks.clone() { Task { key: "{task.task_id}", task } }
+            Progress { tasks: run.tasks.clone() }
+            if let Some(reason) = run.reason.clone().filter(|reason| run.answer.as_ref() != Some(reason)) {
+                p { class: "reason", "{reason}" }
             }
             Receipt { run: run.clone() }
-            Controls { run }
+            if waits {
+                button { r#type: "button", class: "mend", onclick: move |_| desk.open(App::Inbox, None),
+                    Glyph { icon: Icon::Inbox }
+                    "Answer in the Inbox"
+                }
+            }
+            Controls { run: run.clone(), changes }
+            // What is done keeps quiet until somebody asks.
+            details { class: "plan", open: !run.status.is_ending(),
+                summary { {count(run.tasks.len(), "agent", "agents")} }
+                ol { class: "tasks", "aria-label": "Plan",
+                    for task in run.tasks.clone() { Task { key: "{task.task_id}", task, told: run.reason.clone() } }
+                }
+            }
         }
     }
 }
 
+/// How much of the plan is done.
 #[component]
-fn Task(task: TaskSummary) -> Element {
+fn Progress(tasks: Vec<TaskSummary>) -> Element {
+    let all = tasks.len();
+    let done =
+        tasks.iter().filter(|task| task.status != TaskStatus::Running && task.status != TaskStatus::NeedsInput).count();
+    if all < 2 || done == all {
+        return rsx! {};
+    }
+    rsx! {
+        progress { max: "{all}", value: "{done}", "aria-label": "{done} of {all} agents are done" }
+    }
+}
+
+#[component]
+fn Task(task: TaskSummary, told: Option<String>) -> Element {
     let role = task.role.map_or("task", |role| role.name());
-    let said = task.summary.clone().filter(|summary| !summary.is_empty());
+    let said = task
+        .summary
+        .clone()
+        .filter(|summary| !summary.is_empty() && told.as_ref() != Some(summary))
+        .map(|said| headline(&said, 240));
     let objective = headline(&task.objective, 120);
     rsx! {
         li { class: "task-line", "data-role": role, title: "{task.objective}",
@@ -62,7 +104,7 @@ fn Task(task: TaskSummary) -> Element {
 
 /// Only what can be done now is offered.
 #[component]
-fn Controls(run: Run) -> Element {
+fn Controls(run: Run, changes: EventHandler<()>) -> Element {
     let desk = use_desk();
     let id = run.run_id;
     let open = !run.status.is_ending();
@@ -77,9 +119,23 @@ fn Controls(run: Run) -> Element {
                 Control { icon: Icon::Steer, label: "Steer", act: move |()| bridge::focus(PROMPT) }
                 Control { icon: Icon::Stop, label: "Cancel", act: move |()| control(desk, id, "cancel") }
             }
+            Control { icon: Icon::Changes, label: "Changes", act: move |()| changes.call(()) }
+            if !open { Control { icon: Icon::Undo, label: "Undo", act: move |()| undo(desk, id) } }
             Control { icon: Icon::Trace, label: "Trace", act: move |()| cards::open_trace(desk, id) }
         }
     }
+}
+
+/// Takes back what the run changed in the workspace; asked again, it brings it back.
+fn undo(desk: Desk, id: RunId) {
+    spawn_local(async move {
+        let answer: Result<Undo, Failure> =
+            server::send("POST", &format!("/api/runs/{id}/undo"), &NewUndo::default()).await;
+        match answer {
+            Ok(undo) => desk.tell(undo.summary),
+            Err(failure) => desk.fail("The workspace stayed as it was.", &failure),
+        }
+    });
 }
 
 #[component]

@@ -1,5 +1,7 @@
 //! What windows show.
 
+mod changes;
+mod evidence;
 mod files;
 mod history;
 mod inbox;
@@ -10,8 +12,10 @@ mod preview;
 mod search;
 mod settings;
 mod terminal;
+mod tree;
 mod writer;
 
+pub(crate) use settings::FoundProviders;
 pub(crate) use terminal::{close as close_terminal, open as open_terminal};
 
 use choir_proto::desktop::{App, Subject, Window};

@@ -3,10 +3,9 @@
 use crate::page::bridge;
 use crate::page::rich::Rich;
 use crate::page::server;
-use choir_desktop::files::{Entry, PREVIEW_CHARACTERS_MAX, Preview as How, is_binary, preview};
+use choir_desktop::files::{Entry, PREVIEW_CHARACTERS_MAX, Preview as How, TABLE_ROWS_MAX, is_binary, preview, table};
 use choir_desktop::words::bytes;
 use dioxus::prelude::*;
-use wasm_bindgen_futures::spawn_local;
 
 /// What was read.
 #[derive(Clone, PartialEq)]
@@ -36,7 +35,7 @@ pub(crate) fn Preview(entry: Entry, address: String) -> Element {
     let how = preview(&entry.name, entry.size);
     use_hook(|| {
         let address = address.clone();
-        spawn_local(async move { content.set(read(how, &address).await) });
+        spawn(async move { content.set(read(how, &address).await) });
     });
     let size = bytes(entry.size);
     rsx! {
@@ -44,11 +43,33 @@ pub(crate) fn Preview(entry: Entry, address: String) -> Element {
             match content.read().clone() {
                 Content::Reading => rsx! { p { class: "none", "Reading …" } },
                 Content::Text(text) if how == How::Markdown => rsx! { Rich { text } },
+                Content::Text(text) if how == How::Table => rsx! { Table { rows: table(&text) } },
                 Content::Text(text) => rsx! { pre { tabindex: "0", "{text}" } },
                 Content::Picture(picture) => rsx! { img { src: "{picture.0.0}", alt: "{entry.name}" } },
                 Content::Nothing(why) => rsx! { p { class: "none", "{why}" } },
             }
             p { class: "figures", span { "{entry.name}" } span { class: "figure", "{size}" } }
+        }
+    }
+}
+
+/// The first row names the columns.
+#[component]
+fn Table(rows: Vec<Vec<String>>) -> Element {
+    let cut = rows.len() == TABLE_ROWS_MAX;
+    let mut rows = rows.into_iter();
+    let head = rows.next().unwrap_or_default();
+    rsx! {
+        div { class: "table", tabindex: "0", role: "group", "aria-label": "Table",
+            table { class: "md-grid",
+                thead { tr { for (index, cell) in head.into_iter().enumerate() { th { key: "{index}", scope: "col", "{cell}" } } } }
+                tbody {
+                    for (number, row) in rows.enumerate() {
+                        tr { key: "{number}", for (index, cell) in row.into_iter().enumerate() { td { key: "{index}", "{cell}" } } }
+                    }
+                }
+            }
+            if cut { p { class: "none", "Only the first {TABLE_ROWS_MAX} rows are shown." } }
         }
     }
 }
@@ -60,7 +81,7 @@ async fn read(how: How, address: &str) -> Content {
             Ok(blob) => Content::Picture(Picture(std::rc::Rc::new(Address(bridge::picture(&blob, kind))))),
             Err(why) => Content::Nothing(format!("The picture could not be read ({why}).")),
         },
-        How::Text | How::Markdown => match server::get_text(address).await {
+        How::Text | How::Markdown | How::Table => match server::get_text(address).await {
             Ok(text) if is_binary(&text) => {
                 Content::Nothing("This file is not text. Download it to look at it.".to_owned())
             }

@@ -9,7 +9,6 @@ use choir_desktop::words::ago;
 use choir_proto::api::{Found, SearchResult, SearchResults};
 use choir_proto::desktop::{App, Subject};
 use dioxus::prelude::*;
-use wasm_bindgen_futures::spawn_local;
 
 /// Results asked for.
 const RESULTS_MAX: usize = 50;
@@ -30,7 +29,7 @@ pub(crate) fn Search() -> Element {
     let mut ask = move |words: String| {
         let number = *asked.peek() + 1;
         asked.set(number);
-        spawn_local(async move {
+        spawn(async move {
             let found = find(&words).await;
             if *asked.peek() == number {
                 answer.set(found);

@@ -1,8 +1,10 @@
 //! Models, keys, budgets, the network, and the theme.
 
+use crate::page::bridge;
 use crate::page::desk::{Desk, use_desk};
-use crate::page::rich::Standing;
+use crate::page::rich::{Glyph, Standing};
 use crate::page::server::{self, Failure};
+use choir_desktop::icon::Icon;
 use choir_desktop::settings::{Key, Provider, Settings as View};
 use choir_desktop::status::Mark;
 use choir_proto::Role;
@@ -37,6 +39,35 @@ pub(crate) fn Settings() -> Element {
                 None => rsx! { p { class: "none", "Settings cannot be read now. They are kept; try again in a moment." } },
             }
             Themes {}
+            Notifications {}
+        }
+    }
+}
+
+/// A word to somebody who looks elsewhere: asked for, never assumed.
+#[component]
+fn Notifications() -> Element {
+    let mut state = use_signal(bridge::notifications);
+    let words = match state.read().as_str() {
+        "granted" => "This browser tells you when a run ends or needs you, while you look elsewhere.",
+        "denied" => "This browser refuses notifications from this address. Its own settings change that.",
+        "unsupported" => "This browser has no notifications.",
+        _ => "Be told when a run ends or needs you, while you look elsewhere.",
+    };
+    rsx! {
+        section { "aria-labelledby": "settings-notifications",
+            h2 { id: "settings-notifications", "Notifications" }
+            p { class: "quietly", "{words}" }
+            if *state.read() == "default" {
+                button {
+                    r#type: "button",
+                    class: "secondary",
+                    onclick: move |_| {
+                        spawn(async move { state.set(bridge::allow_notifications().await) });
+                    },
+                    "Allow notifications"
+                }
+            }
         }
     }
 }
@@ -60,8 +91,28 @@ fn Providers(providers: Vec<Provider>) -> Element {
     rsx! {
         section { "aria-labelledby": "settings-providers",
             h2 { id: "settings-providers", "Providers" }
+            FoundProviders {}
             for provider in providers { ProviderRow { key: "{provider.name}", provider } }
             NewProvider {}
+        }
+    }
+}
+
+/// Providers that answer on this machine, or whose key is in the environment, and are not used yet.
+#[component]
+pub(crate) fn FoundProviders() -> Element {
+    let desk = use_desk();
+    let found = desk.settings.read().as_ref().map(|settings| settings.found.clone()).unwrap_or_default();
+    rsx! {
+        for found in found {
+            button {
+                key: "{found.name}",
+                r#type: "button",
+                class: "mend",
+                onclick: move |_| put_provider(desk, found.name.clone(), found.body()),
+                Glyph { icon: Icon::Plug }
+                {found.words()}
+            }
         }
     }
 }
@@ -123,17 +174,17 @@ fn tested_words(tested: &Tested) -> String {
 fn test_provider(name: String, mut tested: Signal<Option<Tested>>) {
     let said = |ok, message: &str| Some(Tested { ok, message: message.to_owned(), models: Vec::new() });
     tested.set(said(true, "Asking …"));
-    spawn_local(async move {
+    spawn(async move {
         let answer: Result<Tested, Failure> =
             server::send("POST", &format!("/api/providers/{name}/test"), &json!({})).await;
         tested.set(answer.map_or_else(|failure| said(false, &failure.to_string()), Some));
     });
 }
 
-fn put_provider(desk: Desk, name: String, body: Value) {
+pub(crate) fn put_provider(desk: Desk, name: String, body: Value) {
     spawn_local(async move {
         let text = body.to_string();
-        let answer = crate::page::bridge::call("PUT", &format!("/api/providers/{name}"), Some(&text)).await;
+        let answer = bridge::call("PUT", &format!("/api/providers/{name}"), Some(&text)).await;
         match server::done(answer) {
             Ok(()) => desk.tell(format!("{name} is kept. Its key is sealed and cannot be read back.")),
             Err(failure) => desk.fail("The provider was not changed.", &failure),

@@ -1,8 +1,10 @@
 //! A terminal of the session associate. It outlives this page; only closing its window ends it.
 
-use crate::page::bridge::{self, Held};
-use crate::page::desk::{Desk, use_desk};
+use crate::page::bridge::{self, Held, Terminal as Screen};
+use crate::page::desk::{Desk, late, use_desk};
+use crate::page::rich::IconButton;
 use crate::page::server::{self, Failure};
+use choir_desktop::icon::Icon;
 use choir_proto::desktop::{App, DesktopCommand, Subject};
 use choir_proto::{TerminalId, WindowId};
 use dioxus::prelude::*;
@@ -42,11 +44,49 @@ pub(crate) fn close(id: TerminalId) {
     });
 }
 
+/// What a window has of its terminal.
+#[derive(Clone, Copy, PartialEq)]
+struct Console {
+    opened: Signal<Option<(Screen, Held)>>,
+    state: Signal<String>,
+    /// The words that are looked for; nothing while nobody looks.
+    wanted: Signal<Option<String>>,
+    missing: Signal<bool>,
+}
+
+impl Console {
+    fn hear(mut self, said: String) {
+        match said.as_str() {
+            "find" => self.wanted.set(Some(String::new())),
+            _ => self.state.set(said),
+        }
+    }
+
+    fn seek(mut self, back: bool) {
+        let words = self.wanted.peek().clone().unwrap_or_default();
+        if let Some((screen, _)) = self.opened.peek().as_ref().filter(|_| !words.is_empty()) {
+            self.missing.set(!screen.seek(&words, back));
+        }
+    }
+
+    fn leave(mut self) {
+        self.wanted.set(None);
+        if let Some((screen, _)) = self.opened.peek().as_ref() {
+            screen.take_keys();
+        }
+    }
+}
+
 #[component]
 pub(crate) fn Terminal(id: TerminalId) -> Element {
     let desk = use_desk();
-    let mut held = use_signal(|| None::<Held>);
-    let mut state = use_signal(|| "connecting".to_owned());
+    let console = Console {
+        opened: use_signal(|| None),
+        state: use_signal(|| "connecting".to_owned()),
+        wanted: use_signal(|| None),
+        missing: use_signal(|| false),
+    };
+    let opened = console.opened;
     rsx! {
         div { class: "console",
             div {
@@ -54,16 +94,55 @@ pub(crate) fn Terminal(id: TerminalId) -> Element {
                 onmounted: move |event| {
                     let Some(element) = event.data().downcast::<Node>().cloned() else { return };
                     spawn_local(async move {
-                        match bridge::open_terminal(&element, &id.to_string(), move |said| state.set(said)).await {
-                            Ok(opened) => held.set(Some(opened)),
+                        match bridge::open_terminal(&element, &id.to_string(), move |said| console.hear(said)).await {
+                            Ok(screen) => late(opened, Some(screen)),
                             Err(why) => desk.tell(format!("The terminal could not be loaded ({why}).")),
                         }
                     });
                 },
             }
-            if *state.read() == "away" {
+            Find { console }
+            if *console.state.read() == "away" {
                 p { class: "veil", role: "status", "The terminal is away; trying to reach it again." }
             }
+        }
+    }
+}
+
+/// A field over the screen; the button that opens it teaches its keys.
+#[component]
+fn Find(console: Console) -> Element {
+    let mut wanted = console.wanted;
+    let Some(words) = wanted() else {
+        return rsx! {
+            div { class: "find",
+                IconButton { icon: Icon::Search, label: "Find in this terminal (Ctrl Shift F)", onclick: move |_| wanted.set(Some(String::new())) }
+            }
+        };
+    };
+    rsx! {
+        div { class: "find open",
+            input {
+                r#type: "search",
+                "aria-label": "Find in this terminal",
+                placeholder: "Find",
+                value: "{words}",
+                onmounted: move |event| async move {
+                    // A field that is gone again needs no focus.
+                    event.set_focus(true).await.ok();
+                },
+                oninput: move |event| {
+                    wanted.set(Some(event.value()));
+                    console.seek(true);
+                },
+                onkeydown: move |event| match event.key() {
+                    Key::Enter => console.seek(!event.modifiers().shift()),
+                    Key::Escape => console.leave(),
+                    _ => {}
+                },
+            }
+            span { role: "status", class: "quietly", if (console.missing)() && !words.is_empty() { "Not here" } }
+            IconButton { icon: Icon::Close, label: "Stop looking", onclick: move |_| console.leave() }
         }
     }
 }
@@ -72,12 +151,12 @@ pub(crate) fn Terminal(id: TerminalId) -> Element {
 #[component]
 pub(crate) fn NoTerminal(window_id: WindowId) -> Element {
     let desk = use_desk();
-    let mut reason = use_signal(|| None::<String>);
+    let reason = use_signal(|| None::<String>);
     let start = move |_| {
         spawn_local(async move {
             match create().await {
                 Ok(subject) => desk.command(DesktopCommand::Show { window_id, subject }),
-                Err(failure) => reason.set(Some(failure.to_string())),
+                Err(failure) => late(reason, Some(failure.to_string())),
             }
         });
     };

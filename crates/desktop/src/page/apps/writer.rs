@@ -1,119 +1,381 @@
-//! A living document: the text, and its run in the margin.
+//! A living document: the text, and beside it the run that writes it, what stands behind it, and its past.
 
-use super::history::{History, Past};
+use super::changes::Changes;
+use super::evidence::{self, Proposals, SelectionTools, SourcePane, Sources};
+use super::history::{History, Past, SinceYouLooked};
 use super::margin::Margin;
-use crate::page::bridge::{self, Editor, Held};
-use crate::page::desk::{Desk, use_desk};
-use crate::page::rich::Glyph;
+use crate::page::bridge::{self, Editor, Held, Length};
+use crate::page::desk::{Desk, late, use_desk};
+use crate::page::rich::{Glyph, Rich};
+use choir_desktop::evidence::marks;
 use choir_desktop::files::file_name;
 use choir_desktop::icon::Icon;
-use choir_proto::DocumentId;
+use choir_proto::document::Document;
+use choir_proto::{DocumentId, TaskStatus};
 use dioxus::prelude::*;
 use serde::Deserialize;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::Element as Node;
 
+/// What stands behind a text is read anew at most so often.
+const READ_AFTER_MS: u32 = 600;
+
+/// A replica of a longer document would be larger than a message may be, and slower than a hand.
+const REPLICA_BYTES_MAX: u64 = 4_000_000;
+
 /// What the editor says of itself.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-struct State {
-    /// `loading`, `saved`, `editing`, `saving` or `failed`.
+#[serde(default)]
+pub(crate) struct State {
+    /// `loading`, `saved`, `editing`, `saving`, `away`, `failed` or `reading`.
     phase: String,
-    #[serde(default)]
     version: u32,
-    #[serde(default)]
     words: u32,
-    /// For `failed`.
-    #[serde(default)]
+    /// For `away` and `failed`.
     message: String,
+    outline: Vec<Heading>,
+    selection: Option<Selection>,
+    /// A mark that was clicked just now.
+    mark: Option<Clicked>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+struct Heading {
+    level: u8,
+    text: String,
+    at: u32,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+struct Selection {
+    from: u64,
+    to: u64,
+    text: String,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+struct Clicked {
+    kind: String,
+    key: String,
+}
+
+/// What stands in the place of the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// The text itself.
+    Text,
+    /// One version, with what changed since another.
+    Version { number: u32, against: u32 },
+    /// A source, by the number of its citation.
+    Source(usize),
+    /// What the run changed in the workspace.
+    Changes,
+}
+
+/// One document that is open, for everything that is drawn of it.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) struct Page {
+    pub(crate) desk: Desk,
+    pub(crate) id: DocumentId,
+    pub(crate) view: Signal<Shown>,
+    pub(crate) document: Signal<Option<Document>>,
+    opened: Signal<Opened>,
+    state: Signal<State>,
 }
 
 /// An open editor and what keeps it alive.
 type Opened = Option<(Editor, Held)>;
 
+impl Page {
+    /// Brings a place of the text into view.
+    pub(crate) fn show(mut self, from: u64, to: u64) {
+        self.view.set(Shown::Text);
+        self.with_editor(|editor| editor.show(from as f64, to as f64));
+    }
+
+    fn with_editor(self, act: impl FnOnce(&Editor)) {
+        if let Some((editor, _)) = self.opened.peek().as_ref() {
+            act(editor);
+        }
+    }
+
+    fn hear(mut self, text: &str) {
+        let Ok(said) = serde_json::from_str::<State>(text) else { return };
+        if let Some(mark) = &said.mark
+            && mark.kind == "citation"
+            && let Ok(index) = mark.key.parse()
+        {
+            self.view.set(Shown::Source(index));
+        }
+        self.state.set(said);
+    }
+
+    fn is_long(self) -> bool {
+        self.desk.documents.peek().get(self.id).is_some_and(|document| document.size > REPLICA_BYTES_MAX)
+    }
+
+    fn title(self) -> String {
+        self.desk.documents.peek().get(self.id).map(|document| document.title.clone()).unwrap_or_default()
+    }
+}
+
 #[component]
 pub(crate) fn Writer(id: DocumentId) -> Element {
     let desk = use_desk();
-    let mut state = use_signal(|| State { phase: "loading".to_owned(), ..State::default() });
-    let opened = use_signal(|| None as Opened);
-    let run = use_memo(move || desk.runs.read().of_document(id).cloned());
+    let page = Page {
+        desk,
+        id,
+        view: use_signal(|| Shown::Text),
+        document: use_signal(|| None),
+        opened: use_signal(|| None),
+        state: use_signal(|| State { phase: "loading".to_owned(), ..State::default() }),
+    };
     let version = use_memo(move || desk.documents.read().get(id).map_or(0, |document| document.version));
-    use_effect(move || {
-        let version = version();
-        if let Some((editor, _)) = opened.read().as_ref() {
-            editor.refresh(version);
-        }
-    });
-    let past = use_signal(|| None::<u32>);
+    follow_evidence(page);
+    follow_agents(page);
+    let view = (page.view)();
     rsx! {
         div { class: "writer",
-            for number in past() { Past { key: "{number}", id, number, past, head: version } }
-            div { class: "paper", "data-phase": "{state.read().phase}", hidden: past().is_some(),
-                div {
-                    class: "editor",
-                    onmounted: move |event| {
-                        let Some(element) = event.data().downcast::<Node>().cloned() else { return };
-                        open(desk, id, element, state, opened);
-                    },
-                }
+            match view {
+                Shown::Version { number, against } => rsx! {
+                    for number in [number] { Past { key: "{number}-{against}", page, number, against, head: version } }
+                },
+                Shown::Source(index) => rsx! {
+                    Pane { page, title: "Source",
+                        for index in [index] { SourcePane { key: "{index}", page, index } }
+                    }
+                },
+                Shown::Changes => rsx! { Pane { page, title: "Changes", RunChanges { page } } },
+                Shown::Text => rsx! {},
             }
-            aside { class: "side", "aria-label": "About this document",
-                Figures { state: state.read().clone(), retry: move |()| {
-                    state.write().phase = "editing".to_owned();
-                    if let Some((editor, _)) = opened.read().as_ref() { editor.refresh(version()) }
-                } }
-                if let Some(run) = run() { Margin { run } }
-                History { id, past, head: version }
+            Text { page, hidden: view != Shown::Text }
+            Side { page, head: version }
+            Printed { page }
+        }
+    }
+}
+
+/// Something in the place of the text, and the way back.
+#[component]
+fn Pane(page: Page, title: &'static str, children: Element) -> Element {
+    let mut page = page;
+    rsx! {
+        div { class: "paper past",
+            div { class: "past-bar",
+                span { "{title}" }
+                button { r#type: "button", class: "secondary", onclick: move |_| page.view.set(Shown::Text), "Back to the text" }
+            }
+            {children}
+        }
+    }
+}
+
+#[component]
+fn RunChanges(page: Page) -> Element {
+    let desk = page.desk;
+    let run = use_memo(move || desk.runs.read().of_document(page.id).map(|run| run.run_id));
+    match run() {
+        Some(run) => rsx! { Changes { run } },
+        None => rsx! { p { class: "none", "No run has written this document." } },
+    }
+}
+
+#[component]
+fn Text(page: Page, hidden: bool) -> Element {
+    let mut held = use_signal(|| None::<Held>);
+    rsx! {
+        div { class: "paper", "data-phase": "{page.state.read().phase}", hidden,
+            div {
+                class: "editor",
+                onmounted: move |event| {
+                    let Some(element) = event.data().downcast::<Node>().cloned() else { return };
+                    open(page, element);
+                    held.set(Some(bridge::returns(move || page.with_editor(|editor| editor.retry()))));
+                },
+            }
+        }
+    }
+}
+
+fn open(page: Page, element: Node) {
+    let opened = page.opened;
+    let length = if page.is_long() { Length::ForReading } else { Length::ForWriting };
+    spawn_local(async move {
+        match bridge::open_editor(&element, &page.id.to_string(), length, move |text: String| page.hear(&text)).await {
+            Ok(editor) => late(opened, Some(editor)),
+            Err(why) => {
+                page.desk.tell(format!("The editor could not be loaded ({why}). Close the window and open it again."));
+            }
+        }
+    });
+}
+
+/// Reads what stands behind the text whenever it may have changed, and marks it there.
+fn follow_evidence(mut page: Page) {
+    let mut waiting = use_signal(|| false);
+    use_effect(move || {
+        page.desk.evidence.read();
+        let ready = page.opened.read().is_some();
+        if !ready || *waiting.peek() || page.is_long() {
+            return;
+        }
+        waiting.set(true);
+        spawn(async move {
+            bridge::pause(READ_AFTER_MS).await;
+            waiting.set(false);
+            let Some((document, written)) = evidence::read(page.id).await else { return };
+            page.with_editor(|editor| {
+                editor.mark(&as_json(&marks(&document)));
+                editor.authors(&as_json(&written));
+            });
+            page.document.set(Some(document));
+        });
+    });
+}
+
+fn as_json<T: serde::Serialize>(value: &T) -> String {
+    serde_json::to_string(value).unwrap_or_else(|_| "[]".to_owned())
+}
+
+/// Whoever writes now has a caret of their own.
+fn follow_agents(page: Page) {
+    let writing = use_memo(move || {
+        let runs = page.desk.runs.read();
+        let run = runs.of_document(page.id).filter(|run| !run.status.is_ending())?;
+        let writes = |role: &str| matches!(role, "writer" | "conductor");
+        let roles = run.tasks.iter().filter(|task| task.status == TaskStatus::Running).filter_map(|task| task.role);
+        roles.map(|role| role.name()).rfind(|role| writes(role))
+    });
+    use_effect(move || {
+        let role = writing().unwrap_or_default();
+        if let Some((editor, _)) = page.opened.read().as_ref() {
+            editor.writes(role);
+        }
+    });
+}
+
+/// The hanging margin.
+#[component]
+fn Side(page: Page, head: Memo<u32>) -> Element {
+    let desk = page.desk;
+    let run = use_memo(move || desk.runs.read().of_document(page.id).cloned());
+    let document = page.document.read();
+    let selection = page.state.read().selection.clone();
+    let mut view = page.view;
+    rsx! {
+        aside { class: "side", "aria-label": "About this document",
+            Figures { page }
+            SinceYouLooked { page, head }
+            if let Some(Selection { from, to, text }) = selection.filter(|_| view() == Shown::Text) {
+                SelectionTools { page, from, to, text }
+            }
+            if let Some(document) = document.as_ref() {
+                Proposals { page, proposals: document.proposals.clone() }
+            }
+            if let Some(run) = run() { Margin { run, changes: move |()| view.set(Shown::Changes) } }
+            if let Some(document) = document.as_ref() {
+                Sources { page, citations: document.citations.clone(), bare: document.unsupported.clone() }
+            }
+            Outline { page }
+            History { page, head }
+            Tools { page }
+        }
+    }
+}
+
+#[component]
+fn Outline(page: Page) -> Element {
+    let outline = page.state.read().outline.clone();
+    if outline.len() < 2 {
+        return rsx! {};
+    }
+    rsx! {
+        details { class: "outline",
+            summary { "Outline" }
+            for (index, heading) in outline.into_iter().enumerate() {
                 button {
+                    key: "{index}",
                     r#type: "button",
-                    class: "plain",
+                    class: "heading",
+                    "data-level": "{heading.level}",
                     onclick: move |_| {
-                        let title = desk.documents.peek().get(id).map(|document| document.title.clone());
-                        if let Some((editor, _)) = opened.peek().as_ref() {
-                            bridge::save(&file_name(&title.unwrap_or_default()), &editor.document());
-                        }
+                        let mut view = page.view;
+                        view.set(Shown::Text);
+                        page.with_editor(|editor| editor.line(heading.at));
                     },
-                    Glyph { icon: Icon::Download }
-                    "Save as Markdown"
+                    "{heading.text}"
                 }
             }
         }
     }
 }
 
-fn open(desk: Desk, id: DocumentId, element: Node, mut state: Signal<State>, mut opened: Signal<Opened>) {
-    let on_state = move |text: String| {
-        if let Ok(said) = serde_json::from_str(&text) {
-            state.set(said);
-        }
-    };
-    spawn_local(async move {
-        match bridge::open_editor(&element, &id.to_string(), on_state).await {
-            Ok(editor) => opened.set(Some(editor)),
-            Err(why) => {
-                desk.tell(format!("The editor could not be loaded ({why}). Close the window and open it again."))
+#[component]
+fn Tools(page: Page) -> Element {
+    let mut view = page.view;
+    rsx! {
+        div { class: "tools-list",
+            button { r#type: "button", class: "plain", title: "Find and replace (Ctrl F)",
+                onclick: move |_| {
+                    view.set(Shown::Text);
+                    page.with_editor(|editor| editor.find());
+                },
+                Glyph { icon: Icon::Search }
+                "Find and replace"
+            }
+            button { r#type: "button", class: "plain",
+                onclick: move |_| page.with_editor(|editor| bridge::save(&file_name(&page.title()), &editor.document())),
+                Glyph { icon: Icon::Download }
+                "Save as Markdown"
+            }
+            button { r#type: "button", class: "plain", onclick: move |_| print(page),
+                Glyph { icon: Icon::Print }
+                "Print"
             }
         }
-    });
+    }
+}
+
+/// What goes on paper: the text alone, drawn whole only for that.
+#[component]
+fn Printed(page: Page) -> Element {
+    let wanted = page.desk.printed.read();
+    match wanted.as_ref().filter(|(id, _)| *id == page.id) {
+        Some((_, text)) => rsx! { div { class: "printed", "aria-hidden": "true", Rich { text: text.clone() } } },
+        None => rsx! {},
+    }
+}
+
+fn print(page: Page) {
+    let mut printed = page.desk.printed;
+    page.with_editor(|editor| printed.set(Some((page.id, editor.document()))));
+    bridge::print();
 }
 
 /// Version, length, and whether everything typed is kept.
 #[component]
-fn Figures(state: State, retry: EventHandler<()>) -> Element {
+fn Figures(page: Page) -> Element {
+    let state = page.state.read();
     let kept = match state.phase.as_str() {
         "loading" => "Opening",
         "saved" => "Saved",
+        "away" => "Kept here",
         "failed" => "Not saved",
+        "reading" => "For reading",
         _ => "Saving",
     };
+    let version = page.desk.documents.read().get(page.id).map_or(state.version, |document| document.version);
+    let troubled = matches!(state.phase.as_str(), "failed" | "away");
     rsx! {
-        p { class: "figures",
+        p { class: "figures", role: "status", "aria-label": "Saving",
             span { "{kept}" }
-            if state.version > 0 { span { class: "figure", "version {state.version}" } }
+            if version > 0 { span { class: "figure", "version {version}" } }
             span { class: "figure", "{state.words} words" }
         }
-        if state.phase == "failed" {
+        if state.phase == "reading" { p { class: "reason", "{state.message}" } }
+        if troubled {
             p { class: "reason", role: "alert", "{state.message}" }
-            button { r#type: "button", class: "secondary", onclick: move |_| retry.call(()), "Try again" }
+            button { r#type: "button", class: "secondary", onclick: move |_| page.with_editor(|editor| editor.retry()), "Try again" }
         }
     }
 }

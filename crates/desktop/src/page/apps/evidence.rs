@@ -1,0 +1,262 @@
+//! What stands behind a document, in its margin: changes that wait, sources, quotations without any, and where a
+//! selection comes from.
+
+use super::writer::{Page, Shown};
+use crate::page::desk::use_desk;
+use crate::page::rich::Glyph;
+use crate::page::server::{self, Failure};
+use choir_desktop::diff::words as differing;
+use choir_desktop::evidence::{Written, by_source};
+use choir_desktop::icon::Icon;
+use choir_desktop::prompt::Mention;
+use choir_desktop::trace::role;
+use choir_desktop::words::{ago, headline, money};
+use choir_proto::DocumentId;
+use choir_proto::document::{Citation, Decide, Decision, Document, Origin, Proposal, Provenance, Unsupported};
+use dioxus::prelude::*;
+
+/// Pieces of a selection's origin that are listed.
+const PIECES_MAX: usize = 12;
+/// Characters of a quotation in a list.
+const QUOTE_CHARACTERS_MAX: usize = 140;
+
+/// Changes that wait for a person, each with the words that differ.
+#[component]
+pub(crate) fn Proposals(page: Page, proposals: Vec<Proposal>) -> Element {
+    if proposals.is_empty() {
+        return rsx! {};
+    }
+    rsx! {
+        section { class: "proposals", "aria-label": "Proposals",
+            h2 { "Proposals" }
+            for proposal in proposals { ProposalCard { key: "{proposal.proposal_id}", page, proposal } }
+        }
+    }
+}
+
+#[component]
+fn ProposalCard(page: Page, proposal: Proposal) -> Element {
+    let (before, gone, come, after) = differing(&proposal.old, &proposal.new);
+    let (near, far) = (ending(before), beginning(after));
+    let id = proposal.proposal_id.clone();
+    let decide = move |decision| {
+        let id = id.clone();
+        spawn(async move { decide(page, &id, decision).await });
+    };
+    let (accept, reject) = (decide.clone(), decide);
+    rsx! {
+        article { class: "proposal", "aria-label": "Proposal",
+            p { class: "difference",
+                "{near}"
+                if !gone.is_empty() { del { "{gone}" } }
+                if !come.is_empty() { ins { "{come}" } }
+                "{far}"
+            }
+            div { class: "controls",
+                button { r#type: "button", class: "secondary", onclick: move |_| accept(Decision::Accept),
+                    Glyph { icon: Icon::Check }
+                    "Accept"
+                }
+                button { r#type: "button", class: "secondary", onclick: move |_| reject(Decision::Reject), "Reject" }
+            }
+        }
+    }
+}
+
+/// A little of what stands before, cut at its beginning.
+fn ending(text: &str) -> String {
+    let count = text.chars().count();
+    if count <= 60 { text.to_owned() } else { format!("…{}", text.chars().skip(count - 60).collect::<String>()) }
+}
+
+fn beginning(text: &str) -> String {
+    if text.chars().count() <= 60 { text.to_owned() } else { text.chars().take(60).collect::<String>() + "…" }
+}
+
+async fn decide(mut page: Page, proposal: &str, decision: Decision) {
+    let path = format!("/api/documents/{}/proposals/{proposal}", page.id);
+    let answer: Result<Document, Failure> = server::send("POST", &path, &Decide { decision }).await;
+    match answer {
+        Ok(document) => page.document.set(Some(document)),
+        Err(failure) => page.desk.fail("The text stayed as it was.", &failure),
+    }
+}
+
+/// Sources, each with the words that are cited from it; a click opens the source at them.
+#[component]
+pub(crate) fn Sources(page: Page, citations: Vec<Citation>, bare: Vec<Unsupported>) -> Element {
+    if citations.is_empty() && bare.is_empty() {
+        return rsx! {};
+    }
+    let groups = by_source(&citations);
+    rsx! {
+        section { class: "sources", "aria-label": "Sources",
+            h2 { "Sources" }
+            for (number, group) in groups.into_iter().enumerate() {
+                div { key: "{number}", class: "source",
+                    for (index, citation) in group { Cited { key: "{index}", page, index, citation } }
+                }
+            }
+            for (index, quotation) in bare.into_iter().enumerate() {
+                button {
+                    key: "bare-{index}",
+                    r#type: "button",
+                    class: "cited bare",
+                    title: "No source holds these words",
+                    onclick: move |_| page.show(quotation.from, quotation.to),
+                    Glyph { icon: Icon::Warning }
+                    span { "No source: “{headline(&quotation.text, QUOTE_CHARACTERS_MAX)}”" }
+                }
+            }
+        }
+    }
+}
+
+#[component]
+fn Cited(page: Page, index: usize, citation: Citation) -> Element {
+    let quote = headline(citation.quote.as_deref().unwrap_or("the cited words"), QUOTE_CHARACTERS_MAX);
+    let mut page = page;
+    rsx! {
+        button {
+            r#type: "button",
+            class: "cited",
+            "aria-label": "Source of “{quote}”",
+            title: "Open the source at these words",
+            onclick: move |_| page.view.set(Shown::Source(index)),
+            Glyph { icon: Icon::Quote }
+            span { "“{quote}”" }
+        }
+    }
+}
+
+/// A source at the cited words, beside nothing else.
+#[component]
+pub(crate) fn SourcePane(page: Page, index: usize) -> Element {
+    let mut text = use_signal(|| None::<Result<String, String>>);
+    let citation = page.document.read().as_ref().and_then(|document| document.citations.get(index).cloned());
+    let source = citation.as_ref().map(|citation| citation.source);
+    use_hook(move || {
+        let Some(source) = source else { return };
+        spawn(async move {
+            let read = server::get_text(&format!("/api/blobs/{source}")).await;
+            text.set(Some(read.map_err(|failure| failure.to_string())));
+        });
+    });
+    let Some(citation) = citation else {
+        return rsx! { p { class: "none", "The document does not cite this any more." } };
+    };
+    let body = match text.read().as_ref() {
+        None => rsx! { p { class: "none", "Reading the source …" } },
+        Some(Err(why)) => rsx! { p { role: "alert", class: "none", "{why}" } },
+        Some(Ok(text)) => match choir_desktop::evidence::excerpt(text, citation.from, citation.to) {
+            Some(found) => rsx! {
+                pre { class: "source-text", tabindex: "0", "aria-label": "Source",
+                    "{found.before}"
+                    mark { onmounted: move |event| async move {
+                        // A pane that is gone again needs no place.
+                        event.scroll_to(ScrollBehavior::Instant).await.ok();
+                    }, "{found.quoted}" }
+                    "{found.after}"
+                }
+            },
+            None => rsx! {
+                p { class: "none", "The source is not text. The words that were cited from it:" }
+                pre { class: "source-text", tabindex: "0", mark { {citation.quote.clone().unwrap_or_default()} } }
+            },
+        },
+    };
+    rsx! { div { class: "pane", {body} } }
+}
+
+/// What can be asked of a selection.
+#[component]
+pub(crate) fn SelectionTools(page: Page, from: u64, to: u64, text: String) -> Element {
+    let short = headline(&text, 48);
+    let ask = move |verb: &'static str| {
+        let mention = Mention::Range(page.id, from, to, short.clone());
+        page.desk.ask_about(mention, verb);
+    };
+    let (about, change, verify) = (ask.clone(), ask.clone(), ask);
+    let mut origin = use_signal(|| None::<Result<Provenance, String>>);
+    let known = use_signal(|| (from, to));
+    let fresh = known() == (from, to);
+    let mut known = known;
+    rsx! {
+        section { class: "selected", "aria-label": "Selection",
+            h2 { "Selection" }
+            div { class: "controls",
+                button { r#type: "button", class: "secondary", onclick: move |_| about("Explain this passage: "), "Ask" }
+                button { r#type: "button", class: "secondary", onclick: move |_| change("Rewrite this passage: "), "Change" }
+                button { r#type: "button", class: "secondary", onclick: move |_| verify("Verify this passage against its sources."), "Verify" }
+                button {
+                    r#type: "button",
+                    class: "secondary",
+                    onclick: move |_| {
+                        known.set((from, to));
+                        spawn(async move {
+                            let path = format!("/api/documents/{}/provenance?from={from}&to={to}", page.id);
+                            let read: Result<Provenance, Failure> = server::get(&path).await;
+                            origin.set(Some(read.map_err(|failure| failure.to_string())));
+                        });
+                    },
+                    "Where from?"
+                }
+            }
+            match origin.read().as_ref().filter(|_| fresh) {
+                Some(Ok(found)) => rsx! { Pieces { page, pieces: found.pieces.clone() } },
+                Some(Err(why)) => rsx! { p { role: "alert", class: "reason", "{why}" } },
+                None => rsx! {},
+            }
+        }
+    }
+}
+
+#[component]
+fn Pieces(page: Page, pieces: Vec<Origin>) -> Element {
+    let more = pieces.len().saturating_sub(PIECES_MAX);
+    rsx! {
+        ol { class: "origins", "aria-label": "Where the selection comes from",
+            for origin in pieces.into_iter().take(PIECES_MAX) {
+                Piece { key: "{origin.from}", page, origin }
+            }
+        }
+        if more > 0 { p { class: "none", "and {more} more" } }
+    }
+}
+
+#[component]
+fn Piece(page: Page, origin: Origin) -> Element {
+    let desk = use_desk();
+    let who = role(&origin.author);
+    let when = ago(*desk.now.read(), origin.at);
+    let tool = origin.tool_call.as_ref().map(|span| span.name.clone());
+    let cost = origin.usage.as_ref().map(|usage| money(usage.usd));
+    rsx! {
+        li { class: "origin", "data-role": "{who}",
+            p {
+                button {
+                    r#type: "button",
+                    class: "link",
+                    onclick: move |_| page.show(origin.from, origin.to),
+                    strong { "{who}" }
+                }
+                span { class: "figure", " {when}" }
+                if let Some(tool) = tool { span { class: "figure", " · {tool}" } }
+                if let Some(cost) = cost { span { class: "figure", " · {cost}" } }
+            }
+            if let Some(prompt) = origin.prompt.clone() { p { class: "said", "“{headline(&prompt, 120)}”" } }
+            for (index, source) in origin.sources.iter().enumerate() {
+                p { key: "{index}", class: "said", "cites “{headline(source.quote.as_deref().unwrap_or_default(), 80)}”" }
+            }
+        }
+    }
+}
+
+/// Reads what stands behind a document, and who wrote which line of it.
+pub(crate) async fn read(id: DocumentId) -> Option<(Document, Vec<Written>)> {
+    // What cannot be read now is read at the next change; the text itself comes by another way.
+    let document: Document = server::get(&format!("/api/documents/{id}")).await.ok()?;
+    let origins: Option<Provenance> = server::get(&format!("/api/documents/{id}/provenance")).await.ok();
+    let written = origins.map(|found| found.pieces.iter().map(Written::from).collect()).unwrap_or_default();
+    Some((document, written))
+}
