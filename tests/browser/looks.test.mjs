@@ -1,0 +1,51 @@
+// Every app with something in it, in both themes, wide and narrow: no barrier that axe calls serious, nothing moving for
+// those who asked for stillness, nothing beneath the strip.
+
+import assert from "node:assert/strict";
+import { journey } from "./harness.mjs";
+import { call, choose, compare, open, prompt, text } from "./speech.mjs";
+
+const THEMES = ["matins", "vespers"];
+const APPS = ["Terminal", "Files", "Trace", "Timeline", "Search", "Inbox", "Settings"];
+
+journey("every app is accessible in both themes", { scenario: "studio.json" }, async (world) => {
+  await world.start();
+  const page = await world.signIn({ viewport: { width: 1440, height: 900 }, reducedMotion: "reduce" });
+  await prompt(page).waitFor();
+  await world.assertAccessible(page);
+  await compare(page);
+  const writer = await open(page, "Heron or Wren");
+  await text(writer).filter({ hasText: "What was checked" }).waitFor();
+  await writer.getByRole("region", { name: "Sources" }).waitFor();
+  for (const theme of THEMES) {
+    await call(page, "POST", "/api/desktop", { command: "theme", theme });
+    await page.locator(`html[data-theme=${theme}]`).waitFor();
+    await world.assertAccessible(page);
+    for (const app of APPS) {
+      await choose(page, app);
+      const opened = page.getByRole("dialog", { name: new RegExp(`^${app}`) });
+      await opened.waitFor();
+      await world.assertAccessible(page);
+      const { y, height } = await opened.boundingBox();
+      const strip = await page.getByRole("contentinfo").boundingBox();
+      assert.ok(y + height <= strip.y, `${app} lies beneath the strip`);
+      await opened.getByRole("button", { name: "Close", exact: true }).click();
+      await opened.waitFor({ state: "detached" });
+    }
+    await choose(page, "New prompt");
+  }
+  const moving = await page.evaluate(() => document.getAnimations().length);
+  assert.equal(moving, 0, "something moves although stillness was asked for");
+});
+
+journey("on a phone everything is in reach", { scenario: "studio.json" }, async (world) => {
+  await world.start();
+  const page = await world.signIn({ viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });
+  await prompt(page).waitFor();
+  await compare(page);
+  const writer = await open(page, "Heron or Wren");
+  await text(writer).filter({ hasText: "One machine" }).waitFor();
+  await world.assertAccessible(page);
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+  assert.ok(wide <= 390, `the page is ${wide} px wide`);
+});
