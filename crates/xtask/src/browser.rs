@@ -38,6 +38,27 @@ pub(crate) fn journeys(paths: &Paths, steps: &mut Steps, choir: &Path, files: &[
     steps.run(JOURNEYS, &node, |step| judge(&step.call(&node)?.closing))
 }
 
+/// Runs a program of the journeys' folder that is no test, and shows what it prints.
+pub(crate) fn program(
+    paths: &Paths,
+    steps: &mut Steps,
+    choir: &Path,
+    title: &'static str,
+    arguments: &[&str],
+) -> Result<()> {
+    let directory = paths.inside("tests/browser");
+    steps.run(PACKAGES, "cargo xtask browser", |step| npm::install(paths, step, &directory))?;
+    let chromium = BROWSERS.iter().find_map(|name| find(name)).context("Chromium is not on the path")?;
+    let node = Call::new("node").args(arguments).env("CHOIR_BIN", choir).env("CHOIR_CHROMIUM", chromium);
+    let node = node.dir(&paths.root).closing(|line| line.starts_with('|'));
+    steps.run(title, &node, |step| {
+        for row in step.call(&node)?.closing {
+            step.note(&row);
+        }
+        Ok(())
+    })
+}
+
 /// The page's own JavaScript, without a browser.
 pub(crate) fn page(paths: &Paths, steps: &mut Steps) -> Result<()> {
     let node = Call::new("node").args(["--test", "--test-reporter=spec"]);

@@ -36,6 +36,7 @@ cargo xtask COMMAND
   desktop           only build the desktop
   browser [FILE…]   only the browser journeys (builds what they need)
 
+  pictures          take the pictures of docs/screenshots
   bench NAME        measure; prints the table for SPECIFICATION.md
   clients           the official client libraries judge our wire formats
   torture [ROW]     kill, cut and starve the real binary; prints the table for SPECIFICATION.md
@@ -60,7 +61,9 @@ fn run(arguments: &[String]) -> Result<()> {
     let paths = Paths::discover()?;
     match command.as_str() {
         "up" => up::run(&paths, rest),
+        "bench" if rest == ["desktop"] => suite::bench_desktop(&paths),
         "bench" => runner::bench(&paths, rest),
+        "pictures" => none(rest).and_then(|()| suite::pictures(&paths)),
         "clients" => clients::run(&paths),
         "torture" => runner::torture(&paths, rest),
         "attack" => runner::attack(&paths, rest),

@@ -52,6 +52,29 @@ pub(crate) fn browser(paths: &Paths, files: &[String]) -> Result<()> {
     Ok(())
 }
 
+const MEASURE: &str = "measure the desktop in a browser";
+const PICTURES: &str = "take the pictures of docs/screenshots";
+
+/// What the desktop weighs and how quick it is, with the binary of the journeys.
+pub(crate) fn bench_desktop(paths: &Paths) -> Result<()> {
+    in_browser(paths, MEASURE, &["tests/browser/bench.mjs"])
+}
+
+/// The pictures of the README, from the real thing.
+pub(crate) fn pictures(paths: &Paths) -> Result<()> {
+    in_browser(paths, PICTURES, &["tests/browser/pictures.mjs", "docs/screenshots"])
+}
+
+fn in_browser(paths: &Paths, title: &'static str, arguments: &[&str]) -> Result<()> {
+    let mut steps = Steps::new(&[needs::STEPS, desktop::STEPS, &[BUILD_CHOIR], &browser::STEPS[..1], &[title]]);
+    needs::install(paths, &mut steps, Scope::Test)?;
+    let dist = desktop::build(paths, &mut steps)?;
+    let choir = build_choir(paths, &mut steps, &dist)?;
+    browser::program(paths, &mut steps, &choir, title, arguments)?;
+    steps.finish();
+    Ok(())
+}
+
 /// The tests of every crate, the desktop's decisions included: they are plain Rust. Compiling is a step of its own: it is where the time goes.
 fn native_tests(paths: &Paths, steps: &mut Steps, dist: &Path) -> Result<()> {
     let cargo = paths.cargo(["test", "--locked", "--workspace"]);
