@@ -11,7 +11,6 @@ use choir_proto::api::Events;
 use choir_proto::desktop::{DesktopCommand, Subject};
 use choir_proto::{Envelope, RunId, Seq, WindowId};
 use dioxus::prelude::*;
-use wasm_bindgen_futures::spawn_local;
 
 /// Events asked for at once.
 const PAGE: u64 = 200;
@@ -89,7 +88,7 @@ impl Reader {
 
     fn newer(mut self) {
         self.busy.set(true);
-        spawn_local(async move {
+        spawn(async move {
             let head = *self.desk.seq.peek();
             let answer: Result<Events, Failure> = server::get(&self.path(*self.read.peek())).await;
             self.busy.set(false);
@@ -115,7 +114,7 @@ impl Reader {
     fn older(mut self) {
         let before = *self.first.peek();
         let after = before.saturating_sub(PAGE);
-        spawn_local(async move {
+        spawn(async move {
             let answer: Result<Events, Failure> = server::get(&self.path(after)).await;
             match answer {
                 Ok(events) => {
