@@ -133,11 +133,12 @@ async fn pieces(table: &mut Table, address: &Address) -> anyhow::Result<()> {
     let mut client = Client::connect(address).await?;
     let head = client.get("/api/events?limit=1").await?["head"].as_u64().context("no head")?;
     let mut stream = Stream::open(address, head).await?;
-    client.send(Method::POST, "/api/runs", &json!({"prompt": "speak slowly"})).await?;
+    let accepted = client.send(Method::POST, "/api/runs", &json!({"prompt": "speak slowly"})).await?;
     let mut times = Vec::new();
     while times.len() < PIECES {
         let frame: Value = serde_json::from_str(&stream.next().await?)?;
-        ensure!(frame["kind"] != "run.ended", "only {} pieces were seen: {frame}", times.len());
+        let ended = frame["kind"] == "run.ended" && frame["run"] == accepted["run_id"];
+        ensure!(!ended, "only {} pieces were seen: {frame}", times.len());
         if frame["kind"] != "live" {
             continue;
         }
