@@ -4,6 +4,8 @@ use crate::cli::{Data, Doctor};
 use crate::{instance, output};
 use choir_control::config;
 use choir_control::data::DataDir;
+use choir_control::gateway;
+use choir_control::outbound::Outbound;
 use choir_sandbox::guest::GuestRole;
 use choir_sandbox::runtime::{Runtime, Spec};
 use serde::Serialize;
@@ -39,6 +41,7 @@ pub(crate) async fn doctor(arguments: Doctor) -> anyhow::Result<ExitCode> {
         data(&path),
         space(&path),
         configuration(&path, arguments.config.as_deref()),
+        models().await,
         sandbox(&path).await,
         running(&arguments.data).await,
     ];
@@ -100,6 +103,16 @@ fn configuration(data: &Path, named: Option<&Path>) -> Finding {
             Finding::good("configuration", format!("providers: {}", names.join(", ")))
         }
         Err(error) => Finding::bad("configuration", error.to_string(), format!("Mend {}.", file.display())),
+    }
+}
+
+/// What could be asked, if somebody said so: nothing is sent to a provider here.
+async fn models() -> Finding {
+    let found = gateway::look_around(&Outbound::default()).await;
+    let places: Vec<String> = found.iter().map(gateway::Found::place).collect();
+    match places.is_empty() {
+        true => Finding::good("models", "no key in the environment, and no Ollama or llama.cpp on loopback"),
+        false => Finding::good("models", format!("found {}; Settings offers them", places.join(", "))),
     }
 }
 

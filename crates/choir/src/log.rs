@@ -20,9 +20,10 @@ pub(crate) struct Wrong {
     expected: &'static str,
 }
 
-/// Long-lived commands tell what they do; the others speak only when something is wrong.
+/// Long-lived commands tell what they do; the others speak only when something is wrong. What a server that offers tools
+/// says of itself is nobody's news.
 pub(crate) fn start(command: &Command) -> Result<(), Wrong> {
-    let usual = if matches!(command, Command::Up(_) | Command::Computer(_)) { "info" } else { "error" };
+    let usual = if matches!(command, Command::Up(_) | Command::Computer(_)) { "info,rmcp=off" } else { "error" };
     let filter = match set(FILTER) {
         Some(value) => filter(value)?,
         None => EnvFilter::new(usual),

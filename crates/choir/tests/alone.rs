@@ -55,6 +55,23 @@ fn a_port_in_use_is_said_with_a_hint() {
 }
 
 #[test]
+fn doctor_says_which_models_are_near() {
+    let directory = tempfile::tempdir().unwrap();
+    let checked = choir(directory.path())
+        .args(["doctor", "--json"])
+        .env("MOONSHOT_API_KEY", "sk-not-shown-0123456789")
+        .env_remove("ANTHROPIC_API_KEY")
+        .output()
+        .unwrap();
+    let said = stdout(&checked);
+    let report: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let models = report["findings"].as_array().unwrap().iter().find(|finding| finding["name"] == "models").unwrap();
+    let detail = models["detail"].as_str().unwrap();
+    assert!(detail.contains("kimi by MOONSHOT_API_KEY") && !detail.contains("anthropic"), "{detail}");
+    assert!(!said.contains("sk-not-shown"), "a key is never shown");
+}
+
+#[test]
 fn doctor_starts_a_real_sandbox() {
     let directory = tempfile::tempdir().unwrap();
     let checked = choir(directory.path()).args(["doctor", "--json"]).output().unwrap();

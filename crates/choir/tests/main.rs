@@ -10,6 +10,7 @@ mod documents;
 mod door;
 mod egress;
 mod large;
+mod mcp;
 mod mirrors;
 mod processes;
 mod projects;

@@ -37,6 +37,12 @@ fn behave(case: &str, nth: u32) -> Vec<u8> {
             "",
             r#"{"error":{"message":"The model `m` does not exist","code":"model_not_found"}}"#,
         ),
+        ("too_long", 0..8) => calls("answer", &json!({"text": "z".repeat(4000)}).to_string()),
+        ("too_long", 8) => refuse(
+            "400 Bad Request",
+            "",
+            r#"{"error":{"message":"This model's maximum context length is 4096 tokens.","code":"context_length_exceeded"}}"#,
+        ),
         ("empty", 0) => Vec::new(),
         _ => answer(json!({"content": "Fine."}), "stop"),
     }
@@ -136,6 +142,7 @@ fn each_misbehaviour_of_a_provider_has_its_ending() {
         ("huge", json!({}), "completed", 2, ""),
         ("wrong_tool", json!({}), "completed", 2, ""),
         ("wrong_arguments", json!({}), "completed", 2, ""),
+        ("too_long", json!({}), "completed", 10, ""),
         ("endless", json!({"steps": 5}), "out_of_steps", 5, "All 5 steps"),
         ("hang", json!({"time_s": 0.3}), "out_of_time", 1, "time"),
         ("wrong_key", json!({}), "failed", 1, "key"),

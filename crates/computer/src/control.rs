@@ -6,6 +6,7 @@ pub use client::ControlClient;
 
 use choir_proto::inbox::{Ask, Asked, Verdict, Waits};
 use choir_proto::model::{Answer, Delta, ModelError};
+use choir_proto::wire::mcp::{CallTool, Called, Offers, WhatTools};
 use choir_proto::wire::{
     AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, DocumentSettings, EffectRecord, Exec, Exit,
     Fetch, FinishAssociate, Mirror, Mirrored, ModelCall, Models, OutputStream, ReadTree, Search, SearchHits,
@@ -112,6 +113,14 @@ pub trait Control: Send + Sync {
     /// Asks the person's search engine.
     fn search(&self, _: Search) -> BoxFuture<'_, Result<SearchHits, ControlError>> {
         async { Err(ControlError::Refused("No search engine is configured.".into())) }.boxed()
+    }
+    /// Which tools servers elsewhere offer to a task.
+    fn offers(&self, _: WhatTools) -> BoxFuture<'_, Result<Offers, ControlError>> {
+        async { Ok(Offers::default()) }.boxed()
+    }
+    /// Calls a tool of a server elsewhere.
+    fn call_tool(&self, _: CallTool) -> BoxFuture<'_, Result<Called, ControlError>> {
+        async { Err(ControlError::Refused("No server is configured.".into())) }.boxed()
     }
     /// Ends an associate at once, with everything in it.
     fn kill_associate(&self, task: TaskId) -> BoxFuture<'_, Result<(), ControlError>>;

@@ -5,6 +5,7 @@ mod begin;
 mod cite;
 mod command;
 mod document;
+mod elsewhere;
 mod exec;
 mod figure;
 mod finish;
@@ -36,6 +37,7 @@ use choir_proto::task::{TaskRequest, TaskResult, TaskStatus, Verify};
 use choir_proto::wire::{AssociateStarted, Live, ModelCall, StartAssociate};
 use choir_proto::{DocumentId, Event, Hash, Role, RunId, Seq, TaskId};
 use choir_store::{AppendError, StoreError};
+use elsewhere::Elsewhere;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use person::Person;
@@ -179,6 +181,8 @@ struct Driver {
     approved: bool,
     /// The tree it works on, once it has a place to work in.
     base_tree: Option<Hash>,
+    /// Whether servers elsewhere have tools for it.
+    elsewhere: Elsewhere,
 }
 
 impl Driver {
@@ -197,7 +201,8 @@ impl Driver {
         let (parent, above) = parent.map(|parent| (parent.task, parent.purse)).unzip();
         let purse = Purse::new(limits, context.past.spent(identity.task), world, above);
         let approved = context.past.approved();
-        Self { context, identity, request, parent, depth, agent, purse, heard, approved, base_tree: None }
+        let elsewhere = Elsewhere::of(identity.role);
+        Self { context, identity, request, parent, depth, agent, purse, heard, approved, base_tree: None, elsewhere }
     }
 
     fn scope(&self) -> Scope {
@@ -280,6 +285,9 @@ impl Driver {
         let world = Arc::clone(self.context.harness.journal.world());
         let before = world.elapsed();
         let Identity { run, task, .. } = self.identity;
+        if self.offers().await? {
+            return Ok(None);
+        }
         let (failures, usd_left) = (self.agent.failures(), Some(self.purse.usd_left()));
         let request = self.told(request).await?;
         let call = ModelCall { run, task, failures, usd_left, request };

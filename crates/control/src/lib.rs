@@ -17,6 +17,7 @@ pub mod egress;
 pub mod gateway;
 pub mod http;
 pub mod inbox;
+pub mod mcp;
 pub mod outbound;
 pub mod sandboxes;
 pub mod seal;

@@ -5,6 +5,7 @@
 
 mod compact;
 mod limit;
+mod offer;
 mod policy;
 mod prompt;
 
@@ -12,9 +13,9 @@ pub use limit::{Account, Limits, Place, Spent};
 pub use policy::{ATTEMPTS_MAX, Reaction, react};
 
 use crate::effect;
-use crate::tool::{Finish, FinishStatus, Tool, specs};
-use choir_proto::event::{ContextCompacted, Header, InboxDecided, ToolOutcome, ToolStarted};
-use choir_proto::model::{ErrorClass, Message, ModelRequest, StopReason, ToolCall, ToolResult, Usage};
+use crate::tool::{FINISH, Finish, FinishStatus, Tool, specs};
+use choir_proto::event::{ContextCompacted, Header, InboxDecided, ToolOutcome, ToolStarted, ToolsOffered};
+use choir_proto::model::{ErrorClass, Message, ModelRequest, StopReason, ToolCall, ToolResult, ToolSpec, Usage};
 use choir_proto::task::{TaskKind, TaskRequest, TaskStatus};
 use choir_proto::{Event, InboxId, Role, RunId, TaskId};
 
@@ -49,8 +50,14 @@ pub struct Agent {
     usage: Usage,
     /// As the last answer's model has it.
     window: Option<u64>,
+    /// Whether the model has refused the conversation as too long, and nothing was done about it yet.
+    too_long: bool,
     /// What the person has to say before anything goes on.
     question: Option<Question>,
+    /// Tools from elsewhere.
+    offered: offer::Offered,
+    /// The only tools that whoever asked wants used, apart from the one that ends.
+    allowed: Option<Vec<String>>,
     ending: Option<Ending>,
 }
 
@@ -133,7 +140,10 @@ impl Agent {
             steered: Vec::new(),
             usage: Usage::default(),
             window: None,
+            too_long: false,
             question: None,
+            offered: offer::Offered::default(),
+            allowed: request.allowed_tools.clone(),
             ending: None,
         }
     }
@@ -162,6 +172,11 @@ impl Agent {
         }
     }
 
+    /// Whether an offer says nothing new.
+    pub fn knows_offer(&self, offer: &ToolsOffered) -> bool {
+        self.offered.knows(offer)
+    }
+
     /// Tokens and money so far.
     pub fn usage(&self) -> Usage {
         self.usage
@@ -183,13 +198,18 @@ impl Agent {
             Event::ModelCalled(called) => self.answered(called),
             Event::ModelFailed(failed) => {
                 self.failures += 1;
+                self.too_long = failed.class == ErrorClass::TooLong;
                 self.last_failure = Some((failed.class, failed.message.clone()));
             }
             Event::ToolStarted(started) => self.set(&started.effect_id, CallState::Started),
             Event::ToolFinished(finished) => self.finished(finished),
+            Event::ToolsOffered(offered) => self.offered.apply(offered),
             Event::RunSteered(steered) => self.steer(&steered.text),
             Event::InboxDecided(decided) => self.decided(decided),
-            Event::ContextCompacted(done) => compact::apply(&mut self.conversation, done.messages, done.text_bytes),
+            Event::ContextCompacted(done) => {
+                self.too_long = false;
+                compact::apply(&mut self.conversation, done.messages, done.text_bytes);
+            }
             // A person or a model came: what failed before counts no more.
             Event::RunStarted(_) => self.failures = 0,
             Event::TaskFinished(finished) => {
@@ -222,9 +242,24 @@ impl Agent {
         if let (ATTEMPTS_MAX.., Some((class, message))) = (self.failures, &self.last_failure) {
             return Next::End(Ending { status: TaskStatus::Failed, summary: policy::given_up(*class, message) });
         }
+        if self.too_long {
+            return self.squeezed();
+        }
         match compact::plan(self.next_turn(), &self.conversation, self.window) {
             Some(plan) => Next::Compact(plan),
             None => Next::Model(Box::new(self.request())),
+        }
+    }
+
+    /// A conversation that was too long is shortened; where nothing more can be gained, that is the end.
+    fn squeezed(&self) -> Next {
+        let message = self.last_failure.as_ref().map_or("", |(_, message)| message);
+        match compact::squeeze(self.next_turn(), &self.conversation) {
+            Some(plan) => Next::Compact(plan),
+            None => Next::End(Ending {
+                status: TaskStatus::Failed,
+                summary: policy::given_up(ErrorClass::TooLong, message),
+            }),
         }
     }
 
@@ -234,9 +269,25 @@ impl Agent {
             role: self.identity.role,
             system: prompt::system(self.identity.role).to_owned(),
             messages: self.conversation.clone(),
-            tools: specs(self.identity.role),
+            tools: self.tools(),
             tokens_max: ANSWER_TOKENS_MAX,
         }
+    }
+
+    fn tools(&self) -> Vec<ToolSpec> {
+        let all = specs(self.identity.role).into_iter().chain(self.offered.specs());
+        all.filter(|spec| self.allows(&spec.name)).collect()
+    }
+
+    fn allows(&self, tool: &str) -> bool {
+        tool == FINISH || self.allowed.as_ref().is_none_or(|allowed| allowed.iter().any(|name| name == tool))
+    }
+
+    fn understand(&self, call: &ToolCall) -> Result<Tool, String> {
+        if !self.allows(&call.name) {
+            return Err(format!("The tool `{}` is not among those that this task may use.", call.name));
+        }
+        Tool::parse(self.identity.role, self.offered.tools(), call)
     }
 
     fn answered(&mut self, called: &choir_proto::event::ModelCalled) {
@@ -309,7 +360,7 @@ impl Agent {
                 turn: self.turn,
                 index: index as u32,
                 call: call.call.clone(),
-                tool: Tool::parse(self.identity.role, &call.call),
+                tool: self.understand(&call.call),
             })
             .collect()
     }
@@ -325,7 +376,7 @@ impl Call {
 
     /// The ending, if this was a `finish` that was understood.
     fn finish(&self, role: Role) -> Option<Ending> {
-        match Tool::parse(role, &self.call) {
+        match Tool::parse(role, &[], &self.call) {
             Ok(Tool::Finish(Finish { summary, status })) => {
                 Some(Ending { status: status.unwrap_or(FinishStatus::Ok).into(), summary })
             }

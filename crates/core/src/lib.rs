@@ -18,6 +18,7 @@ pub mod page;
 pub mod proposal;
 pub mod replay;
 pub mod roster;
+pub mod schema;
 pub mod search;
 pub mod supervise;
 pub mod text;

@@ -4,10 +4,17 @@ mod spec;
 
 pub use spec::specs;
 
-use choir_proto::Role;
+use choir_proto::event::OfferedTool;
 use choir_proto::model::ToolCall;
 use choir_proto::task::{Delegation, TaskStatus};
+use choir_proto::{Hash, Role};
 use serde::Deserialize;
+
+/// The tool that ends an agent's work. Nobody can be without it.
+pub const FINISH: &str = "finish";
+
+/// How the names of tools from elsewhere begin.
+pub const ELSEWHERE: &str = "mcp__";
 
 /// The tool that begins another agent.
 pub const DELEGATE: &str = "delegate";
@@ -45,6 +52,17 @@ pub enum Tool {
     FetchUrl(FetchUrl),
     /// Look for pages.
     WebSearch(WebSearch),
+    /// A tool of an MCP server.
+    Elsewhere(Elsewhere),
+}
+
+/// A call of a tool that somebody else made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Elsewhere {
+    /// The tool as it was offered: another one of the same name is not meant.
+    pub definition: Hash,
+    /// They fit its schema.
+    pub arguments: serde_json::Value,
 }
 
 /// Arguments of `fetch_url`.
@@ -233,7 +251,8 @@ impl Tool {
     /// What happens when this call is cut short by a crash.
     pub fn nature(&self) -> Nature {
         match self {
-            Self::Bash(_) => Nature::Effect,
+            // Nobody here has read what a tool from elsewhere does, whatever it says of itself.
+            Self::Bash(_) | Self::Elsewhere(_) => Nature::Effect,
             // Writing the same bytes to the same file again gives the same file; the edit of a place looks for the old text.
             Self::WriteFile(_) | Self::EditFile(_) => Nature::Repeatable,
             Self::Delegate(_) | Self::Answer(_) | Self::Finish(_) | Self::ReadDocument => Nature::Repeatable,
@@ -257,17 +276,32 @@ impl Tool {
         }
     }
 
-    /// Understands a call, or says to the model what is wrong with it.
-    pub fn parse(role: Role, call: &ToolCall) -> Result<Self, String> {
-        if !specs(role).iter().any(|spec| spec.name == call.name) {
-            let names: Vec<_> = specs(role).into_iter().map(|spec| spec.name).collect();
+    /// The tool itself, where it comes from elsewhere.
+    pub fn definition(&self) -> Option<Hash> {
+        match self {
+            Self::Elsewhere(elsewhere) => Some(elsewhere.definition),
+            _ => None,
+        }
+    }
+
+    /// Understands a call, or says to the model what is wrong with it. `offered` are tools from elsewhere.
+    pub fn parse(role: Role, offered: &[OfferedTool], call: &ToolCall) -> Result<Self, String> {
+        let elsewhere = offered.iter().find(|tool| tool.name == call.name);
+        if elsewhere.is_none() && !specs(role).iter().any(|spec| spec.name == call.name) {
+            let own = specs(role).into_iter().map(|spec| spec.name);
+            let names: Vec<_> = own.chain(offered.iter().map(|tool| tool.name.clone())).collect();
             return Err(format!("There is no tool `{}` here. The tools are: {}.", call.name, names.join(", ")));
         }
         if let Some(raw) = &call.malformed {
             return Err(format!("The arguments of `{}` are not JSON: {raw}", call.name));
         }
-        let tool = Self::parse_arguments(&call.name, call.arguments.clone())
-            .map_err(|error| format!("The arguments of `{}` do not fit its schema: {error}.", call.name))?;
+        let unfit = |error: String| format!("The arguments of `{}` do not fit its schema: {error}.", call.name);
+        let tool = match elsewhere {
+            Some(tool) => Self::parse_elsewhere(tool, &call.arguments).map_err(unfit)?,
+            None => {
+                Self::parse_arguments(&call.name, call.arguments.clone()).map_err(|error| unfit(error.to_string()))?
+            }
+        };
         match tool.blank() {
             Some(field) => Err(format!("`{field}` of `{}` says nothing.", call.name)),
             None => Ok(tool),
@@ -288,12 +322,20 @@ impl Tool {
         text.trim().is_empty().then_some(field)
     }
 
+    fn parse_elsewhere(tool: &OfferedTool, arguments: &serde_json::Value) -> Result<Self, String> {
+        crate::schema::check(&tool.input_schema, arguments)?;
+        if !arguments.is_object() {
+            return Err("the whole must be object".to_owned());
+        }
+        Ok(Self::Elsewhere(Elsewhere { definition: tool.definition, arguments: arguments.clone() }))
+    }
+
     fn parse_arguments(name: &str, arguments: serde_json::Value) -> Result<Self, serde_json::Error> {
         use serde_json::from_value;
         Ok(match name {
             DELEGATE => Self::Delegate(Box::new(from_value(arguments)?)),
             "answer" => Self::Answer(from_value(arguments)?),
-            "finish" => Self::Finish(from_value(arguments)?),
+            FINISH => Self::Finish(from_value(arguments)?),
             "request" => Self::Request(from_value(arguments)?),
             "read_document" => from_value::<Nothing>(arguments).map(|_| Self::ReadDocument)?,
             "write_document" => Self::WriteDocument(from_value(arguments)?),
@@ -333,19 +375,19 @@ mod tests {
     fn every_tool_that_a_model_sees_is_understood_and_no_other() {
         for role in Role::ALL {
             for spec in specs(role) {
-                let parsed = Tool::parse(role, &call(&spec.name, serde_json::json!({"nonsense": 1})));
+                let parsed = Tool::parse(role, &[], &call(&spec.name, serde_json::json!({"nonsense": 1})));
                 assert!(parsed.is_err_and(|why| why.contains("do not fit")), "{}", spec.name);
             }
         }
         let command = serde_json::json!({"command": "true"});
-        assert!(Tool::parse(Role::Terminal, &call("bash", command.clone())).is_ok());
-        let refused = Tool::parse(Role::Conductor, &call("bash", command)).unwrap_err();
+        assert!(Tool::parse(Role::Terminal, &[], &call("bash", command.clone())).is_ok());
+        let refused = Tool::parse(Role::Conductor, &[], &call("bash", command)).unwrap_err();
         assert!(refused.contains("There is no tool `bash` here"), "{refused}");
     }
 
     #[test]
     fn an_empty_word_is_no_result() {
-        let parse = |role, name: &str, arguments| Tool::parse(role, &call(name, arguments));
+        let parse = |role, name: &str, arguments| Tool::parse(role, &[], &call(name, arguments));
         for (role, name, arguments) in [
             (Role::Terminal, "finish", serde_json::json!({"summary": " \n"})),
             (Role::Conductor, "answer", serde_json::json!({"text": ""})),
@@ -356,6 +398,20 @@ mod tests {
             assert!(refused.ends_with("says nothing."), "{refused}");
         }
         assert!(parse(Role::Terminal, "finish", serde_json::json!({"summary": "done"})).is_ok());
+    }
+
+    #[test]
+    fn a_tool_from_elsewhere_is_called_as_its_schema_says() {
+        let schema = serde_json::json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+        let definition = Hash([7; 32]);
+        let offered =
+            [OfferedTool { name: "mcp__x__y".into(), description: String::new(), input_schema: schema, definition }];
+        let parse = |role, arguments| Tool::parse(role, &offered, &call("mcp__x__y", arguments));
+        let good = parse(Role::Terminal, serde_json::json!({"n": 1})).unwrap();
+        assert!(good.definition() == Some(definition) && good.nature() == Nature::Effect);
+        assert!(parse(Role::Terminal, serde_json::json!({"n": "1"})).is_err_and(|why| why.contains("`n` must be")));
+        let other = Tool::parse(Role::Terminal, &offered, &call("mcp__x__z", serde_json::json!({"n": 1})));
+        assert!(other.is_err_and(|why| why.contains("no tool") && why.contains("mcp__x__y")));
     }
 
     #[test]

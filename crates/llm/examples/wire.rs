@@ -13,7 +13,7 @@ const CHUNK_CHARS: usize = 3;
 fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(std::env::args_os().nth(1).ok_or("name a directory to write to")?);
     let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
-    for format in Format::ALL {
+    for &format in Format::ALL {
         for folder in fs::read_dir(cases.join(format.name()))? {
             let folder = folder?;
             write(format, &folder.path(), &out.join(format.name()).join(folder.file_name()))?;

@@ -37,12 +37,17 @@ enum Body {
     Whole(Vec<u8>),
     /// A page for browsers, from something in front of the provider.
     Page(Vec<u8>),
+    /// Frames of an event stream.
+    #[cfg(feature = "bedrock")]
+    Frames(crate::bedrock::frames::Parser),
 }
 
 #[derive(Debug)]
 enum Stream {
     Anthropic(anthropic::stream::Stream),
     OpenAi(openai::stream::Stream),
+    #[cfg(feature = "bedrock")]
+    Bedrock(crate::bedrock::stream::Stream),
 }
 
 /// Whether more is to come after an event.
@@ -58,15 +63,15 @@ impl Decoder {
         let stream = match format {
             Format::Anthropic => Stream::Anthropic(anthropic::stream::Stream::default()),
             Format::OpenAi => Stream::OpenAi(openai::stream::Stream::default()),
+            #[cfg(feature = "bedrock")]
+            Format::Bedrock => Stream::Bedrock(crate::bedrock::stream::Stream::default()),
         };
-        Self {
-            model: model.into(),
-            body: Body::Unknown,
-            stream,
-            assembly: Assembly::default(),
-            failed: None,
-            done: false,
-        }
+        let body = match format {
+            Format::Anthropic | Format::OpenAi => Body::Unknown,
+            #[cfg(feature = "bedrock")]
+            Format::Bedrock => Body::Frames(crate::bedrock::frames::Parser::default()),
+        };
+        Self { model: model.into(), body, stream, assembly: Assembly::default(), failed: None, done: false }
     }
 
     /// Takes the next bytes and gives the pieces that they complete.
@@ -97,6 +102,14 @@ impl Decoder {
             Body::Events(parser) => self.end_events(parser)?,
             Body::Whole(body) => self.end_whole(&body)?,
             Body::Page(page) => return Err(page_instead(&page)),
+            #[cfg(feature = "bedrock")]
+            Body::Frames(parser) if !self.stream.begun() && parser.is_empty() => {
+                return Err(truncated("the provider closed the connection without an answer"));
+            }
+            #[cfg(feature = "bedrock")]
+            Body::Frames(_) if self.stream.ended() => {}
+            #[cfg(feature = "bedrock")]
+            Body::Frames(_) => return Err(cut()),
         }
         self.stream.end(&mut self.assembly)?;
         self.assembly.finish(self.model)
@@ -114,6 +127,16 @@ impl Decoder {
         match &mut self.body {
             Body::Unknown => Ok(()),
             Body::Whole(body) | Body::Page(body) => collect(body, rest),
+            #[cfg(feature = "bedrock")]
+            Body::Frames(parser) => {
+                parser.push(rest);
+                while !self.done
+                    && let Some(event) = parser.next()?
+                {
+                    self.done = self.stream.event(&event.to_string(), &mut self.assembly)? == Progress::Done;
+                }
+                Ok(())
+            }
             Body::Events(parser) => {
                 while !self.done
                     && let Some(data) = parser.next(&mut rest)?
@@ -165,6 +188,8 @@ impl Stream {
         match self {
             Self::Anthropic(stream) => stream.event(data, assembly),
             Self::OpenAi(stream) => stream.event(data, assembly),
+            #[cfg(feature = "bedrock")]
+            Self::Bedrock(stream) => stream.event(&read_event(data)?, assembly),
         }
     }
 
@@ -172,6 +197,8 @@ impl Stream {
         match self {
             Self::Anthropic(stream) => stream.whole(body, assembly),
             Self::OpenAi(stream) => stream.whole(body, assembly),
+            #[cfg(feature = "bedrock")]
+            Self::Bedrock(stream) => stream.event(body, assembly).map(|_| ()),
         }
     }
 
@@ -179,6 +206,8 @@ impl Stream {
         match self {
             Self::Anthropic(stream) => stream.end(assembly),
             Self::OpenAi(stream) => stream.end(assembly),
+            #[cfg(feature = "bedrock")]
+            Self::Bedrock(stream) => stream.end(assembly),
         }
     }
 
@@ -187,6 +216,8 @@ impl Stream {
         match self {
             Self::Anthropic(stream) => stream.begun,
             Self::OpenAi(stream) => stream.begun,
+            #[cfg(feature = "bedrock")]
+            Self::Bedrock(stream) => stream.begun(),
         }
     }
 
@@ -195,6 +226,8 @@ impl Stream {
         match self {
             Self::Anthropic(stream) => stream.ended,
             Self::OpenAi(stream) => stream.ended,
+            #[cfg(feature = "bedrock")]
+            Self::Bedrock(stream) => stream.ended(),
         }
     }
 }

@@ -11,23 +11,33 @@ pub enum Format {
     Anthropic,
     /// OpenAI chat completions, and everything that is compatible with them.
     OpenAi,
+    /// AWS Bedrock Converse.
+    #[cfg(feature = "bedrock")]
+    Bedrock,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Self; 2] = [Self::Anthropic, Self::OpenAi];
+    pub const ALL: &'static [Self] = &[
+        Self::Anthropic,
+        Self::OpenAi,
+        #[cfg(feature = "bedrock")]
+        Self::Bedrock,
+    ];
 
     /// The word for it in the configuration: `kind`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Anthropic => "anthropic",
             Self::OpenAi => "openai",
+            #[cfg(feature = "bedrock")]
+            Self::Bedrock => "bedrock",
         }
     }
 
     /// The format of a configured `kind`; nothing for kinds that are no wire format.
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|format| format.name() == name)
+        Self::ALL.iter().copied().find(|format| format.name() == name)
     }
 }
 
@@ -36,6 +46,8 @@ pub fn encode(format: Format, endpoint: &Endpoint<'_>, request: &ModelRequest) -
     match format {
         Format::Anthropic => anthropic::request::encode(endpoint, request),
         Format::OpenAi => openai::request::encode(endpoint, request),
+        #[cfg(feature = "bedrock")]
+        Format::Bedrock => crate::bedrock::request::encode(endpoint, request),
     }
 }
 
@@ -45,5 +57,7 @@ pub fn encode_stream(format: Format, answer: &Answer, chunk_chars: usize) -> Vec
     match format {
         Format::Anthropic => anthropic::speak::stream(answer, chunk_chars),
         Format::OpenAi => openai::speak::stream(answer, chunk_chars),
+        #[cfg(feature = "bedrock")]
+        Format::Bedrock => crate::bedrock::speak::stream(answer, chunk_chars),
     }
 }

@@ -10,6 +10,8 @@
 mod anthropic;
 mod arguments;
 mod assembly;
+#[cfg(feature = "bedrock")]
+pub mod bedrock;
 mod classify;
 mod conversation;
 mod decode;
@@ -29,4 +31,4 @@ pub use decode::{BODY_BYTES_MAX, Decoder};
 pub use endpoint::{Endpoint, Outgoing, Preset};
 pub use format::{Format, encode, encode_stream};
 pub use secret::{KEY_BYTES_MAX, REDACTED, Secret, SecretError, redact};
-pub use sse::EVENT_BYTES_MAX;
+pub use sse::{EVENT_BYTES_MAX, Parser as EventParser};

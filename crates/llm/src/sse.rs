@@ -14,7 +14,7 @@ const FIELDS: [&str; 4] = ["data", "event", "id", "retry"];
 
 /// Reads events; remembers the line and the event that are not complete.
 #[derive(Debug, Default)]
-pub(crate) struct Parser {
+pub struct Parser {
     line: Vec<u8>,
     data: Option<String>,
     /// The last byte was a carriage return: a line feed right after it belongs to the same line end.
@@ -32,7 +32,7 @@ pub(crate) struct Tail {
 
 impl Parser {
     /// Takes bytes from the front until an event is complete, and gives its data.
-    pub(crate) fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<String>, ModelError> {
+    pub fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<String>, ModelError> {
         while !bytes.is_empty() {
             if std::mem::take(&mut self.after_return) && bytes[0] == b'\n' {
                 *bytes = &bytes[1..];

@@ -99,7 +99,7 @@ fn endless_blocks() {
 
 #[test]
 fn a_line_of_ten_megabytes() {
-    for format in Format::ALL {
+    for &format in Format::ALL {
         let line = vec![b'x'; 64 * 1024];
         let (taken, error) = push_until_refused(format, b"data: ", &line, 10 * 1024 * 1024 / line.len());
         assert!(taken <= EVENT_BYTES_MAX / line.len());

@@ -23,7 +23,7 @@ static RECORDED: LazyLock<Vec<Recorded>> = LazyLock::new(recorded);
 fn recorded() -> Vec<Recorded> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
     let mut all = Vec::new();
-    for format in Format::ALL {
+    for &format in Format::ALL {
         for folder in fs::read_dir(root.join(format.name())).unwrap() {
             let folder = folder.unwrap().path();
             let read =
@@ -44,7 +44,7 @@ fn every_recorded_answer_means_what_it_should() {
         let (_, outcome) = case.play(&[]);
         assert!(case.expected.agrees(&outcome), "{name}: {outcome:#?}");
     }
-    for format in Format::ALL {
+    for &format in Format::ALL {
         let count = all.iter().filter(|recorded| recorded.case.format == format).count();
         assert!(count >= 8, "{count} cases of {}", format.name());
     }

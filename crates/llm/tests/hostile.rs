@@ -79,7 +79,7 @@ proptest! {
 
     #[test]
     fn any_failure_is_classified_in_one_short_line(status in any::<u16>(), wait in any::<String>(), body in prop::collection::vec(any::<u8>(), 0..300)) {
-        for format in Format::ALL {
+        for &format in Format::ALL {
             let error = classify(format, status, &[("retry-after", &wait)], &body);
             prop_assert!(error.message.chars().count() <= MESSAGE_CHARS_MAX);
             prop_assert!(!error.message.chars().any(char::is_control));

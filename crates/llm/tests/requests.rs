@@ -56,7 +56,7 @@ fn the_key_goes_into_one_header_and_prints_nowhere() {
 fn no_key_no_header() {
     let base_url = "http://127.0.0.1:8080";
     let endpoint = Endpoint { base_url, model: "m", key: None, preset: Preset::LlamaCpp, reasoning_tokens: None };
-    for format in Format::ALL {
+    for &format in Format::ALL {
         let outgoing = encode(format, &endpoint, &request(vec![]));
         assert_eq!(header(&outgoing, "x-api-key").or(header(&outgoing, "authorization")), None);
     }
@@ -155,7 +155,7 @@ fn the_same_request_gives_the_same_bytes() {
     let messages = vec![Message::user("a"), calls(&["x", "x"]), results(&["x"])];
     let base_url = "http://127.0.0.1:1";
     let endpoint = Endpoint { base_url, model: "m", key: None, preset: Preset::Plain, reasoning_tokens: None };
-    for format in Format::ALL {
+    for &format in Format::ALL {
         let send = || encode(format, &endpoint, &request(messages.clone()));
         assert_eq!(send(), send());
     }

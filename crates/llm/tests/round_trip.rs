@@ -76,7 +76,7 @@ proptest! {
 
     #[test]
     fn what_is_spoken_is_heard(answer in any_answer(), chunk_chars in 0usize..40, signed in any::<bool>()) {
-        for format in Format::ALL {
+        for &format in Format::ALL {
             let mut answer = answer.clone();
             // Only one of the formats signs.
             if format == Format::Anthropic && signed && !answer.message.reasoning.is_empty() {

@@ -144,7 +144,7 @@ export type EgressAllowed = { host: string; port: number; rule: string };
 export type EgressDenied = { host: string; port: number; reason: string };
 
 /** Kinds of failure. The policy for each is a decision in `core`. */
-export type ErrorClass = "no_model" | "rate_limit" | "overloaded" | "timeout" | "truncated" | "refused" | "bad_request" | "auth" | "garbage" | "budget";
+export type ErrorClass = "no_model" | "rate_limit" | "overloaded" | "timeout" | "truncated" | "refused" | "too_long" | "bad_request" | "auth" | "garbage" | "budget";
 
 /** One immutable fact; a UUIDv7 chosen by whoever appends, so that a retry is recognised. */
 export type EventId = string;
@@ -205,6 +205,9 @@ export type NewRun = { budget?: Budget | null; context?: Context[]; document_id?
 
 /** The body of `POST /api/runs/{id}/undo` and `POST /api/tasks/{id}/undo`; it may be left out. */
 export type NewUndo = { undo_id?: UndoId | null };
+
+/** A tool from elsewhere. */
+export type OfferedTool = { definition: Hash; description: string; input_schema: unknown; name: string };
 
 /** Where one piece of a text comes from. */
 export type Origin = { at: Timestamp; author: Actor; from: number; prompt?: string | null; run_id?: RunId | null; seq: Seq; sources: Citation[]; to: number; tool_call?: Span | null; usage?: Usage | null };
@@ -382,6 +385,9 @@ export type ToolOutcome = "ok" | "error" | "refused" | "unknown" | "cancelled";
 
 /** A tool is about to act. */
 export type ToolStarted = { arguments: unknown; call_id: string; effect_id: string; index: number; name: string; turn: number };
+
+/** A server offered tools to a task. What it says of them is data; a later offer of the same server replaces this one. */
+export type ToolsOffered = { problem?: string | null; server: string; tools?: OfferedTool[] };
 
 /** The answer of `GET /api/runs/{id}/trace`. */
 export type Trace = { run_id: RunId; spans: Span[]; truncated: boolean; upto: Seq };

@@ -154,6 +154,8 @@ events! {
     ToolStarted = "tool.started", 1;
     /// A tool acted, or nobody knows whether it did.
     ToolFinished = "tool.finished", 1;
+    /// A server offered tools from elsewhere to a task.
+    ToolsOffered = "tools.offered", 1;
     /// A conversation came near the model's window, and old parts of it were shortened.
     ContextCompacted = "context.compacted", 1;
     /// Something was put to the person.

@@ -111,6 +111,9 @@ pub enum Matter {
         tool: String,
         /// What it would do, exactly: a command, or arguments as JSON.
         subject: String,
+        /// The tool itself, where it comes from elsewhere and may change.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        definition: Option<Hash>,
     },
 }
 

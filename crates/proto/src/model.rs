@@ -289,6 +289,8 @@ pub enum ErrorClass {
     Truncated,
     /// The provider declined to answer this content.
     Refused,
+    /// The conversation does not fit the model's window.
+    TooLong,
     /// The request is wrong and will stay wrong.
     BadRequest,
     /// The key is missing, wrong or not allowed.

@@ -1,6 +1,7 @@
 //! What control and a computer say to each other over their private sockets. Identity is the socket, never a field.
 
 pub mod frames;
+pub mod mcp;
 
 use crate::event::{Actor, Undone};
 use crate::inbox::Waits;

@@ -7,6 +7,9 @@ use crate::paths::Paths;
 use crate::steps::Steps;
 use crate::tidy;
 
+/// What is off in a plain build and on here, so that it is looked at, tested and built in one go.
+pub(crate) const FEATURES: [&str; 2] = ["--features", "choir/bedrock,choir-llm/bedrock"];
+
 /// Titles of the steps that `check` runs.
 pub(crate) const STEPS: &[&str] = &[FORMAT, TIDY, LINT, LINT_WASM];
 const FORMAT: &str = "check the formatting";
@@ -28,7 +31,7 @@ pub(crate) fn check(paths: &Paths, steps: &mut Steps) -> Result<()> {
     steps.call(FORMAT, &paths.cargo(["fmt", "--all", "--check"]))?;
     steps.run(TIDY, "cargo xtask tidy", |step| tidy::check(paths, step))?;
     let native = ["clippy", "--locked", "--workspace", "--all-targets"];
-    steps.call(LINT, &paths.cargo(native).args(["--", "-D", "warnings"]))?;
+    steps.call(LINT, &paths.cargo(native).args(FEATURES).args(["--", "-D", "warnings"]))?;
     // `proto` and `core` fold in the page too; a dependency that cannot go there fails here, not in the desktop's build.
     let wasm = ["clippy", "--locked", "--target", "wasm32-unknown-unknown"];
     let packages = ["-p", "choir-proto", "-p", "choir-core", "-p", "choir-desktop", "--", "-D", "warnings"];

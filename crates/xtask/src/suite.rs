@@ -77,7 +77,7 @@ fn in_browser(paths: &Paths, title: &'static str, arguments: &[&str]) -> Result<
 
 /// The tests of every crate, the desktop's decisions included: they are plain Rust. Compiling is a step of its own: it is where the time goes.
 fn native_tests(paths: &Paths, steps: &mut Steps, dist: &Path) -> Result<()> {
-    let cargo = paths.cargo(["test", "--locked", "--workspace"]);
+    let cargo = paths.cargo(["test", "--locked", "--workspace"]).args(check::FEATURES);
     // The same environment as the binary's own build, or its build script would run for each in turn.
     let cargo = cargo.env("CHOIR_DESKTOP_DIST", dist);
     steps.call(COMPILE_TESTS, &cargo.clone().arg("--no-run"))?;
@@ -93,7 +93,7 @@ fn native_tests(paths: &Paths, steps: &mut Steps, dist: &Path) -> Result<()> {
 fn build_choir(paths: &Paths, steps: &mut Steps, dist: &Path) -> Result<PathBuf> {
     // All packages are selected, although only one is built: their features are then the ones that the tests had.
     let arguments = ["build", "--locked", "--workspace", "--bin", "choir", "--bin", "choir-sim"];
-    steps.call(BUILD_CHOIR, &paths.cargo(arguments).env("CHOIR_DESKTOP_DIST", dist))?;
+    steps.call(BUILD_CHOIR, &paths.cargo(arguments).args(check::FEATURES).env("CHOIR_DESKTOP_DIST", dist))?;
     Ok(paths.target.join("debug/choir"))
 }
 

@@ -41,6 +41,22 @@ impl Instance {
         Self::start_on(scripted(scenario))
     }
 
+    /// Starts with a scenario and more configuration.
+    pub(crate) fn start_with(scenario: &str, config: &str) -> Self {
+        Self::start_with_environment(scenario, config, &[])
+    }
+
+    /// The same, with variables.
+    pub(crate) fn start_with_environment(scenario: &str, config: &str, variables: &[(&str, &str)]) -> Self {
+        let directory = scripted(scenario);
+        let path = directory.path().join("choir.toml");
+        let whole = std::fs::read_to_string(&path).unwrap() + config;
+        std::fs::write(&path, whole).unwrap();
+        let mut command = choir(directory.path());
+        command.envs(variables.iter().copied());
+        Self::start_by(command, directory)
+    }
+
     pub(crate) fn start_on(directory: TempDir) -> Self {
         Self::start_by(choir(directory.path()), directory)
     }
@@ -130,6 +146,31 @@ impl Instance {
         follower.kill().unwrap();
         follower.wait().unwrap();
         found.expect("the log goes on until it is followed no longer")
+    }
+
+    /// Every event so far.
+    pub(crate) fn events(&self) -> Vec<Value> {
+        let lines = stdout(&self.choir(&["events", "--json"]));
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// Waits for a question and decides it; the question.
+    pub(crate) fn decide(&self, decision: &str, scope: &str) -> Value {
+        let decided: Vec<Value> = self.events().into_iter().filter(|event| event["kind"] == "inbox.decided").collect();
+        let is_open = |event: &Value| {
+            event["kind"] == "inbox.asked"
+                && !decided.iter().any(|done| done["payload"]["inbox_id"] == event["payload"]["inbox_id"])
+        };
+        let found = self.follow(|event| is_open(event) || event["kind"] == "task.finished");
+        assert_eq!(found["kind"], "inbox.asked", "it ended without a question: {found}");
+        let asked = found["payload"].clone();
+        let id = asked["inbox_id"].as_str().unwrap();
+        let body = serde_json::json!({"decision": decision, "scope": scope, "hash": asked["hash"]});
+        let (status, answer) = self.api(&format!("POST /api/inbox/{id}"), &body);
+        assert!(status < 300, "{answer}");
+        // What is decided is in the log before anybody asks for the next one.
+        self.follow(|event| event["kind"] == "inbox.decided" && event["payload"]["inbox_id"] == id);
+        asked
     }
 
     /// The live workspace.

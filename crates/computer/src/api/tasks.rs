@@ -8,7 +8,7 @@ use crate::journal::Scope;
 use axum::Json;
 use axum::extract::{Path, State};
 use choir_core::fold::task::{Tasks, run_of};
-use choir_core::tool::specs;
+use choir_core::tool::{ELSEWHERE, specs};
 use choir_proto::api::{Acknowledged, TaskAccepted};
 use choir_proto::event::{Actor, TaskRequested};
 use choir_proto::schema::standalone;
@@ -64,7 +64,10 @@ fn check(request: &TaskRequest) -> Result<(), Rejection> {
             "Put long texts into files of the workspace.",
         ));
     }
-    let known = |name: &String| Role::ALL.iter().flat_map(|role| specs(*role)).any(|spec| spec.name == *name);
+    // Which tools servers elsewhere have, only they know.
+    let known = |name: &String| {
+        name.starts_with(ELSEWHERE) || Role::ALL.iter().flat_map(|role| specs(*role)).any(|spec| spec.name == *name)
+    };
     if let Some(unknown) = request.allowed_tools.iter().flatten().find(|name| !known(name)) {
         return Err(Rejection::bad(
             "unknown_tool",

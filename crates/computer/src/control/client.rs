@@ -6,6 +6,7 @@ use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use choir_proto::inbox::{Ask, Asked, Verdict};
 use choir_proto::model::{Answer, ErrorClass, ModelError};
+use choir_proto::wire::mcp::{CallTool, Called, Offers, WhatTools};
 use choir_proto::wire::{
     AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, DocumentSettings, EffectRecord, Exec,
     ExecFrame, Exit, Fetch, FinishAssociate, Mirror, Mirrored, ModelCall, ModelFrame, Models, PAGE_URL_HEADER,
@@ -262,6 +263,14 @@ impl Control for ControlClient {
 
     fn search(&self, search: Search) -> BoxFuture<'_, Result<SearchHits, ControlError>> {
         async move { self.call(Method::POST, "/search", &search).await }.boxed()
+    }
+
+    fn offers(&self, what: WhatTools) -> BoxFuture<'_, Result<Offers, ControlError>> {
+        async move { self.call(Method::POST, "/mcp/tools", &what).await }.boxed()
+    }
+
+    fn call_tool(&self, call: CallTool) -> BoxFuture<'_, Result<Called, ControlError>> {
+        async move { self.call(Method::POST, "/mcp/call", &call).await }.boxed()
     }
 
     fn kill_associate(&self, task: TaskId) -> BoxFuture<'_, Result<(), ControlError>> {

@@ -72,9 +72,9 @@ impl Performed {
 /// Everything that one call needs, apart from the agent that waits for it.
 pub(super) struct Performer {
     pub(super) context: RunContext,
-    identity: Identity,
+    pub(super) identity: Identity,
     depth: u32,
-    purse: Purse,
+    pub(super) purse: Purse,
     /// What its sandbox may wish to reach.
     egress: Option<Egress>,
 }
@@ -117,7 +117,7 @@ impl Performer {
     /// Why a call may not be, if it may not: control knows what the person has set, and asks them where they want that.
     async fn refusal(&self, tool: &Tool, begin: &Begin) -> Result<Option<Performed>, HarnessError> {
         let Some(subject) = tool.subject(&begin.call) else { return Ok(None) };
-        let matter = Matter::Call { tool: begin.call.name.clone(), subject };
+        let matter = Matter::Call { tool: begin.call.name.clone(), subject, definition: tool.definition() };
         let said = self.person().ask(effect::question(&begin.effect_id), matter, None).await?;
         let (outcome, why) = match said {
             Ok(Verdict::Approved { .. } | Verdict::Answered { .. }) => return Ok(None),
@@ -144,6 +144,7 @@ impl Performer {
             Tool::Request(request) => self.request(request, &begin.effect_id).await,
             Tool::Delegate(delegation) => self.delegate(delegation, &begin.effect_id).await,
             Tool::Bash(bash) => self.bash(bash, &begin.effect_id).await,
+            Tool::Elsewhere(elsewhere) => Ok(self.elsewhere(elsewhere, begin).await),
             Tool::Cite(cite) => self.cite(cite, begin).await,
             Tool::FetchUrl(fetch) => self.fetch(&fetch.url, begin).await,
             Tool::WebSearch(search) => self.web_search(&search.query).await,
@@ -267,15 +268,14 @@ impl Performer {
     /// What the record knows of an effect that nobody heard the end of; nothing, if it never began.
     pub(super) async fn known(&self, effect_id: &str) -> Option<Performed> {
         let unknown = || {
-            let said = "The command was cut off. Nobody knows how far it came. Look before you repeat it.";
+            let said = "The call was cut off. Nobody knows how far it came. Look before you repeat it.";
             Performed::new(ToolOutcome::Unknown, said.into())
         };
         match self.context.harness.control.effect(effect_id.to_owned()).await {
             Ok(EffectRecord::Absent) => None,
             Ok(EffectRecord::Exited(Exit { code: Some(code @ ..SIGNALLED), timed_out: false, .. })) => {
                 let outcome = if code == 0 { ToolOutcome::Ok } else { ToolOutcome::Error };
-                let said =
-                    format!("The command ended with exit code {code} while nobody listened; its output was lost.");
+                let said = format!("The call ended with exit code {code} while nobody listened; its output was lost.");
                 Some(Performed::new(outcome, said))
             }
             Ok(EffectRecord::Exited(_) | EffectRecord::Started) | Err(_) => Some(unknown()),

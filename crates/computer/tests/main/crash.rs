@@ -3,6 +3,7 @@
 use crate::fake::{Desk, Fake};
 use crate::runs::DOCUMENT;
 use choir_proto::{RunId, RunStatus, Seq};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -83,4 +84,80 @@ fn a_run_cancelled_after_every_event_ends_with_everything_it_had_going() {
             assert_eq!(count("tool.started"), count("tool.finished"), "cancelled after event {index}");
         });
     }
+}
+
+/// One worker with twenty steps, each of which leaves a mark.
+fn twenty_steps() -> String {
+    let call = |name: &str, arguments: serde_json::Value| serde_json::json!({"tool_calls": [{"name": name, "arguments": arguments}]});
+    let steps = (1..=20).map(|step| call("bash", serde_json::json!({"command": format!("step {step}")})));
+    let end = call("finish", serde_json::json!({"summary": "done"}));
+    let terminal: Vec<_> = steps.chain([end.clone()]).collect();
+    let delegate = call("delegate", serde_json::json!({"role": "terminal", "objective": "make the steps"}));
+    serde_json::json!({"roles": {"conductor": [delegate, end], "terminal": terminal}}).to_string()
+}
+
+/// No power is cut here: what is written need not reach a disk, and many lives count.
+fn in_memory() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }
+}
+
+/// When a life ends.
+#[derive(Debug, Clone, Copy)]
+enum Moment {
+    /// Right after an event.
+    After(u64),
+    /// While so many effects have begun, and the end of the last one is not in the log.
+    Within(usize),
+}
+
+/// Whether what was started is remembered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Memory {
+    Kept,
+    Lost,
+}
+
+async fn crash_within(directory: &Path, fake: Arc<Fake>, effects: usize) -> RunId {
+    let desk = Desk::open(directory, Arc::clone(&fake)).await;
+    let run = desk.accept("count the fruit").await;
+    while fake.effects.lock().unwrap().len() < effects {
+        tokio::task::yield_now().await;
+    }
+    run
+}
+
+/// Kills the run of twenty steps at a moment; how often each effect was begun in the end.
+fn twenty_steps_killed(moment: Moment, memory: Memory) -> BTreeMap<String, u64> {
+    let directory = in_memory();
+    let fake = Fake::new(&twenty_steps());
+    fake.forgets.store(memory == Memory::Lost, std::sync::atomic::Ordering::SeqCst);
+    let run = life(async || match moment {
+        Moment::After(index) => crash_at(directory.path(), Arc::clone(&fake), index).await,
+        Moment::Within(effects) => crash_within(directory.path(), Arc::clone(&fake), effects).await,
+    });
+    life(async || {
+        let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
+        let done = desk.ended(run).await;
+        assert_eq!(done.status, RunStatus::Completed, "killed at {moment:?}: {done:?}");
+    });
+    fake.effects.lock().unwrap().clone()
+}
+
+#[test]
+fn twenty_steps_survive_a_crash_after_every_event_and_without_the_record_they_do_not() {
+    let whole = in_memory();
+    let (first, events) = life(async || {
+        let desk = Desk::open(whole.path(), Fake::new(&twenty_steps())).await;
+        let done = desk.ended(desk.accept("count the fruit").await).await;
+        (done.seq.0, desk.kinds().await.len() as u64)
+    });
+    assert!(events > 65, "{events}");
+    for moment in (first + 2..events).map(Moment::After).chain((1..=20).map(Moment::Within)) {
+        let effects = twenty_steps_killed(moment, Memory::Kept);
+        assert_eq!(effects.len(), 20, "killed at {moment:?}: a step is missing");
+        assert!(effects.values().all(|times| *times == 1), "killed at {moment:?}: {effects:?}");
+    }
+    let effects = twenty_steps_killed(Moment::Within(7), Memory::Lost);
+    assert!(effects.values().any(|times| *times > 1), "without a record, something is done twice and is seen");
 }

@@ -43,6 +43,8 @@ pub(crate) struct Fake {
     pub(crate) inbox: watch::Sender<BTreeMap<InboxId, (Ask, Option<Verdict>)>>,
     /// Whether agents may change a person's words without asking.
     pub(crate) auto_accept: AtomicBool,
+    /// Whether the record of effects is of no use.
+    pub(crate) forgets: AtomicBool,
     /// Tools that need a yes.
     pub(crate) asks_for: Mutex<Vec<String>>,
 }
@@ -61,6 +63,7 @@ impl Fake {
             killed: Notify::new(),
             inbox: watch::Sender::default(),
             auto_accept: AtomicBool::new(false),
+            forgets: AtomicBool::new(false),
             asks_for: Mutex::default(),
         })
     }
@@ -119,7 +122,7 @@ impl Control for Fake {
             let known = self.inbox.borrow()[&id].1.clone();
             let (kind, question, subject) = match ask.matter {
                 Matter::Question { question } => (AskKind::Question, question.clone(), question),
-                Matter::Call { tool, subject } => (AskKind::Tool, format!("May it use {tool}?"), subject),
+                Matter::Call { tool, subject, .. } => (AskKind::Tool, format!("May it use {tool}?"), subject),
             };
             let waits = Waits { id, kind, question, subject, hash: Hash::ZERO };
             Ok(known.map_or(Asked::Waits(waits), |verdict| Asked::Decided { verdict }))
@@ -170,6 +173,7 @@ impl Control for Fake {
     fn effect(&self, effect_id: String) -> BoxFuture<'_, Result<EffectRecord, ControlError>> {
         async move {
             Ok(match self.effects.lock().unwrap().get(&effect_id) {
+                _ if self.forgets.load(Ordering::SeqCst) => EffectRecord::Absent,
                 None => EffectRecord::Absent,
                 Some(_) => EffectRecord::Exited(Exit { code: Some(0), timed_out: false, duration_ms: 1 }),
             })

@@ -114,7 +114,7 @@ async fn a_tool_that_needs_a_yes_is_not_used_before_it() {
     fake.asks_for.lock().unwrap().push("bash".into());
     let run = desk.accept("tidy up").await;
     let (id, ask) = fake.asked().await;
-    let call = Matter::Call { tool: "bash".into(), subject: "rm -rf build".into() };
+    let call = Matter::Call { tool: "bash".into(), subject: "rm -rf build".into(), definition: None };
     assert_eq!(ask.matter, call, "exactly what would run is shown");
     desk.until(run, |run| run.status == RunStatus::Blocked).await;
     assert!(fake.effects.lock().unwrap().is_empty());

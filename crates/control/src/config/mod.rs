@@ -29,6 +29,8 @@ pub struct Config {
     pub egress: Egress,
     /// Which tool calls need a yes.
     pub tools: Tools,
+    /// Servers that offer tools.
+    pub mcp: BTreeMap<String, McpServer>,
     /// Where blobs go.
     pub storage: Storage,
     /// Where events are relayed to.
@@ -182,6 +184,24 @@ impl Default for Egress {
     fn default() -> Self {
         Self { ceiling: vec!["git".into(), "registries".into()] }
     }
+}
+
+/// `[mcp.NAME]`: a program that is started inside of each task's sandbox, or an address that control speaks to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct McpServer {
+    /// A program to start; it speaks MCP on its standard input and output.
+    pub command: Option<String>,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Its environment, beyond what every command of a sandbox has. Whoever runs in the sandbox can read it.
+    pub env: BTreeMap<String, String>,
+    /// Where a server is; it speaks MCP over HTTP.
+    pub url: Option<String>,
+    /// The environment variable that holds the token for it.
+    pub token_env: Option<String>,
+    /// How long one call may take.
+    pub timeout_s: Option<u64>,
 }
 
 /// `[storage]`

@@ -1,6 +1,6 @@
 //! Reading the file, and saying what is wrong with it: the key, the line, and how to mend it.
 
-use super::{Config, Provider, ProviderKind, RuntimeMode};
+use super::{Config, McpServer, Provider, ProviderKind, RuntimeMode};
 use crate::egress;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -83,6 +83,9 @@ fn check(config: &Config) -> Result<(), Wrong> {
         }
         check_provider(provider).map_err(|(key, message)| (format!("providers.{name}.{key}"), message))?;
     }
+    for (name, server) in &config.mcp {
+        check_server(name, server).map_err(|(key, message)| (format!("mcp.{name}{key}"), message))?;
+    }
     let roles = config.models.roles.iter().map(|(role, model)| (format!("models.roles.{}", role.name()), model));
     let default = ("models.default".to_owned(), &config.models.default);
     let fallback = config.models.fallback.iter().map(|model| ("models.fallback".to_owned(), model));
@@ -124,8 +127,37 @@ fn check_provider(provider: &Provider) -> Result<(), Wrong> {
         (ProviderKind::Scripted, None) => Err(("script".into(), "must name a scenario file".into())),
         (ProviderKind::Scripted, Some(_)) => Ok(()),
         (_, Some(_)) => Err(("script".into(), "is for kind \"scripted\" alone".into())),
-        (ProviderKind::Bedrock, None) => Err(("kind".into(), "\"bedrock\" is not in this build".into())),
+        (ProviderKind::Bedrock, None) if !cfg!(feature = "bedrock") => {
+            Err(("kind".into(), "\"bedrock\" is not in this build; build with `--features bedrock`".into()))
+        }
         _ => check_url(provider.base_url.as_deref()),
+    }
+}
+
+/// Longest name of a server: together with its tool's it must fit what providers take for a name.
+const SERVER_BYTES_MAX: usize = 24;
+/// The longest that one call may take, in seconds.
+const SERVER_TIMEOUT_S_MAX: u64 = 3600;
+
+fn check_server(name: &str, server: &McpServer) -> Result<(), Wrong> {
+    let wrong = |key: &str, message: String| Err((key.to_owned(), message));
+    if !is_provider_name(name) || name.len() > SERVER_BYTES_MAX || name.contains("__") || name.ends_with('_') {
+        let rule = format!("is no name: use up to {SERVER_BYTES_MAX} lower-case letters, digits, `-` and single `_`");
+        return wrong("", rule);
+    }
+    if server.timeout_s.is_some_and(|seconds| !(1..=SERVER_TIMEOUT_S_MAX).contains(&seconds)) {
+        return wrong(".timeout_s", format!("must be from 1 to {SERVER_TIMEOUT_S_MAX}"));
+    }
+    match (&server.command, &server.url) {
+        (Some(_), Some(_)) | (None, None) => wrong("", "must have either `command` or `url`".to_owned()),
+        (Some(command), None) if command.is_empty() => wrong(".command", "is empty".to_owned()),
+        (Some(_), None) if server.token_env.is_some() => {
+            wrong(".token_env", "is for a `url` alone: no secret enters a sandbox".to_owned())
+        }
+        (Some(_), None) => Ok(()),
+        (None, Some(_)) if !server.args.is_empty() => wrong(".args", "is for a `command` alone".to_owned()),
+        (None, Some(_)) if !server.env.is_empty() => wrong(".env", "is for a `command` alone".to_owned()),
+        (None, url) => check_url(url.as_deref()).map_err(|(_, message)| (".url".to_owned(), message)),
     }
 }
 
@@ -183,6 +215,12 @@ mod tests {
         assert!(refused("[egress]\nceiling = [\"git\", \"no port\"]\n").contains("egress.ceiling"));
         assert!(refused("[providers.\"a/b\"]\nkind = \"openai\"\n").contains("providers.a/b"));
         assert!(refused("[[search.engines]]\nkind = \"searxng\"\nurl = \"\"\n").contains("search.engines.url"));
+        assert!(refused("[mcp.x]\n").contains("`mcp.x` must have either"));
+        assert!(refused("[mcp.x]\ncommand = \"a\"\nurl = \"http://a\"\n").contains("`mcp.x` must have either"));
+        assert!(refused("[mcp.a__b]\ncommand = \"a\"\n").contains("`mcp.a__b` is no name"));
+        assert!(refused("[mcp.x]\ncommand = \"a\"\ntoken_env = \"T\"\n").contains("mcp.x.token_env"));
+        assert!(refused("[mcp.x]\nurl = \"file:///a\"\n").contains("mcp.x.url"));
+        assert!(refused("[mcp.x]\ncommand = \"a\"\ntimeout_s = 0\n").contains("mcp.x.timeout_s"));
         assert!(refused("[nats]\nurl = \"nats://x\"\n").contains("nats.url"));
     }
 

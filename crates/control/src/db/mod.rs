@@ -10,6 +10,7 @@ mod schema;
 mod settings;
 mod spend;
 mod tasks;
+mod tools;
 
 pub use access::{Grant, Scope, Session, Token};
 pub use approvals::{Approval, Outcome};

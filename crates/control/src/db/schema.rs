@@ -3,7 +3,7 @@
 use super::Error;
 use rusqlite::Connection;
 
-const VERSION: i64 = 5;
+const VERSION: i64 = 6;
 /// Older ones can corrupt a write-ahead log that two processes use.
 const SQLITE_MIN: i32 = 3_051_003;
 
@@ -54,6 +54,11 @@ CREATE TABLE refusals (id INTEGER PRIMARY KEY, reason TEXT NOT NULL, method TEXT
   origin TEXT, peer TEXT NOT NULL, count INTEGER NOT NULL, at INTEGER NOT NULL) STRICT;
 ";
 
+/// From version 5, which knew no tools from elsewhere.
+const TOOLS: &str = "
+CREATE TABLE tools (tool TEXT PRIMARY KEY, definition BLOB NOT NULL) STRICT;
+";
+
 /// Sets up a connection and makes or checks the tables. A newer file is left exactly as it is.
 pub(super) fn prepare(connection: &mut Connection) -> Result<(), Error> {
     let found: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
@@ -79,6 +84,9 @@ pub(super) fn prepare(connection: &mut Connection) -> Result<(), Error> {
     }
     if found < 5 {
         step.execute_batch(REFUSALS)?;
+    }
+    if found < 6 {
+        step.execute_batch(TOOLS)?;
     }
     step.pragma_update(None, "user_version", VERSION)?;
     step.commit()?;

@@ -37,7 +37,7 @@ const HITS_MAX: usize = 10;
 
 /// Why a page was not fetched.
 #[derive(Debug, thiserror::Error)]
-enum FetchError {
+pub(crate) enum FetchError {
     #[error("this is not an address of a web page")]
     Address,
     #[error("{0} is not among what agents may read; allow `{WEB}` (public pages) or `{0}` in the settings")]
@@ -191,7 +191,7 @@ impl Fetcher {
 }
 
 /// One grammar for hosts, and nothing in an address that only confuses.
-fn host_and_port(url: &Url) -> Result<(Host, u16), FetchError> {
+pub(crate) fn host_and_port(url: &Url) -> Result<(Host, u16), FetchError> {
     let is_plain = matches!(url.scheme(), "http" | "https") && url.username().is_empty() && url.password().is_none();
     if !is_plain || url.as_str().len() > URL_BYTES_MAX {
         return Err(FetchError::Address);
@@ -201,7 +201,7 @@ fn host_and_port(url: &Url) -> Result<(Host, u16), FetchError> {
 }
 
 /// The rule that allows a page, and the one address to get it from.
-async fn decide(host: &Host, port: u16, ceiling: &[String]) -> Result<(String, SocketAddr), FetchError> {
+pub(crate) async fn decide(host: &Host, port: u16, ceiling: &[String]) -> Result<(String, SocketAddr), FetchError> {
     let shown = format!("{host}:{port}");
     let is_named = ceiling.iter().any(|entry| names_host(entry, host, port));
     if !is_named && !ceiling.iter().any(|entry| entry == WEB) {

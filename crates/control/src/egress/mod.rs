@@ -13,6 +13,7 @@ mod proxy;
 
 pub(crate) use broker::environment as git_environment;
 pub use fetch::{Fetcher, service as fetch_service};
+pub(crate) use fetch::{decide, host_and_port};
 pub use host::{BadHost, Host};
 pub(crate) use policy::{ENTRY, hash_of, is_entry};
 pub use policy::{Policy, clamp};

@@ -3,6 +3,7 @@
 
 use super::{Gateway, KeyFrom};
 use crate::config::ProviderKind;
+use crate::outbound::Outbound;
 use choir_llm::Preset;
 use serde::Serialize;
 use std::time::Duration;
@@ -38,26 +39,42 @@ pub(super) fn variable(name: &str) -> Option<&'static str> {
     ENVIRONMENT.iter().find(|(known, _)| *known == name).map(|(_, variable)| *variable)
 }
 
+impl Found {
+    /// For people: where it was found.
+    pub fn place(&self) -> String {
+        match (&self.base_url, variable(&self.name)) {
+            (Some(url), _) => format!("{} at {url}", self.name),
+            (None, Some(variable)) => format!("{} by {variable}", self.name),
+            (None, None) => self.name.clone(),
+        }
+    }
+}
+
+/// What there is on this machine: keys in the environment, servers on loopback.
+pub async fn look_around(outbound: &Outbound) -> Vec<Found> {
+    let local = futures_util::future::join_all(LOCAL.iter().map(|preset| local(outbound, *preset))).await;
+    in_environment().into_iter().chain(local.into_iter().flatten()).collect()
+}
+
+async fn local(outbound: &Outbound, preset: Preset) -> Option<Found> {
+    let base_url = preset.base_url()?;
+    let url = format!("{base_url}/models");
+    let answer = tokio::time::timeout(LOOPBACK, outbound.get(&url, &[])).await.ok()?.ok()?;
+    let found = Found {
+        name: preset.name().to_owned(),
+        kind: ProviderKind::Openai,
+        base_url: Some(base_url.to_owned()),
+        key: KeyFrom::NotNeeded,
+    };
+    answer.status().is_success().then_some(found)
+}
+
 impl Gateway {
     /// Looks around, leaving out what is in use already.
     pub async fn discover(&self) -> Vec<Found> {
-        let local = futures_util::future::join_all(LOCAL.iter().map(|preset| self.local(*preset))).await;
         let used: Vec<String> = self.providers().iter().map(|provider| provider.name.clone()).collect();
-        let found = in_environment().into_iter().chain(local.into_iter().flatten());
+        let found = look_around(&self.0.outbound).await.into_iter();
         found.filter(|found| !used.contains(&found.name)).collect()
-    }
-
-    async fn local(&self, preset: Preset) -> Option<Found> {
-        let base_url = preset.base_url()?;
-        let url = format!("{base_url}/models");
-        let answer = tokio::time::timeout(LOOPBACK, self.0.outbound.get(&url, &[])).await.ok()?.ok()?;
-        let found = Found {
-            name: preset.name().to_owned(),
-            kind: ProviderKind::Openai,
-            base_url: Some(base_url.to_owned()),
-            key: KeyFrom::NotNeeded,
-        };
-        answer.status().is_success().then_some(found)
     }
 }
 

@@ -1,5 +1,7 @@
 //! The model gateway: the only holder of provider keys and the only client of providers.
 
+#[cfg(feature = "bedrock")]
+mod aws;
 mod discovery;
 mod model;
 mod provider;
@@ -7,7 +9,7 @@ mod router;
 mod settings;
 mod spending;
 
-pub use discovery::Found;
+pub use discovery::{Found, look_around};
 pub use provider::{KeyFrom, Provider, ProviderError};
 pub(crate) use router::lines;
 pub use router::service;

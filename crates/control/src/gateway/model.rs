@@ -128,6 +128,10 @@ impl Gateway {
 
     /// The models that a provider offers, in its order.
     async fn models_of(&self, provider: &Provider) -> Result<Vec<String>, ModelError> {
+        if provider.kind == ProviderKind::Bedrock {
+            let message = format!("the models of `{0}` cannot be listed here; name one as {0}/MODEL", provider.name);
+            return Err(ModelError { class: ErrorClass::BadRequest, message, retry_after_ms: None });
+        }
         let probe = ModelRequest {
             model: None,
             role: choir_proto::Role::Conductor,
@@ -190,15 +194,31 @@ fn outgoing(provider: &Provider, model: &str, request: &ModelRequest) -> Result<
     let format = match provider.kind {
         ProviderKind::Anthropic => Format::Anthropic,
         ProviderKind::Openai => Format::OpenAi,
-        ProviderKind::Bedrock | ProviderKind::Scripted => return Err(no_model(Some(&provider.name))),
+        #[cfg(feature = "bedrock")]
+        ProviderKind::Bedrock => Format::Bedrock,
+        #[cfg(not(feature = "bedrock"))]
+        ProviderKind::Bedrock => return Err(no_model(Some(&provider.name))),
+        ProviderKind::Scripted => return Err(no_model(Some(&provider.name))),
     };
     let preset = match format {
-        Format::Anthropic => Preset::Plain,
         Format::OpenAi => Preset::guess(&provider.name, &provider.base_url),
+        _ => Preset::Plain,
     };
     let endpoint =
         Endpoint { base_url: &provider.base_url, model, key: provider.key.as_ref(), preset, reasoning_tokens: None };
-    Ok((format, encode(format, &endpoint, request)))
+    let outgoing = encode(format, &endpoint, request);
+    #[cfg(feature = "bedrock")]
+    let outgoing = signed(outgoing, format, provider);
+    Ok((format, outgoing))
+}
+
+/// Bedrock wants a signature, unless it was given a key of its own.
+#[cfg(feature = "bedrock")]
+fn signed(mut outgoing: Outgoing, format: Format, provider: &Provider) -> Outgoing {
+    if format == Format::Bedrock && provider.key.is_none() {
+        super::aws::sign_now(&mut outgoing);
+    }
+    outgoing
 }
 
 /// The list stands beside the place where questions are asked, in both formats.

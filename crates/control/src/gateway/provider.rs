@@ -86,6 +86,7 @@ impl Provider {
         let key_from = match (&key, from.kind, &from.base_url) {
             (_, ProviderKind::Scripted, _) => KeyFrom::NotNeeded,
             (Some(_), ..) => KeyFrom::Environment,
+            (None, ProviderKind::Bedrock, _) if signs() => KeyFrom::Environment,
             // Somebody who named a server and no key means a server that wants none.
             (None, _, Some(_)) if from.api_key_env.is_none() => KeyFrom::NotNeeded,
             (None, ..) => KeyFrom::Missing,
@@ -122,6 +123,7 @@ impl Provider {
         let (key, key_from) = match (key, under) {
             (Some(key), _) => (Some(key), KeyFrom::Stored),
             (None, Some(under)) => (under.key.clone(), under.key_from),
+            (None, None) if kind == ProviderKind::Bedrock && signs() => (None, KeyFrom::Environment),
             (None, None) if given.is_some() => (None, KeyFrom::NotNeeded),
             (None, None) if customary_key(&name).is_some() => (customary_key(&name), KeyFrom::Environment),
             (None, None) => (None, KeyFrom::Missing),
@@ -135,12 +137,28 @@ impl Provider {
     pub fn is_usable(&self) -> bool {
         match self.kind {
             ProviderKind::Scripted => self.scenario.is_some(),
-            ProviderKind::Bedrock => false,
-            ProviderKind::Anthropic | ProviderKind::Openai => {
+            ProviderKind::Bedrock if !cfg!(feature = "bedrock") => false,
+            ProviderKind::Bedrock | ProviderKind::Anthropic | ProviderKind::Openai => {
                 self.key_from != KeyFrom::Missing && !self.base_url.is_empty()
             }
         }
     }
+}
+
+/// Whether requests to Bedrock can be signed without a key of their own.
+fn signs() -> bool {
+    #[cfg(feature = "bedrock")]
+    return super::aws::is_known();
+    #[cfg(not(feature = "bedrock"))]
+    false
+}
+
+/// Where Bedrock is.
+fn bedrock_url() -> String {
+    #[cfg(feature = "bedrock")]
+    return format!("https://bedrock-runtime.{}.amazonaws.com", super::aws::region());
+    #[cfg(not(feature = "bedrock"))]
+    String::new()
 }
 
 fn environment_key(name: &str, variable: Option<&str>) -> Result<Option<Secret>, ProviderError> {
@@ -157,12 +175,13 @@ fn customary_key(name: &str) -> Option<Secret> {
 
 fn base_url(name: &str, kind: ProviderKind, given: Option<&str>) -> String {
     let usual = match kind {
+        ProviderKind::Bedrock => return given.map_or_else(bedrock_url, str::to_owned),
         ProviderKind::Anthropic => ANTHROPIC,
         ProviderKind::Openai => {
             let preset = Preset::NAMED.into_iter().find(|preset| preset.name() == name).unwrap_or(Preset::OpenAi);
             preset.base_url().unwrap_or_default()
         }
-        ProviderKind::Bedrock | ProviderKind::Scripted => "",
+        ProviderKind::Scripted => "",
     };
     given.unwrap_or(usual).to_owned()
 }

@@ -80,6 +80,7 @@ fn kind(app: &App, name: &str, said: Option<ProviderKind>) -> Result<ProviderKin
     let preset = choir_llm::Preset::NAMED.iter().any(|preset| preset.name() == name).then_some(ProviderKind::Openai);
     let kind = said.or(before).or_else(|| ProviderKind::from_name(name)).or(preset);
     match kind {
+        Some(ProviderKind::Bedrock) if cfg!(feature = "bedrock") => Ok(ProviderKind::Bedrock),
         Some(ProviderKind::Anthropic | ProviderKind::Openai) => Ok(kind.unwrap_or(ProviderKind::Openai)),
         Some(ProviderKind::Scripted) if before == Some(ProviderKind::Scripted) => Ok(ProviderKind::Scripted),
         Some(ProviderKind::Bedrock) => {

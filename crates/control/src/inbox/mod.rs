@@ -1,8 +1,10 @@
 //! What waits for a person's word. Whoever asks is a computer on its own socket; whoever decides is a person at the front.
 
+mod judge;
 mod policy;
 mod router;
 
+pub(crate) use judge::{Judge, Said};
 pub use policy::{Policy, Tools, hash_of_call};
 pub use router::service;
 
@@ -18,7 +20,7 @@ use tokio::sync::watch;
 #[derive(Debug, Clone)]
 pub struct Inbox {
     db: Db,
-    gateway: Gateway,
+    judge: Judge,
     clock: Clock,
     /// Rings after every decision.
     decided: watch::Sender<()>,
@@ -27,7 +29,7 @@ pub struct Inbox {
 impl Inbox {
     /// Over control's database; `gateway` knows the settings.
     pub fn new(db: Db, gateway: Gateway, clock: Clock) -> Self {
-        Self { db, gateway, clock, decided: watch::channel(()).0 }
+        Self { judge: Judge::new(db.clone(), gateway), db, clock, decided: watch::channel(()).0 }
     }
 
     /// Everything that waits, oldest first.
@@ -55,12 +57,11 @@ impl Inbox {
                 let hash = Hash(Sha256::digest(parts.concat()).into());
                 (AskKind::Question, question.clone(), question.clone(), hash)
             }
-            Matter::Call { tool, subject } => {
-                let hash = hash_of_call(tool, subject);
-                if let Some(verdict) = self.known(id, &ask, tool, hash).await? {
-                    return Ok(Asked::Decided { verdict });
+            Matter::Call { tool, subject, definition } => {
+                match self.judge.says(tool, subject, *definition, id, ask.run).await? {
+                    Said::Decided(verdict) => return Ok(Asked::Decided { verdict }),
+                    Said::Ask { hash, question } => (AskKind::Tool, subject.clone(), question, hash),
                 }
-                (AskKind::Tool, subject.clone(), format!("May an agent use `{}`?", tool.escape_debug()), hash)
             }
         };
         let (run, task, asked) = (Some(ask.run), Some(ask.task), self.clock.now());
@@ -70,21 +71,6 @@ impl Inbox {
             Some(Approval { decided: Some(verdict), .. }) => Asked::Decided { verdict },
             Some(kept) => Asked::Waits(waits(kept)),
         })
-    }
-
-    /// What the settings or an earlier word say about a call.
-    async fn known(&self, id: InboxId, ask: &Ask, tool: &str, hash: Hash) -> Result<Option<Verdict>, db::Error> {
-        match self.gateway.settings().tools.policy(tool) {
-            Policy::Auto => Ok(Some(Verdict::Approved { scope: Reach::Always })),
-            Policy::Deny => Ok(Some(Verdict::Denied { scope: Reach::Always })),
-            Policy::Ask => {
-                let standing = self.db.standing(hash, id, ask.run).await?;
-                Ok(standing.map(|approved| match approved {
-                    true => Verdict::Approved { scope: Reach::Once },
-                    false => Verdict::Denied { scope: Reach::Once },
-                }))
-            }
-        }
     }
 
     /// Waits for a word. A question that is gone was taken back.

@@ -37,9 +37,11 @@ impl Tools {
     }
 }
 
-/// What an approval of a call is bound to: which tool, and what it would do, byte for byte.
-pub fn hash_of_call(tool: &str, subject: &str) -> Hash {
-    let parts: [&[u8]; 4] = [b"choir.call.1\0", tool.as_bytes(), &[0], subject.as_bytes()];
+/// What an approval of a call is bound to: which tool, as what it was offered if it comes from elsewhere, and what it
+/// would do, byte for byte.
+pub fn hash_of_call(tool: &str, subject: &str, definition: Option<Hash>) -> Hash {
+    let definition = definition.map(|definition| [b"\0".as_slice(), &definition.0].concat()).unwrap_or_default();
+    let parts: [&[u8]; 5] = [b"choir.call.1\0", tool.as_bytes(), &[0], subject.as_bytes(), &definition];
     Hash(Sha256::digest(parts.concat()).into())
 }
 
@@ -60,8 +62,9 @@ mod tests {
 
     #[test]
     fn a_call_that_differs_in_a_byte_has_another_hash() {
-        let hash = hash_of_call("bash", "rm a");
-        assert_ne!(hash, hash_of_call("bash", "rm a "));
-        assert_ne!(hash, hash_of_call("bas", "hrm a"));
+        let hash = hash_of_call("bash", "rm a", None);
+        assert_ne!(hash, hash_of_call("bash", "rm a ", None));
+        assert_ne!(hash, hash_of_call("bas", "hrm a", None));
+        assert_ne!(hash, hash_of_call("bash", "rm a", Some(Hash::ZERO)));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{AboveCeiling, Error, Sandboxes, is_alive, lead_out};
 use crate::egress::Proxy;
-use crate::inbox::{Policy, hash_of_call};
+use crate::inbox::Judge;
 use choir_proto::task::{ChangeKind, FileChange};
 use choir_proto::wire::{
     AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, Check, EffectRecord, Exec, Exit,
@@ -145,18 +145,37 @@ impl Sandboxes {
         Ok(associate.guest.exec(exec).await?)
     }
 
+    /// Starts a program in a task's associate that is spoken to for as long as the task lasts.
+    pub(crate) async fn exec_server(
+        &self,
+        task: TaskId,
+        effect_id: String,
+        program: Vec<String>,
+        environment: BTreeMap<String, String>,
+    ) -> Result<ExecHandle, Error> {
+        let associate = self.associate(task).await?;
+        let exec = protocol::Exec {
+            effect: EffectId::parse(effect_id)?,
+            command: Command::Arguments(program),
+            directory: RelativePath::root(),
+            environment,
+            timeout_ms: protocol::TIMEOUT_MS_MAX,
+            input: Input::Stream,
+        };
+        Ok(associate.guest.exec(exec).await?)
+    }
+
+    /// The record of effects.
+    pub(crate) fn record(&self) -> &record::Record {
+        &self.0.record
+    }
+
     /// What an agent wants run must be what the person said yes to, byte for byte, where a yes is needed.
     async fn check(&self, exec: &Exec) -> Result<(), Error> {
         let Some(call) = &exec.call else { return Ok(()) };
-        let allowed = match self.0.gateway.settings().tools.policy(&call.tool) {
-            Policy::Auto => true,
-            Policy::Deny => false,
-            Policy::Ask => {
-                let hash = hash_of_call(&call.tool, &exec.command);
-                self.0.db.standing(hash, call.inbox_id, call.run).await? == Some(true)
-            }
-        };
-        if allowed { Ok(()) } else { Err(Error::NotAllowed) }
+        let judge = Judge::new(self.0.db.clone(), self.0.gateway.clone());
+        let said = judge.says(&call.tool, &exec.command, None, call.inbox_id, call.run).await?;
+        if said.verdict() == Some(true) { Ok(()) } else { Err(Error::NotAllowed) }
     }
 
     /// What is known of an effect.

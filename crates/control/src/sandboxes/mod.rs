@@ -58,8 +58,6 @@ pub struct Places {
     pub workspace: PathBuf,
     /// The keeper's snapshots and the tasks' layers.
     pub store: PathBuf,
-    /// What commands said, complete.
-    pub outputs: PathBuf,
     /// Sockets of the ways out.
     pub egress: PathBuf,
     /// Which effects started and how they ended; out of every sandbox's reach.
@@ -115,7 +113,7 @@ impl Sandboxes {
         clock: Clock,
         decisions: mpsc::Sender<Decision>,
     ) -> Result<Self, Error> {
-        for directory in [&places.workspace, &places.store, &places.outputs, &places.effects, &places.egress] {
+        for directory in [&places.workspace, &places.store, &places.effects, &places.egress] {
             data::make_private(directory).map_err(|source| Error::Directory { path: directory.clone(), source })?;
         }
         let record = open_record(&places.effects).await?;
@@ -210,7 +208,6 @@ impl Sandboxes {
         let mut spec = Spec::new(GuestRole::Associate, &self.0.places.guest_program, workspace);
         spec.identity = self.0.identity;
         spec.record = Some(self.0.record.clone());
-        spec.output_directory = Some(self.0.places.outputs.clone());
         spec
     }
 }

@@ -14,6 +14,7 @@ use crate::egress::{Decision, Fetcher, fetch_service};
 use crate::gateway::{self, Gateway};
 use crate::http::{self, App, Front, Limits, Names, Parts};
 use crate::inbox::{self, Inbox};
+use crate::mcp::{self, Servers};
 use crate::sandboxes::{self, Places, Sandboxes};
 use crate::seal::Seal;
 use crate::secret::Secret;
@@ -84,6 +85,9 @@ pub enum Error {
         /// What it says.
         model: String,
     },
+    /// A server that offers tools.
+    #[error(transparent)]
+    Mcp(#[from] mcp::TokenError),
     /// Sandboxes.
     #[error(transparent)]
     Sandboxes(#[from] sandboxes::Error),
@@ -170,6 +174,7 @@ pub async fn start(options: Options) -> Result<Control, Error> {
         prepare(&options).await?;
     let directory = data.computer(computer);
     let engines = options.config.search.engines.clone();
+    let servers = options.config.mcp.clone();
     let models = options.config.models.clone();
     let gateway = Gateway::open(options.config, &options.config_directory, db.clone(), keys.seal).await?;
     check_models(&gateway, &models)?;
@@ -177,11 +182,12 @@ pub async fn start(options: Options) -> Result<Control, Error> {
     let places = places(&data, computer, options.guest_program);
     let sandboxes =
         Sandboxes::open(places, db.clone(), gateway.clone(), options.clock.clone(), decisions.clone()).await?;
-    let fetcher = Fetcher::new(gateway.clone(), sandboxes.clone(), engines, decisions);
+    let fetcher = Fetcher::new(gateway.clone(), sandboxes.clone(), engines, decisions.clone());
+    let servers = Servers::new(servers, sandboxes.clone(), db.clone(), gateway.clone(), decisions)?;
 
     let (stop_computer, computer_stops) = stop();
     let inbox = Inbox::new(db.clone(), gateway.clone(), options.clock.clone());
-    let service = inside(gateway.clone(), sandboxes.clone(), inbox.clone(), fetcher);
+    let service = inside(gateway.clone(), sandboxes.clone(), inbox.clone(), fetcher).merge(mcp::service(servers));
     let Supervised { link, hub, state, head, done } =
         supervise((options.launcher)(directory), service, signed, computer_stops);
     tokio::spawn(duties::tell_models(gateway.watch_models(), state.clone(), link.clone()));
@@ -329,12 +335,12 @@ fn inside(gateway: Gateway, sandboxes: Sandboxes, inbox: Inbox, fetcher: Fetcher
 }
 
 fn places(data: &DataDir, id: ComputerId, guest_program: PathBuf) -> Places {
-    let [workspace, store, outputs] = KEPT_APART.map(|part| data.computer(id).join(part));
+    // The third holds what earlier versions kept of commands; nothing is added to it.
+    let [workspace, store, _] = KEPT_APART.map(|part| data.computer(id).join(part));
     Places {
         guest_program,
         workspace,
         store,
-        outputs,
         egress: data.control().join("egress"),
         effects: data.control().join("effects").join(id.to_string()),
     }

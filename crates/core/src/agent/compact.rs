@@ -45,6 +45,11 @@ pub(super) fn plan(turn: u32, conversation: &[Message], window: Option<u64>) -> 
     best
 }
 
+/// What to shorten of a conversation that a model has refused as too long, whatever was known of its window.
+pub(super) fn squeeze(turn: u32, conversation: &[Message]) -> Option<ContextCompacted> {
+    plan(turn, conversation, Some(tokens(conversation)))
+}
+
 /// Shortens the first so many messages after the brief.
 pub(super) fn apply(conversation: &mut [Message], messages: u32, text_bytes: u32) {
     for message in conversation.iter_mut().take(messages as usize).skip(1) {

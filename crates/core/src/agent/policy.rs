@@ -32,6 +32,9 @@ pub fn react(error: &ModelError, attempt: u32, jitter: f64) -> Reaction {
         ErrorClass::NoModel => Reaction::Park,
         ErrorClass::Budget => Reaction::Stop(TaskStatus::OutOfBudget),
         ErrorClass::Refused | ErrorClass::BadRequest | ErrorClass::Auth => Reaction::Stop(TaskStatus::Failed),
+        // What it does not fit into is made smaller first, and once: see `Agent::next`.
+        ErrorClass::TooLong if attempt <= 1 => Reaction::Retry { after_ms: 0 },
+        ErrorClass::TooLong => Reaction::Stop(TaskStatus::Failed),
         ErrorClass::RateLimit
         | ErrorClass::Overloaded
         | ErrorClass::Timeout

@@ -1,7 +1,7 @@
 use super::*;
 use choir_proto::event::{ModelCalled, ToolFinished, ToolStarted};
 use choir_proto::inbox::Verdict;
-use choir_proto::model::AssistantMessage;
+use choir_proto::model::{AssistantMessage, ModelError};
 use choir_proto::task::Budget;
 use choir_proto::{EventId, Hash, Seq, Timestamp, Usd};
 use uuid::Uuid;
@@ -210,4 +210,29 @@ fn the_first_agent_asks_and_goes_on_where_others_end() {
     agent.apply(&header(), &decided(question.id, "1984"));
     let Next::Model(request) = agent.next(&[]) else { panic!("the model is next") };
     assert_eq!(request.messages.last(), Some(&Message::user("The person answers: 1984")));
+}
+
+#[test]
+fn a_conversation_that_is_too_long_is_shortened_and_asked_once_more() {
+    let mut agent = agent();
+    for turn in 1..=6 {
+        let call = serde_json::json!({"path": "a", "content": "w".repeat(5000)});
+        agent.apply(&header(), &answer(turn, &[("write_file", call)]));
+        let Next::Begin(calls) = agent.next(&[]) else { panic!("the call is begun") };
+        agent.apply(&header(), &started(&calls[0]));
+        agent.apply(&header(), &finished(&calls[0], "ok"));
+    }
+    let failed = |attempt| -> Event {
+        let (turn, class, message) = (7, ErrorClass::TooLong, "too long".to_owned());
+        choir_proto::event::ModelFailed { turn, attempt, class, message }.into()
+    };
+    assert!(matches!(agent.next(&[]), Next::Model(_)), "by itself it would fit");
+    agent.apply(&header(), &failed(1));
+    let Next::Compact(plan) = agent.next(&[]) else { panic!("it is shortened") };
+    assert!(plan.after_tokens < plan.before_tokens, "{plan:?}");
+    agent.apply(&header(), &plan.into());
+    assert!(matches!(agent.next(&[]), Next::Model(_)), "and asked again");
+    let error = ModelError { class: ErrorClass::TooLong, message: "too long".into(), retry_after_ms: None };
+    assert_eq!(react(&error, 1, 0.5), Reaction::Retry { after_ms: 0 });
+    assert_eq!(react(&error, 2, 0.5), Reaction::Stop(TaskStatus::Failed), "but only once");
 }

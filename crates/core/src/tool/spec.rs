@@ -57,7 +57,7 @@ fn answer() -> ToolSpec {
 
 fn finish() -> ToolSpec {
     tool(
-        "finish",
+        super::FINISH,
         "End your work. Say truthfully what was done and what was not.",
         json!({
             "summary": {"type": "string"},

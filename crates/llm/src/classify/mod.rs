@@ -102,7 +102,9 @@ impl Said {
     }
 
     fn class(&self) -> Option<ErrorClass> {
-        self.words.iter().find_map(|word| class_of_word(word)).or_else(|| class_of_message(&self.message))
+        let told = is_too_long(&self.message).then_some(ErrorClass::TooLong);
+        told.or_else(|| self.words.iter().find_map(|word| class_of_word(word)))
+            .or_else(|| class_of_message(&self.message))
     }
 }
 
@@ -122,6 +124,7 @@ fn class_of_status(status: u16) -> ErrorClass {
     match status {
         401..=403 => ErrorClass::Auth,
         408 | 504 | 522 | 524 => ErrorClass::Timeout,
+        413 => ErrorClass::TooLong,
         429 => ErrorClass::RateLimit,
         300..=499 => ErrorClass::BadRequest,
         500..=599 => ErrorClass::Overloaded,
@@ -161,12 +164,8 @@ fn class_of_word(word: &str) -> Option<ErrorClass> {
         | "1305" => ErrorClass::Overloaded,
         "timeout_error" => ErrorClass::Timeout,
         "content_filter" | "content_policy_violation" | "1301" => ErrorClass::Refused,
-        "context_length_exceeded"
-        | "exceed_context_size_error"
-        | "model_not_found"
-        | "not_found_error"
-        | "request_too_large"
-        | "resource_not_found_error" => ErrorClass::BadRequest,
+        "context_length_exceeded" | "exceed_context_size_error" | "request_too_large" => ErrorClass::TooLong,
+        "model_not_found" | "not_found_error" | "resource_not_found_error" => ErrorClass::BadRequest,
         number => return number.parse().ok().filter(|code| (400..600).contains(code)).map(class_of_status),
     })
 }
@@ -182,6 +181,17 @@ fn class_of_message(message: &str) -> Option<ErrorClass> {
         return Some(ErrorClass::Refused);
     }
     None
+}
+
+/// Sentences about a window that is too small. Many servers have no word for it, or one that means much else.
+fn is_too_long(message: &str) -> bool {
+    let message = message.to_ascii_lowercase();
+    let says = |part: &str| message.contains(part);
+    says("prompt is too long")
+        || says("maximum context length")
+        || says("exceeds the available context size")
+        || says("input is too long for requested model")
+        || (says("context") && says("window") && says("exceed"))
 }
 
 /// Milliseconds before seconds. Dates are ignored: they would need a clock.
@@ -236,6 +246,7 @@ fn sentence(format: Format, class: ErrorClass, status: u16, detail: &str) -> Str
         ErrorClass::Overloaded => "the provider is overloaded or failing",
         ErrorClass::Timeout => "the provider took too long",
         ErrorClass::Refused => "the provider declined this content",
+        ErrorClass::TooLong => "the conversation does not fit the model",
         ErrorClass::BadRequest if status == 404 => "the provider does not know this model or address",
         ErrorClass::BadRequest if status < 400 => "the address answers with a redirect; check base_url",
         ErrorClass::BadRequest => "the provider finds the request wrong",

@@ -18,8 +18,10 @@ macro_rules! payload {
 }
 
 mod document;
+mod offer;
 
 pub use document::*;
+pub use offer::*;
 
 payload! {
     /// The first event of every log.

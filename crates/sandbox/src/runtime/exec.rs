@@ -199,7 +199,12 @@ impl ExecHandle {
     /// Sends input to a command that was started with [`crate::protocol::Input::Stream`]; waits while it does not
     /// read.
     pub async fn write(&self, bytes: Bytes) -> Result<(), CallError> {
-        self.guest.runner().send_data(self.id, Channel::Input, bytes, &self.window).await
+        self.input().write(bytes).await
+    }
+
+    /// A way to write while somebody else reads.
+    pub fn input(&self) -> ExecInput {
+        ExecInput { id: self.id, window: self.window.clone(), guest: self.guest.clone() }
     }
 
     /// Ends its input.
@@ -210,6 +215,21 @@ impl ExecHandle {
     /// Ends the command and everything that came from it; its [`ExecEvent::Exit`] still follows.
     pub async fn kill(&self) -> Result<(), CallError> {
         self.guest.runner().call(Ask::Kill { target: self.id }).await.map(drop)
+    }
+}
+
+/// The input of a command that was started with [`crate::protocol::Input::Stream`]; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct ExecInput {
+    id: u64,
+    window: Arc<Semaphore>,
+    guest: Guest,
+}
+
+impl ExecInput {
+    /// Sends input; waits while the command does not read.
+    pub async fn write(&self, bytes: Bytes) -> Result<(), CallError> {
+        self.guest.runner().send_data(self.id, Channel::Input, bytes, &self.window).await
     }
 }
 

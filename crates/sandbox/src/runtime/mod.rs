@@ -22,7 +22,7 @@ mod watch;
 
 pub(crate) use capabilities::drop_capabilities;
 pub use connection::CallError;
-pub use exec::{ExecError, ExecEvent, ExecHandle, Finished, Output};
+pub use exec::{ExecError, ExecEvent, ExecHandle, ExecInput, Finished, Output};
 pub use handle::Guest;
 pub use launch::StartError;
 pub use layers::{Layer, Layers};
