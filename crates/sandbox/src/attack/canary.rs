@@ -145,6 +145,13 @@ impl Drop for Canaries {
     }
 }
 
+/// Copies a program in a process of its own: whatever this one starts meanwhile would hold the copy open for writing for a
+/// moment, and a program that is open for writing cannot be run.
+pub(super) fn copy_program(from: &Path, to: &Path) -> io::Result<()> {
+    let status = Command::new("cp").arg(from).arg(to).status()?;
+    if status.success() { Ok(()) } else { Err(io::Error::other(format!("cp: {status}"))) }
+}
+
 /// Makes a directory that everybody may change.
 pub(super) fn make_open(directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;

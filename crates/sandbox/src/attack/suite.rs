@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::canary::{Canaries, make_open};
+use super::canary::{Canaries, copy_program, make_open};
 use super::probes::ENOUGH;
 use super::way_out::{WayOut, careless};
 use super::{Expect, Probe, Program, probes};
@@ -397,12 +397,12 @@ impl Places {
             egress: at("egress"),
             careless: at("careless"),
         };
-        fs::copy(&options.guest_program, &places.guest)?;
+        copy_program(&options.guest_program, &places.guest)?;
         for made in [&places.live, &places.store, &places.neighbour] {
             make_open(made)?;
         }
         let probe = places.live.join("probe");
-        fs::copy(&options.probe_program, &probe)?;
+        copy_program(&options.probe_program, &probe)?;
         for program in [&places.guest, &probe] {
             fs::set_permissions(program, fs::Permissions::from_mode(0o755))?;
         }

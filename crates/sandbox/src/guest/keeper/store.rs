@@ -13,6 +13,7 @@ use std::ffi::CString;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::SystemTime;
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, Stat, Timespec, Timestamps};
 use rustix::io::Errno;
@@ -206,6 +207,7 @@ impl Store {
             rustix::fs::chmodat(&directory, path.as_path(), Mode::from_raw_mode(mode), AtFlags::empty())
                 .map_err(on(act))?;
         }
+        stamp(&directory).map_err(on(act))?;
         rustix::fs::renameat(&self.snapshots, NEW, &self.snapshots, name.as_str()).map_err(on(act))
     }
 
@@ -321,6 +323,14 @@ fn make_directory(parent: &OwnedFd, name: &str, mode: u32) -> Result<OwnedFd, Fa
         other => other,
     }
     .map_err(on("prepare the store"))
+}
+
+/// Gives a directory the time of this moment. The system's own stamp is the same for everything within a few milliseconds,
+/// and the newest must be known.
+fn stamp(directory: &OwnedFd) -> rustix::io::Result<()> {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let now = Timespec { tv_sec: now.as_secs() as i64, tv_nsec: now.subsec_nanos() as _ };
+    rustix::fs::futimens(directory, &Timestamps { last_access: now, last_modification: now })
 }
 
 fn absent_is_fine(fault: Fault) -> Result<(), Fault> {
