@@ -119,6 +119,15 @@ impl Replica {
         taken.unwrap_or(Err(Refused::Garbage))
     }
 
+    /// The same for several updates, as one change.
+    pub(super) fn apply_all<'a>(
+        &mut self,
+        updates: impl Iterator<Item = &'a [u8]>,
+    ) -> Result<Option<Applied>, Refused> {
+        let merged = merged(updates)?;
+        self.apply(&merged)
+    }
+
     fn take(&mut self, update: &[u8]) -> Result<Option<Applied>, Refused> {
         let update = Update::decode_v1(update).map_err(|_| Refused::Garbage)?;
         let mut transaction = self.doc.transact_mut();
@@ -176,7 +185,7 @@ impl Replica {
 }
 
 /// Several updates as one.
-pub(super) fn merged<'a>(updates: impl Iterator<Item = &'a [u8]>) -> Result<Vec<u8>, Refused> {
+fn merged<'a>(updates: impl Iterator<Item = &'a [u8]>) -> Result<Vec<u8>, Refused> {
     let merged = catch_unwind(AssertUnwindSafe(|| yrs::merge_updates_v1(updates)));
     merged.map_err(|_| Refused::Garbage)?.map_err(|_| Refused::Garbage)
 }
@@ -250,6 +259,32 @@ mod tests {
         assert_eq!(here.apply(&yours.update), Ok(None), "what is known is known");
         let again = Replica::from_state(12, &here.state()).unwrap();
         assert_eq!(again.content(), here.content());
+    }
+
+    /// What two people wrote turn by turn, each insertion behind the one before.
+    fn turn_by_turn(insertions: usize) -> (Vec<Vec<u8>>, String) {
+        let mut hands = [Replica::from_text(10, ""), Replica::from_text(11, "")];
+        let mut updates = Vec::new();
+        for number in 0..insertions {
+            let at = hands[0].content().len() as u64;
+            let update = hands[number % 2].edit(&[change(at, 0, &format!("{number:019} "))]).unwrap().unwrap().update;
+            hands[(number + 1) % 2].apply(&update).unwrap();
+            updates.push(update);
+        }
+        (updates, hands[0].content().to_owned())
+    }
+
+    #[test]
+    fn what_came_in_one_go_is_there_as_a_whole() {
+        let (updates, written) = turn_by_turn(600);
+        for at_once in [1, 2, 7, 250, 600] {
+            let mut replica = Replica::from_text(12, "");
+            for updates in updates.chunks(at_once) {
+                replica.apply_all(updates.iter().map(Vec::as_slice)).unwrap().unwrap();
+            }
+            assert_eq!(replica.content(), written, "{at_once} at once");
+            assert_eq!(Replica::from_state(13, &replica.state()).unwrap().content(), written, "{at_once} at once");
+        }
     }
 
     #[test]

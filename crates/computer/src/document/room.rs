@@ -328,10 +328,7 @@ async fn name_at_once(documents: Documents, room: Arc<Room>) {
 fn apply(live: &mut Live, waiting: &[Waiting]) -> Result<Option<Applied>, Refused> {
     match waiting {
         [one] => live.replica.apply(&one.update),
-        several => {
-            let merged = super::replica::merged(several.iter().map(|waiting| waiting.update.as_slice()))?;
-            live.replica.apply(&merged)
-        }
+        several => live.replica.apply_all(several.iter().map(|waiting| waiting.update.as_slice())),
     }
 }
 
