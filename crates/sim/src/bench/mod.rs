@@ -3,6 +3,8 @@
 mod agents;
 mod append;
 mod computer;
+mod harness;
+mod provider;
 mod reads;
 mod replay;
 mod sandbox;
@@ -26,6 +28,8 @@ pub enum Area {
     Sandbox,
     /// How long people wait for agents and documents.
     Agents,
+    /// Agents: their steps, the gateway to models, many at once, and going on after a crash.
+    Harness,
 }
 
 /// A part of the table of the store.
@@ -47,6 +51,7 @@ pub fn run(area: Area) -> anyhow::Result<bool> {
         Area::Store { only } => only,
         Area::Sandbox => return sandbox::measure(),
         Area::Agents => return agents::measure(),
+        Area::Harness => return harness::measure(),
     };
     let wanted = |part| only.is_none_or(|only| only == part);
     let mut table = Table::begin("bench store");

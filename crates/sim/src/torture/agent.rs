@@ -23,6 +23,10 @@ const KILLS_SHORT: u64 = 12;
 /// Steps of each run.
 const STEPS: u64 = 20;
 
+/// Of the events of a run, every one in the full form and every so many in the short one is the last of a life.
+const EVERY: u64 = 1;
+const EVERY_SHORT: u64 = 15;
+
 /// A run is killed at most so often before it may end in peace.
 const KILLS_PER_RUN: u64 = 6;
 
@@ -56,8 +60,10 @@ enum Record {
 pub(super) fn row(plan: Plan) -> anyhow::Result<Outcome> {
     let mut random = fastrand::Rng::with_seed(plan.seed);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let mut outcome = Outcome { wanted: plan.cases(KILLS, KILLS_SHORT), ..Outcome::default() };
     let mut tally = Tally::default();
+    let indices = at_every_event(&runtime, plan.cases(EVERY, EVERY_SHORT), &mut tally)?;
+    let wanted = indices + plan.cases(KILLS, KILLS_SHORT);
+    let mut outcome = Outcome { wanted, cases: indices, ..Outcome::default() };
     while outcome.cases < outcome.wanted && !plan.is_over() {
         let kills = KILLS_PER_RUN.min(outcome.wanted - outcome.cases);
         outcome.cases += run(&runtime, &mut random, kills, Record::Kept, &mut tally)?;
@@ -68,10 +74,65 @@ pub(super) fn row(plan: Plan) -> anyhow::Result<Outcome> {
     outcome.lost = tally.lost;
     outcome.faults = tally.faults;
     outcome.notes = format!(
-        "{} runs of {STEPS} steps, repeated {}, lost {}, said to be unknown {}",
+        "{indices} runs killed after an event each, {} runs of {STEPS} steps in all, repeated {}, lost {}, said to be \
+         unknown {}",
         tally.runs, tally.repeated, tally.lost, tally.unknown
     );
     Ok(outcome)
+}
+
+/// Runs of which each is killed, with everything, right after another one of its events; how many there were.
+fn at_every_event(runtime: &Runtime, every: u64, tally: &mut Tally) -> anyhow::Result<u64> {
+    let (mut done, mut index) = (0, 1);
+    loop {
+        let directory = scratch::directory()?;
+        let data = directory.path();
+        let token = begin(data)?;
+        let instance = Instance::start(data, &token)?;
+        let (id, is_over) = runtime.block_on(async {
+            let id = accept(instance.address()).await?;
+            let is_over = tokio::time::timeout(RUN_MAX, reached(instance.address(), &id, index)).await;
+            anyhow::Ok((id, is_over.context("the run did not come so far")??))
+        })?;
+        instance.kill()?;
+        let instance = Instance::start(data, &token)?;
+        let events = runtime.block_on(async {
+            let ended = ended(instance.address(), &id);
+            tokio::time::timeout(RUN_MAX, ended).await.context("the run did not end")??;
+            events(instance.address(), &id).await
+        })?;
+        instance.stop()?;
+        count(data, &id, &events, tally)?;
+        done += 1;
+        if is_over {
+            return Ok(done);
+        }
+        index += every;
+    }
+}
+
+/// Follows a run until it has so many events; whether it has ended with that.
+async fn reached(address: &Address, id: &str, index: u64) -> anyhow::Result<bool> {
+    let mut stream = Stream::open(address, 0).await?;
+    let mut seen = 0;
+    loop {
+        let event: Value = serde_json::from_str(&stream.next().await?)?;
+        if event["run"] != *id {
+            continue;
+        }
+        seen += 1;
+        let is_over = event["kind"] == "run.ended";
+        if seen >= index || is_over {
+            return Ok(is_over);
+        }
+    }
+}
+
+/// Writes what a run needs; a token.
+fn begin(data: &Path) -> anyhow::Result<String> {
+    fs::write(data.join("choir.toml"), CONFIG)?;
+    fs::write(data.join("scenario.json"), scenario().to_string())?;
+    instance::token(data)
 }
 
 /// Without the record nobody can know what was done: something must be done twice, and be seen.
@@ -104,9 +165,7 @@ fn run(
 ) -> anyhow::Result<u64> {
     let directory = scratch::directory()?;
     let data = directory.path();
-    fs::write(data.join("choir.toml"), CONFIG)?;
-    fs::write(data.join("scenario.json"), scenario().to_string())?;
-    let token = instance::token(data)?;
+    let token = begin(data)?;
     let mut alive = Some(Instance::start(data, &token)?);
     let id = runtime.block_on(accept(address(&alive)?))?;
     let mut done = 0;

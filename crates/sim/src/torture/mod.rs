@@ -5,6 +5,7 @@ pub mod load;
 
 mod agent;
 mod examine;
+mod harness;
 mod intensity;
 mod io;
 mod kill;
@@ -56,6 +57,8 @@ pub enum Row {
     Slow,
     /// The store, its followers and supervision in a seeded random order of steps.
     Sim,
+    /// Agents whose models, tools, person and crashes are played by a seed.
+    Harness,
 }
 
 /// No row may take longer.
@@ -165,6 +168,7 @@ pub fn run(options: &Options) -> anyhow::Result<bool> {
             Row::Starve => starve::row(plan)?,
             Row::Slow => slow::row(plan)?,
             Row::Sim => sim::row(plan)?,
+            Row::Harness => harness::row(plan)?,
         };
         outcome.tell(row, seed, started.elapsed());
         good &= outcome.is_good();

@@ -151,7 +151,7 @@ impl Sabotage {
 }
 
 /// Durability is the business of other rows; here many steps count, and memory is quick.
-fn memory() -> anyhow::Result<TempDir> {
+pub(super) fn memory() -> anyhow::Result<TempDir> {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { Ok(tempfile::tempdir_in(memory)?) } else { crate::scratch::directory() }
 }
