@@ -141,6 +141,27 @@ fn parse(mut body: Bytes) -> Result<Frame, FrameError> {
     }
 }
 
+/// What a stream means, however it is cut.
+#[cfg(test)]
+pub(super) fn decode_in_pieces(stream: &[u8], pieces: &[usize]) -> (Vec<Frame>, Option<FrameError>) {
+    let (mut buffer, mut frames, mut rest) = (BytesMut::new(), Vec::new(), stream);
+    let mut sizes = pieces.iter().copied().cycle();
+    while !rest.is_empty() {
+        let (piece, after) = rest.split_at(sizes.next().unwrap_or(1).clamp(1, rest.len()));
+        rest = after;
+        buffer.extend_from_slice(piece);
+        loop {
+            match decode(&mut buffer) {
+                Ok(Some(frame)) => frames.push(frame),
+                Ok(None) => break,
+                Err(error) => return (frames, Some(error)),
+            }
+        }
+        assert!(buffer.capacity() <= 4 * FRAME_BYTES_MAX, "grew to {}", buffer.capacity());
+    }
+    (frames, None)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -155,25 +176,6 @@ mod tests {
             bytes().prop_map(Frame::Control),
             (any::<u64>(), channel, bytes()).prop_map(|(id, channel, bytes)| Frame::Data { id, channel, bytes }),
         ]
-    }
-
-    fn decode_in_pieces(stream: &[u8], pieces: &[usize]) -> (Vec<Frame>, Option<FrameError>) {
-        let (mut buffer, mut frames, mut rest) = (BytesMut::new(), Vec::new(), stream);
-        let mut sizes = pieces.iter().copied().cycle();
-        while !rest.is_empty() {
-            let (piece, after) = rest.split_at(sizes.next().unwrap_or(1).clamp(1, rest.len()));
-            rest = after;
-            buffer.extend_from_slice(piece);
-            loop {
-                match decode(&mut buffer) {
-                    Ok(Some(frame)) => frames.push(frame),
-                    Ok(None) => break,
-                    Err(error) => return (frames, Some(error)),
-                }
-            }
-            assert!(buffer.capacity() <= 4 * FRAME_BYTES_MAX, "grew to {}", buffer.capacity());
-        }
-        (frames, None)
     }
 
     proptest! {

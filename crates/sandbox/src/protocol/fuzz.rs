@@ -4,14 +4,13 @@
 
 use bytes::{Bytes, BytesMut};
 
+use super::frame::decode_in_pieces;
 use super::*;
 use crate::path::RelativePath;
 use crate::tree::ContentHash;
 
 /// Cases of every run; the long form is `CHOIR_FUZZ_CASES=1000000`.
 const CASES: u64 = 20_000;
-/// Most that may be held of a stream that is not understood yet.
-const HELD_BYTES_MAX: usize = 4 * FRAME_BYTES_MAX;
 
 /// A small generator (xorshift64*): the same numbers everywhere.
 struct Dice(u64);
@@ -104,25 +103,6 @@ fn stream(dice: &mut Dice) -> Vec<u8> {
     bytes
 }
 
-/// What a stream means, however it is cut.
-fn understood(stream: &[u8], pieces: impl Fn() -> usize) -> (Vec<Frame>, Option<FrameError>) {
-    let (mut buffer, mut frames, mut rest) = (BytesMut::new(), Vec::new(), stream);
-    while !rest.is_empty() {
-        let (piece, after) = rest.split_at(pieces().clamp(1, rest.len()));
-        rest = after;
-        buffer.extend_from_slice(piece);
-        loop {
-            match decode(&mut buffer) {
-                Ok(Some(frame)) => frames.push(frame),
-                Ok(None) => break,
-                Err(error) => return (frames, Some(error)),
-            }
-        }
-        assert!(buffer.capacity() <= HELD_BYTES_MAX, "{} bytes are held", buffer.capacity());
-    }
-    (frames, None)
-}
-
 /// Whoever reads it, it is a message or it is not; what it is can be said again.
 fn read_message(json: &Bytes) -> u64 {
     let from_host = serde_json::from_slice::<FromHost>(json).ok();
@@ -148,8 +128,8 @@ fn fuzz_no_bytes_harm_the_decoder() {
     let (mut whole, mut refused, mut messages) = (0_u64, 0_u64, 0_u64);
     for seed in first..first + cases {
         let stream = stream(&mut Dice::new(seed));
-        let (frames, error) = understood(&stream, || stream.len());
-        let singly = understood(&stream, || 1 + (seed % 13) as usize);
+        let (frames, error) = decode_in_pieces(&stream, &[stream.len()]);
+        let singly = decode_in_pieces(&stream, &[1 + (seed % 13) as usize]);
         assert_eq!(singly, (frames.clone(), error), "seed {seed}");
         refused += u64::from(error.is_some());
         whole += frames.len() as u64;

@@ -4,16 +4,15 @@
 
 mod stage;
 
+use super::tree::accept;
 use super::{Outcome, Plan};
 use anyhow::{Context, ensure};
 use choir_computer::Computer;
 use choir_computer::actor::{RunCommand, SessionMessage, ask};
-use choir_computer::journal::Scope;
 use choir_computer::serve::ServeError;
 use choir_core::replay::replay;
-use choir_proto::event::{Actor, Header, RunAccepted, ToolOutcome};
-use choir_proto::run::{NewRun, RunStatus};
-use choir_proto::task::Budget;
+use choir_proto::event::{Header, ToolOutcome};
+use choir_proto::run::RunStatus;
 use choir_proto::{ComputerId, Event, RunId, Seq};
 use choir_store::{OpenError, Query};
 use stage::{Clock, Stage};
@@ -29,6 +28,9 @@ const SEEDS_SHORT: u64 = 25;
 
 /// Crashes of one run, at most; then it is left in peace.
 const CRASHES_MAX: u32 = 6;
+
+/// Steps after which a run ends by itself, whatever its model wants.
+const STEPS_MAX: u32 = 500;
 
 /// Something happens after so many more events.
 const EVENTS_BETWEEN: u64 = 9;
@@ -140,7 +142,7 @@ async fn one_life(
     let computer = open(directory, stage, clock).await?;
     let log = computer.app.harness.journal.log().clone();
     if events(&computer, run).await?.is_empty() {
-        accept(&computer, run).await?;
+        accept(&computer, run, Some(STEPS_MAX)).await?;
     }
     let mut head = log.watch();
     loop {
@@ -172,25 +174,6 @@ async fn open(directory: &Path, stage: &Arc<Stage>, clock: &Arc<Clock>) -> anyho
             opened => return Ok(opened?),
         }
     }
-}
-
-async fn accept(computer: &Computer, run: RunId) -> anyhow::Result<()> {
-    let budget = Some(Budget { time_s: Some(1e9), steps: Some(500), tokens: None, usd: None });
-    let (prompt, context) = ("simulate".to_owned(), Vec::new());
-    let request = NewRun {
-        prompt,
-        document_id: None,
-        context,
-        plan_first: None,
-        budget,
-        model: None,
-        verify: None,
-        selection: None,
-    };
-    let accepted = RunAccepted { request, document_id: None };
-    computer.app.harness.journal.append(&Scope::of(Actor::Person).run(run), vec![accepted.into()]).await?;
-    let session = computer.app.session.borrow().clone().context("there is a session")?;
-    session.send_message(SessionMessage::Start(run)).ok().context("the session listens")
 }
 
 /// The person says something, or nothing. A run that is left in peace is not left paused.

@@ -47,7 +47,7 @@ pub(super) async fn live(seed: u64, directory: &Path, extra: u32) -> anyhow::Res
     let world = Arc::new(Played { leaps, elapsed_ms: AtomicU64::new(0), random: Mutex::new(random) });
     let computer = Computer::open(directory, ComputerId::new(Uuid::from_u128(1)), network, world).await?;
     for run in panics.keys() {
-        accept(&computer, *run).await?;
+        accept(&computer, *run, None).await?;
     }
     let log = computer.app.harness.journal.log().clone();
     let lives = tokio::time::timeout(END_MAX, lives(&log)).await.context("the runs did not come to their end")??;
@@ -63,10 +63,10 @@ fn run(random: &mut fastrand::Rng) -> RunId {
     RunId::new(Uuid::from_u128(random.u128(..)))
 }
 
-async fn accept(computer: &Computer, run: RunId) -> anyhow::Result<()> {
+/// Begins a run with so many steps, if they are counted. However the clock leaps, time is not what ends it.
+pub(super) async fn accept(computer: &Computer, run: RunId, steps: Option<u32>) -> anyhow::Result<()> {
     let (prompt, context) = ("simulate".to_owned(), Vec::new());
-    // However the clock leaps, time is not what ends it.
-    let budget = Some(Budget { time_s: Some(1e9), steps: None, tokens: None, usd: None });
+    let budget = Some(Budget { time_s: Some(1e9), steps, tokens: None, usd: None });
     let request = NewRun {
         prompt,
         document_id: None,
