@@ -38,7 +38,9 @@ pub async fn keep(harness: Harness) {
                 pause = PAUSE;
                 continue;
             }
-            Err(Broken::Log) => return,
+            Err(Broken::Closed) => return,
+            // A full disk has room again some day; what was written in a mirror meanwhile is found then.
+            Err(Broken::Log(error)) => tracing::warn!(%error, "documents have no mirrors for a while"),
             // Elsewhere than in a whole instance there is no workspace.
             Err(Broken::Control(error)) => tracing::debug!(%error, "documents have no mirrors for a while"),
         }
@@ -51,8 +53,10 @@ pub async fn keep(harness: Harness) {
 pub(crate) enum Broken {
     /// The workspace is not to be had.
     Control(ControlError),
-    /// The log is closed or cannot be used.
-    Log,
+    /// The log cannot be used right now.
+    Log(HarnessError),
+    /// The computer stops.
+    Closed,
 }
 
 impl From<ControlError> for Broken {
@@ -62,20 +66,23 @@ impl From<ControlError> for Broken {
 }
 
 impl From<StoreError> for Broken {
-    fn from(_: StoreError) -> Self {
-        Self::Log
+    fn from(error: StoreError) -> Self {
+        HarnessError::from(error).into()
     }
 }
 
 impl From<AppendError> for Broken {
-    fn from(_: AppendError) -> Self {
-        Self::Log
+    fn from(error: AppendError) -> Self {
+        HarnessError::from(error).into()
     }
 }
 
 impl From<HarnessError> for Broken {
-    fn from(_: HarnessError) -> Self {
-        Self::Log
+    fn from(error: HarnessError) -> Self {
+        match error {
+            HarnessError::Read(StoreError::Closed) | HarnessError::Append(AppendError::Closed) => Self::Closed,
+            other => Self::Log(other),
+        }
     }
 }
 
@@ -261,5 +268,17 @@ fn concerned(event: Event) -> Option<DocumentId> {
         Event::DocumentVersioned(versioned) => Some(versioned.document_id),
         Event::DocumentTrashed(trashed) => Some(trashed.document_id),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_waited_for_and_only_a_closed_log_is_the_end() {
+        assert!(matches!(Broken::from(AppendError::Full), Broken::Log(_)));
+        assert!(matches!(Broken::from(AppendError::Closed), Broken::Closed));
+        assert!(matches!(Broken::from(StoreError::Closed), Broken::Closed));
     }
 }
