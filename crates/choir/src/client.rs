@@ -119,16 +119,6 @@ impl Client {
         self.send(Method::GET, path, Bytes::new()).await
     }
 
-    /// `POST` of bytes, decoded.
-    pub(crate) async fn post_bytes<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        media_type: &str,
-        body: Bytes,
-    ) -> Result<T, Error> {
-        decode(&self.send_as(Method::POST, path, body, media_type).await?)
-    }
-
     /// `PUT` of bytes.
     pub(crate) async fn put(&self, path: &str, body: Bytes) -> Result<(), Error> {
         self.send_as(Method::PUT, path, body, "application/octet-stream").await.map(drop)

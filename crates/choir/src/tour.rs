@@ -7,8 +7,9 @@ use crate::run::{Shown, show};
 use crate::{instance, output};
 use anyhow::{Context, bail};
 use choir_proto::api::{RunAccepted, TaskAccepted};
-use choir_proto::document::{Artifact, Document, Figure, FigureStatus, Provenance};
+use choir_proto::document::{Document, Figure, FigureStatus, Provenance};
 use choir_proto::event::Event;
+use choir_proto::tour::{NewTour, Pace, Tour};
 use choir_proto::{DocumentId, Envelope, Role, Run, RunStatus, Seq};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -16,24 +17,10 @@ use std::process::{ExitCode, Stdio};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-const CONFIG: &str = "[providers.tour]\nkind = \"scripted\"\nscript = \"scenario.json\"\n";
-const QUOTES: &str = include_str!("../tour/quotes.json");
-const LIAR: &str = include_str!("../tour/liar.json");
-const NUMBERS: &str = include_str!("../tour/numbers.json");
-const PRICES: &str = include_str!("../tour/prices.csv");
-const CHART: &str = include_str!("../tour/chart.sh");
-const TOTAL: &str = include_str!("../tour/total.sh");
-const CHECK: &str = include_str!("../tour/check.sh");
-
-/// Sources, by the name under which the scenario knows them.
-const SOURCES: [(&str, &str); 6] = [
-    ("heron-readme", include_str!("../tour/sources/heron-readme.md")),
-    ("heron-notes", include_str!("../tour/sources/heron-notes.md")),
-    ("heron-issue", include_str!("../tour/sources/heron-issue.md")),
-    ("wren-readme", include_str!("../tour/sources/wren-readme.md")),
-    ("wren-notes", include_str!("../tour/sources/wren-notes.md")),
-    ("wren-report", include_str!("../tour/sources/wren-report.md")),
-];
+/// What a row of the figure is before somebody edits it, and after.
+const ROW: [&str; 2] = ["pears,3", "pears,9"];
+/// Where the row is.
+const PRICES: &str = "/api/files?path=projects/tour/prices.csv";
 
 pub(crate) async fn tour(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let tours = match arguments.name {
@@ -58,11 +45,9 @@ struct Stage {
 }
 
 impl Stage {
-    async fn open(place: &Path, scenario: &str) -> anyhow::Result<Self> {
+    async fn open(place: &Path) -> anyhow::Result<Self> {
         let directory = place.to_owned();
         std::fs::create_dir_all(&directory)?;
-        std::fs::write(directory.join("scenario.json"), scenario)?;
-        std::fs::write(directory.join("choir.toml"), CONFIG)?;
         let child = start(&directory).await?;
         Ok(Self { directory, child })
     }
@@ -112,18 +97,9 @@ async fn start(directory: &Path) -> anyhow::Result<Child> {
 }
 
 async fn quotes(place: &Path) -> anyhow::Result<()> {
-    output::line("Quotes that hold (recorded model, real tools)\n")?;
-    let hash = |text: &str| choir_store::sha256(text.as_bytes()).to_string();
-    let fill = |scenario: String, (name, text): &(&str, &str)| scenario.replace(&format!("@{name}@"), &hash(text));
-    let stage = Stage::open(place, &SOURCES.iter().fold(QUOTES.to_owned(), fill)).await?;
+    let stage = Stage::open(place).await?;
     let client = stage.client().await?;
-    let mut context = Vec::new();
-    for (_, text) in SOURCES {
-        let kept: Artifact = client.post_bytes("/api/artifacts", "text/markdown", text.into()).await?;
-        context.push(json!({"artifact_id": kept.artifact_id}));
-    }
-    let prompt = "Compare Heron and Wren from these six sources, and quote what you rely on.";
-    let accepted = client.post("/api/runs", &json!({"prompt": prompt, "context": context})).await?;
+    let accepted = begin(&client, Tour::Quotes).await?;
     let run = follow(&client, &accepted, |_| false).await?;
     let id = run.document_id.context("the run wrote no document")?;
     let document: Document = client.get(&format!("/api/documents/{id}")).await?;
@@ -146,15 +122,9 @@ async fn quotes(place: &Path) -> anyhow::Result<()> {
 }
 
 async fn liar(place: &Path) -> anyhow::Result<()> {
-    output::line("The liar is caught (recorded model, real tools)\n")?;
-    let mut stage = Stage::open(place, LIAR).await?;
+    let mut stage = Stage::open(place).await?;
     let client = stage.client().await?;
-    for (name, text) in [("total.sh", TOTAL), ("check.sh", CHECK)] {
-        client.put(&format!("/api/files?path=projects/prices/{name}"), text.into()).await?;
-    }
-    let verify = json!({"mode": "commands", "commands": ["sh projects/prices/check.sh"]});
-    let prompt = "The total of projects/prices is off by a cent. Fix it.";
-    let accepted: RunAccepted = client.post("/api/runs", &json!({"prompt": prompt, "verify": verify})).await?;
+    let accepted = begin(&client, Tour::Liar).await?;
     follow(&client, &accepted, is_worker_done).await?;
     output::line("\nThe worker said that it was done; the check said no. Now the plug is pulled …\n")?;
     stage.pull_the_plug().await?;
@@ -169,7 +139,7 @@ async fn liar(place: &Path) -> anyhow::Result<()> {
     output::line(format_args!("Undone: {}", undone.summary))?;
     let redone: choir_proto::api::Undo = client.post(&undo, &json!({})).await?;
     output::line(format_args!("Redone: {}\n", redone.summary))?;
-    let mended = client.get_bytes("/api/files?path=projects/prices/total.sh").await?;
+    let mended = client.get_bytes("/api/files?path=projects/tour/total.sh").await?;
     if !String::from_utf8_lossy(&mended).contains("+ 0.5") {
         bail!("what was undone and redone should be there");
     }
@@ -177,21 +147,17 @@ async fn liar(place: &Path) -> anyhow::Result<()> {
 }
 
 async fn numbers(place: &Path) -> anyhow::Result<()> {
-    output::line("Numbers that stay alive (recorded model, real tools)\n")?;
-    let stage = Stage::open(place, NUMBERS).await?;
+    let stage = Stage::open(place).await?;
     let client = stage.client().await?;
-    for (name, text) in [("prices.csv", PRICES), ("chart.sh", CHART)] {
-        client.put(&format!("/api/files?path=projects/prices/{name}"), text.into()).await?;
-    }
-    let prompt = "Show me the prices as a figure.";
-    let accepted: RunAccepted = client.post("/api/runs", &json!({"prompt": prompt})).await?;
+    let accepted = begin(&client, Tour::Numbers).await?;
     let run = follow(&client, &accepted, |_| false).await?;
     let id = run.document_id.context("the run wrote no document")?;
     let (document, figure) = drawn(&client, id, FigureStatus::Fresh).await?;
     output::line(format_args!("\n{}", document.content))?;
     let inputs: Vec<_> = figure.inputs.iter().map(|input| input.path.as_str()).collect();
     output::line(format_args!("The figure was made from {}. Now a row is edited …", inputs.join(" and ")))?;
-    client.put("/api/files?path=projects/prices/prices.csv", PRICES.replace("pears,3", "pears,9").into()).await?;
+    let table = String::from_utf8_lossy(&client.get_bytes(PRICES).await?).replace(ROW[0], ROW[1]);
+    client.put(PRICES, table.into()).await?;
     await_figure(&client, accepted.seq, FigureStatus::Stale).await?;
     let (_, figure) = drawn(&client, id, FigureStatus::Stale).await?;
     output::line(format_args!("Stale: {}. It is made again …\n", figure.because.unwrap_or_default()))?;
@@ -201,6 +167,12 @@ async fn numbers(place: &Path) -> anyhow::Result<()> {
     let (document, _) = drawn(&client, id, FigureStatus::Fresh).await?;
     output::line(format_args!("{}", document.content))?;
     if document.content.contains("pears   #########") { Ok(()) } else { bail!("the figure should show the new row") }
+}
+
+/// Says what is played, and begins it.
+async fn begin(client: &Client, tour: Tour) -> anyhow::Result<RunAccepted> {
+    output::line(format_args!("{} (recorded model, real tools)\n", tour.title()))?;
+    Ok(client.post("/api/tours", &json!(NewTour { tour, pace: Pace::AtOnce })).await?)
 }
 
 /// The document and its one figure, which has to be in a state.

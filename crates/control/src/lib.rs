@@ -24,4 +24,5 @@ pub mod seal;
 pub mod secret;
 pub mod stop;
 pub mod token;
+pub mod tour;
 pub mod up;

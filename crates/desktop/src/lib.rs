@@ -16,5 +16,6 @@ pub mod prompt;
 pub mod settings;
 pub mod status;
 pub mod surface;
+pub mod tour;
 pub mod trace;
 pub mod words;

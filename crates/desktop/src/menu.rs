@@ -2,6 +2,7 @@
 
 use crate::icon::Icon;
 use choir_proto::desktop::{App, Shape, Theme};
+use choir_proto::tour::Tour;
 
 /// One thing that can be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,6 +11,8 @@ pub enum Action {
     Open(App),
     /// Begin an empty document.
     NewDocument,
+    /// Begin a part of the tour.
+    Tour(Tour),
     /// Go to the prompt bar.
     FocusPrompt,
     /// Give the focused window another shape.
@@ -63,6 +66,9 @@ pub const SECTIONS: [(&str, &[Item]); 4] = [
         &[
             item(Action::FocusPrompt, "New prompt", Icon::ArrowUp, "Ctrl K"),
             item(Action::NewDocument, "New document", Icon::FilePlus, ""),
+            item(Action::Tour(Tour::Liar), Tour::Liar.title(), Icon::Play, "tour"),
+            item(Action::Tour(Tour::Quotes), Tour::Quotes.title(), Icon::Play, "tour"),
+            item(Action::Tour(Tour::Numbers), Tour::Numbers.title(), Icon::Play, "tour"),
         ],
     ),
     (

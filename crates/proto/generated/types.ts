@@ -203,6 +203,9 @@ export type NewDocument = { content?: string; title: string };
 /** What a person wants done: the body of `POST /api/runs`. */
 export type NewRun = { budget?: Budget | null; context?: Context[]; document_id?: DocumentId | null; model?: string | null; plan_first?: boolean | null; prompt: string; selection?: Selection | null; verify?: Verify | null };
 
+/** The body of `POST /api/tours`. */
+export type NewTour = { pace?: Pace; tour: Tour };
+
 /** The body of `POST /api/runs/{id}/undo` and `POST /api/tasks/{id}/undo`; it may be left out. */
 export type NewUndo = { undo_id?: UndoId | null };
 
@@ -212,6 +215,9 @@ export type OfferedTool = { definition: Hash; description: string; input_schema:
 /** Where one piece of a text comes from. */
 export type Origin = { at: Timestamp; author: Actor; from: number; prompt?: string | null; run_id?: RunId | null; seq: Seq; sources: Citation[]; to: number; tool_call?: Span | null; usage?: Usage | null };
 
+/** How quickly recorded answers come. */
+export type Pace = "watched" | "at_once";
+
 /** A file of the workspace. */
 export type PathContext = { path: string };
 
@@ -220,6 +226,9 @@ export type PayloadErased = { blobs: Hash[]; event_id: EventId; seq: Seq };
 
 /** A range of a document's text, in characters. */
 export type Place = { from: number; to: number };
+
+/** The answer of `POST /api/tours/{id}/plug`: the computer's process was killed, and another one stands in its place. */
+export type PlugPulled = { away_ms: number; restarts: number };
 
 /** A change that waits for a person. */
 export type Proposal = { from?: number; new: string; old: string; proposal_id: string; run_id?: RunId | null; version?: number };
@@ -252,7 +261,7 @@ export type RequestRefused = { count: number; method: string; origin?: string | 
 export type Role = "conductor" | "writer" | "terminal" | "researcher";
 
 /** One run. */
-export type Run = { accepted_at: Timestamp; answer?: string | null; document_id?: DocumentId | null; ended_at?: Timestamp | null; prompt: string; reason?: string | null; run_id: RunId; selection?: Selection | null; seq: Seq; status: RunStatus; tasks: TaskSummary[]; upto?: Seq; usage: Usage };
+export type Run = { accepted_at: Timestamp; answer?: string | null; document_id?: DocumentId | null; ended_at?: Timestamp | null; model?: string | null; prompt: string; reason?: string | null; run_id: RunId; selection?: Selection | null; seq: Seq; status: RunStatus; tasks: TaskSummary[]; upto?: Seq; usage: Usage };
 
 /** The answer of `POST /api/runs`. */
 export type RunAccepted = { run_id: RunId; seq: Seq };
@@ -388,6 +397,9 @@ export type ToolStarted = { arguments: unknown; call_id: string; effect_id: stri
 
 /** A server offered tools to a task. What it says of them is data; a later offer of the same server replaces this one. */
 export type ToolsOffered = { problem?: string | null; server: string; tools?: OfferedTool[] };
+
+/** One part of the tour. */
+export type Tour = "liar" | "quotes" | "numbers";
 
 /** The answer of `GET /api/runs/{id}/trace`. */
 export type Trace = { run_id: RunId; spans: Span[]; truncated: boolean; upto: Seq };

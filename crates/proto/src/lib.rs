@@ -18,6 +18,7 @@ pub mod run;
 pub mod schema;
 pub mod task;
 pub mod time;
+pub mod tour;
 pub mod trace;
 pub mod wire;
 

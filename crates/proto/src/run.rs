@@ -85,6 +85,9 @@ pub struct Run {
     /// The part of the document that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selection: Option<Selection>,
+    /// `PROVIDER/MODEL`, where the person chose one for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
     /// Its agents, in the order in which they were asked.
     pub tasks: Vec<TaskSummary>,
     /// Tokens and money so far, all agents together.

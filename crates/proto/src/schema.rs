@@ -83,6 +83,8 @@ pub fn api() -> Map<String, Value> {
     parts.add::<crate::desktop::DesktopCommand>();
     parts.add::<crate::api::Health>();
     parts.add::<crate::api::Supervision>();
+    parts.add::<crate::tour::NewTour>();
+    parts.add::<crate::tour::PlugPulled>();
     parts.add::<crate::api::RunAccepted>();
     parts.add::<crate::api::TaskAccepted>();
     parts.add::<crate::api::Acknowledged>();

@@ -66,7 +66,12 @@ impl Link {
 
     /// `GET`, decoded.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, LinkError> {
-        let body = self.whole(request(Method::GET, path, Body::empty())).await?;
+        self.answer(request(Method::GET, path, Body::empty())).await
+    }
+
+    /// Any request, its answer decoded.
+    pub async fn answer<T: DeserializeOwned>(&self, request: Request<Body>) -> Result<T, LinkError> {
+        let body = self.whole(request).await?;
         serde_json::from_slice(&body).map_err(|error| LinkError::Garbage(error.into()))
     }
 

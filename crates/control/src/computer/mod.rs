@@ -13,4 +13,4 @@ pub use launch::{KEPT_APART, Launched, Launcher, REFUSED, program};
 pub(crate) use link::request;
 pub use link::{Link, LinkError};
 pub use ring::{Read, Ring};
-pub use supervise::{State, Supervised, supervise};
+pub use supervise::{Plug, State, Supervised, supervise};

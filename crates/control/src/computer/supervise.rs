@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::process::Child;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
 
@@ -75,8 +75,22 @@ pub struct Supervised {
     pub state: watch::Receiver<State>,
     /// How far control has seen its log.
     pub head: watch::Receiver<Option<Head>>,
+    /// To kill it.
+    pub plug: Plug,
     /// Ends when `stop` was said and the computer has ended.
     pub done: JoinHandle<()>,
+}
+
+/// Where a computer's life hangs. Whoever pulls it sees that nothing is lost: the process is killed as it stands, and started
+/// again.
+#[derive(Debug, Clone, Default)]
+pub struct Plug(Arc<Notify>);
+
+impl Plug {
+    /// Kills the computer's process. One that is not there now is killed when it is.
+    pub fn pull(&self) {
+        self.0.notify_one();
+    }
 }
 
 /// Starts a computer and keeps it alive until it hears `stop`. `service` answers what it asks.
@@ -85,9 +99,20 @@ pub fn supervise(launcher: Launcher, service: Router, known: Option<Head>, stop:
     let (state, state_seen) = watch::channel(State::Starting);
     let (head, head_seen) = watch::channel(known);
     let hub = Arc::new(Hub::default());
-    let keeper =
-        Keeper { launcher, service, connection, link: link.clone(), hub: hub.clone(), state, head, stop, restarts: 0 };
-    Supervised { link, hub, state: state_seen, head: head_seen, done: tokio::spawn(keeper.run()) }
+    let plug = Plug::default();
+    let keeper = Keeper {
+        launcher,
+        service,
+        connection,
+        link: link.clone(),
+        hub: hub.clone(),
+        state,
+        head,
+        plug: plug.clone(),
+        stop,
+        restarts: 0,
+    };
+    Supervised { link, hub, state: state_seen, head: head_seen, plug, done: tokio::spawn(keeper.run()) }
 }
 
 struct Keeper {
@@ -98,6 +123,7 @@ struct Keeper {
     hub: Arc<Hub>,
     state: watch::Sender<State>,
     head: watch::Sender<Option<Head>>,
+    plug: Plug,
     stop: Stop,
     restarts: u32,
 }
@@ -133,7 +159,7 @@ impl Keeper {
 
     /// One life of the process, from start to death or to an orderly stop.
     async fn live(&mut self) -> Life {
-        let Launched { api, service, child } = match (self.launcher)(*self.head.borrow()) {
+        let Launched { api, service, mut child } = match (self.launcher)(*self.head.borrow()) {
             Ok(launched) => launched,
             Err(error) => return Life::Died(format!("it could not be started: {error}")),
         };
@@ -150,6 +176,12 @@ impl Keeper {
         tokio::select! {
             reason = self.follow(pid) => self.died(child, reason).await,
             _ = &mut connection => self.died(child, "it closed its socket".into()).await,
+            () = self.plug.0.notified() => {
+                if let Some(Err(error)) = child.as_mut().map(Child::start_kill) {
+                    tracing::warn!(%error, "the computer could not be killed");
+                }
+                self.died(child, "its plug was pulled".into()).await
+            }
             () = stop.said() => {
                 // Followed to the end, so that the signed head covers the last events too.
                 tokio::select! {

@@ -152,7 +152,11 @@ impl Gateway {
     }
 
     /// The provider and model for a call: as asked, else the role's, else the default, else the first that is usable.
+    /// The tour's own models are nobody's choice but the tour's.
     pub(crate) fn choose(&self, asked: Option<&str>, role: Role) -> Option<Chosen> {
+        if let Some((model, provider)) = asked.and_then(|model| Some((model, crate::tour::provider(model)?))) {
+            return Some((Arc::new(provider), model.split_once('/').map(|(_, model)| model.to_owned())));
+        }
         let now = self.now();
         let roles = now.settings.models.roles.get(&role).map(String::as_str);
         let default = Some(now.settings.models.default.as_str());

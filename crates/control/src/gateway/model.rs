@@ -44,6 +44,7 @@ impl Gateway {
         let _reserved = self.reserve(call, &provider.name, model.as_deref()).await?;
         let mut answer = match &provider.scenario {
             Some(scenario) => {
+                tokio::time::sleep(provider.pause).await;
                 self.play(scenario, call, model.map(|model| format!("{}/{model}", provider.name)), frames).await?
             }
             None => {
@@ -55,9 +56,9 @@ impl Gateway {
             }
         };
         answer.window = provider.context_tokens;
-        if let Some(usd) = price::cost(&answer.model, &answer.usage) {
-            answer.usage.usd = usd;
-        }
+        // A scenario says itself what its answers cost.
+        let price = price::cost(&answer.model, &answer.usage).filter(|_| provider.scenario.is_none());
+        answer.usage.usd = price.unwrap_or(answer.usage.usd);
         let spent = self.0.db.add_spend(call.run, answer.model.clone(), answer.usage).await;
         spent.map_err(|error| spending::unaccounted(&error))?;
         Ok(answer)

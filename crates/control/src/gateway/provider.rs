@@ -6,6 +6,7 @@ use crate::seal::Seal;
 use choir_llm::scripted::{Scenario, ScenarioError};
 use choir_llm::{Preset, Secret, SecretError};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tokio::sync::OnceCell;
 
 const ANTHROPIC: &str = "https://api.anthropic.com";
@@ -72,6 +73,8 @@ pub struct Provider {
     /// Where the key came from.
     pub key_from: KeyFrom,
     pub(super) scenario: Option<Scenario>,
+    /// How long an answer of the scenario takes to come.
+    pub(super) pause: Duration,
     /// How many tokens its models read at once, if somebody said so.
     pub(super) context_tokens: Option<u64>,
     /// The model to ask when nobody named one; found out at the first call.
@@ -99,6 +102,7 @@ impl Provider {
             key,
             key_from,
             scenario,
+            pause: Duration::ZERO,
             context_tokens: from.context_tokens,
             first_model: OnceCell::new(),
         })
@@ -130,7 +134,33 @@ impl Provider {
         };
         let scenario = under.and_then(|under| under.scenario.clone());
         let context_tokens = under.and_then(|under| under.context_tokens);
-        Some(Self { name, kind, base_url, key, key_from, scenario, context_tokens, first_model: OnceCell::new() })
+        let pause = Duration::ZERO;
+        Some(Self {
+            name,
+            kind,
+            base_url,
+            key,
+            key_from,
+            scenario,
+            pause,
+            context_tokens,
+            first_model: OnceCell::new(),
+        })
+    }
+
+    /// From a scenario that is part of the program.
+    pub(crate) fn recorded(name: &str, scenario: Scenario, pause: Duration) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind: ProviderKind::Scripted,
+            base_url: String::new(),
+            key: None,
+            key_from: KeyFrom::NotNeeded,
+            scenario: Some(scenario),
+            pause,
+            context_tokens: None,
+            first_model: OnceCell::new(),
+        }
     }
 
     /// Whether it can be asked.

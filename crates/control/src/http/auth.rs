@@ -178,7 +178,9 @@ fn needed(request: &Request) -> Scope {
     let path = request.uri().path();
     let reads = matches!(*request.method(), Method::GET | Method::HEAD)
         && (path == "/api/stream" || !request.headers().contains_key(UPGRADE));
-    const ADMIN: [&str; 5] = ["/api/settings", "/api/providers", "/api/inbox", "/api/import", "/api/tokens"];
+    // A tour may kill the computer's process.
+    const ADMIN: [&str; 6] =
+        ["/api/settings", "/api/providers", "/api/inbox", "/api/import", "/api/tokens", "/api/tours"];
     // What is erased cannot be brought back by anybody.
     let erases = is_under(path, "/api/events");
     let is_admin = erases || ADMIN.iter().any(|prefix| is_under(path, prefix));

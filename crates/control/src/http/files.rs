@@ -8,6 +8,7 @@ use super::limits::FILE_BYTES_MAX;
 use crate::sandboxes::{files, parse_path};
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use choir_proto::api::Acknowledged;
 use choir_proto::event::{Actor, Event, FileChanged};
 use choir_proto::task::ChangeKind;
@@ -54,7 +55,7 @@ pub(super) struct Put {
 /// What a body is to become.
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum PutKind {
+pub(super) enum PutKind {
     /// A file with these bytes.
     #[default]
     File,
@@ -153,15 +154,26 @@ pub(super) async fn write(
 ) -> Result<Json<Acknowledged>, Refused> {
     let (path, mode) = (parse_path(&put.path)?, put.mode()?);
     let content = json::read_within(request.into_body(), FILE_BYTES_MAX, UPLOAD).await?;
+    store(&app, &path, put.kind, mode, content).await
+}
+
+/// Puts something into the workspace, and tells the log.
+pub(super) async fn store(
+    app: &App,
+    path: &RelativePath,
+    kind: PutKind,
+    mode: Option<u32>,
+    content: Bytes,
+) -> Result<Json<Acknowledged>, Refused> {
     let hash = Hash(Sha256::digest(&content).into());
     let keeper = app.sandboxes.keeper().await?;
-    let change = if exists(&keeper, &path).await? { ChangeKind::Modified } else { ChangeKind::Added };
-    match put.kind {
-        PutKind::File => files::write(&keeper, &path, content, mode).await?,
-        PutKind::Link => files::link(&keeper, &path, content).await?,
-        PutKind::Directory => keeper.make_directory(&path).await.map_err(crate::sandboxes::Error::from)?,
+    let change = if exists(&keeper, path).await? { ChangeKind::Modified } else { ChangeKind::Added };
+    match kind {
+        PutKind::File => files::write(&keeper, path, content, mode).await?,
+        PutKind::Link => files::link(&keeper, path, content).await?,
+        PutKind::Directory => keeper.make_directory(path).await.map_err(crate::sandboxes::Error::from)?,
     }
-    changed(&app, &path, change, Some(hash)).await
+    changed(app, path, change, Some(hash)).await
 }
 
 /// Removes a file, or a folder with all that is in it.

@@ -29,6 +29,7 @@ mod stream;
 mod sync;
 mod terminals;
 mod tokens;
+mod tours;
 
 pub use auth::{Account, COOKIE_NAME, Proof};
 pub use error::Refused;
@@ -39,7 +40,7 @@ pub use serve::{Front, Peer, Way, serve};
 
 use crate::audit::Audit;
 use crate::clock::Clock;
-use crate::computer::{Hub, Link, State};
+use crate::computer::{Hub, Link, Plug, State};
 use crate::db::Db;
 use crate::gateway::Gateway;
 use crate::inbox::Inbox;
@@ -78,6 +79,8 @@ pub struct Parts {
     pub hub: Arc<Hub>,
     /// How it is.
     pub computer: watch::Receiver<State>,
+    /// To kill it, where a person wants to see that.
+    pub plug: Plug,
     /// Associates, terminals and the keeper.
     pub sandboxes: Sandboxes,
     /// Providers and settings.
@@ -134,6 +137,8 @@ pub fn router(app: App) -> Router {
         .route("/api/terminals", get(terminals::list).post(terminals::open))
         .route("/api/terminals/{id}", get(terminals::attach).delete(terminals::close))
         .route("/api/documents/{id}/sync", get(sync::open))
+        .route("/api/tours", post(tours::begin))
+        .route("/api/tours/{id}/plug", post(tours::pull_the_plug))
         .route("/api/{*rest}", any(forward::forward))
         .method_not_allowed_fallback(method_not_allowed)
         .layer(from_fn_with_state(queries.clone(), queries::check))

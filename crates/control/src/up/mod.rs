@@ -188,7 +188,7 @@ pub async fn start(options: Options) -> Result<Control, Error> {
     let (stop_computer, computer_stops) = stop();
     let inbox = Inbox::new(db.clone(), gateway.clone(), options.clock.clone());
     let service = inside(gateway.clone(), sandboxes.clone(), inbox.clone(), fetcher).merge(mcp::service(servers));
-    let Supervised { link, hub, state, head, done } =
+    let Supervised { link, hub, state, head, plug, done } =
         supervise((options.launcher)(directory), service, signed, computer_stops);
     tokio::spawn(duties::tell_models(gateway.watch_models(), state.clone(), link.clone()));
     tokio::spawn(duties::keep_decisions(decided, db.clone(), link.clone(), options.clock.clone()));
@@ -209,6 +209,7 @@ pub async fn start(options: Options) -> Result<Control, Error> {
         link,
         hub,
         computer: state.clone(),
+        plug,
         gateway,
         inbox,
         sandboxes: sandboxes.clone(),

@@ -12,7 +12,7 @@ pub struct Runs;
 impl Fold for Runs {
     type Row = Run;
     const NAME: &'static str = "runs";
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
 
     fn key(header: &Header, _: &Event) -> Option<String> {
         header.run.map(|run| run.to_string())
@@ -72,6 +72,7 @@ fn accepted_run(header: &Header, accepted: &choir_proto::event::RunAccepted) -> 
         answer: None,
         reason: None,
         selection: accepted.request.selection.clone(),
+        model: accepted.request.model.clone(),
         tasks: Vec::new(),
         usage: Default::default(),
         accepted_at: header.at,

@@ -4,9 +4,11 @@ use super::desk::{Desk, use_desk};
 use super::home::run_subject;
 use super::rich::{IconButton, Rich, Standing};
 use super::server;
+use super::tour::TourCard;
 use choir_desktop::icon::Icon;
 use choir_desktop::status::{Mark, run_words};
 use choir_desktop::surface::{Surface, surface};
+use choir_desktop::tour::tour;
 use choir_desktop::words::{elapsed, headline, money, tokens};
 use choir_proto::desktop::{App, Subject, Window};
 use choir_proto::run::{Run, RunStatus};
@@ -37,7 +39,9 @@ fn choose(desk: Desk) -> Vec<Run> {
     // A document that is open says more than a card about it.
     let open = |run: &Run| run.document_id.is_some_and(|id| has_window(desk, &Subject::Document(id)));
     let small = |run: &&Run| surface(run, &documents) == Surface::Card && (run.answer.is_some() || !open(run));
-    runs.newest().filter(fresh).filter(small).take(CARDS_MAX).cloned().collect()
+    // The tour says what to watch for while its document is open, too.
+    let shown = |run: &&Run| tour(run).is_some() || small(run);
+    runs.newest().filter(fresh).filter(shown).take(CARDS_MAX).cloned().collect()
 }
 
 fn has_window(desk: Desk, about: &Subject) -> bool {
@@ -47,6 +51,14 @@ fn has_window(desk: Desk, about: &Subject) -> bool {
 
 #[component]
 fn Card(run: Run) -> Element {
+    if let Some(tour) = tour(&run) {
+        return rsx! { TourCard { run, tour } };
+    }
+    rsx! { RunCard { run } }
+}
+
+#[component]
+fn RunCard(run: Run) -> Element {
     let desk = use_desk();
     let id = run.run_id;
     let name = if run.answer.is_some() { "Answer" } else { "Run" };
@@ -114,7 +126,7 @@ pub(crate) fn Receipt(run: Run) -> Element {
 pub(crate) fn control(desk: Desk, id: choir_proto::RunId, verb: &'static str) {
     spawn_local(async move {
         if let Err(failure) = server::act("POST", &format!("/api/runs/{id}/{verb}")).await {
-            desk.fail("The run goes on as it was.", &failure);
+            desk.undone("The run goes on as it was.", &failure);
         }
     });
 }

@@ -129,7 +129,7 @@ impl Desk {
         spawn_local(async move {
             let answer: Result<IgnoredAny, Failure> = server::send("POST", "/api/desktop", &command).await;
             if let Err(failure) = answer {
-                self.fail("The window stayed as it was.", &failure);
+                self.undone("The window stayed as it was.", &failure);
             }
         });
     }
@@ -217,6 +217,15 @@ impl Desk {
             self.link.set(Link::Locked);
         } else {
             self.notice(Tone::Warn, format!("{failure} {kept}"));
+        }
+    }
+
+    /// Says what went wrong, and that all is as before, which only a server that said no makes true: where its answer did not
+    /// come, nobody here knows.
+    pub(crate) fn undone(self, as_before: &str, failure: &Failure) {
+        match failure {
+            Failure::Locked | Failure::Refused(_) => self.fail(as_before, failure),
+            Failure::Unreachable(_) | Failure::Odd(_) => self.fail("Whether it was done is not known.", failure),
         }
     }
 

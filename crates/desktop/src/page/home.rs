@@ -5,6 +5,7 @@ use super::bridge;
 use super::desk::{Desk, use_desk};
 use super::keys::PROMPT;
 use super::rich::{Glyph, Standing};
+use super::tour::Offers;
 use choir_desktop::icon::Icon;
 use choir_desktop::settings::{Condition, model_condition, sandbox_condition};
 use choir_desktop::status::{Mark, run_words};
@@ -35,6 +36,7 @@ pub(crate) fn Home() -> Element {
             div { class: "examples",
                 for (title, prompt) in EXAMPLES { Example { title, prompt } }
             }
+            Offers {}
             Recent {}
         }
     }

@@ -76,6 +76,7 @@ pub(crate) fn perform(desk: Desk, action: Action) {
         Action::Open(App::Terminal) => apps::open_terminal(desk),
         Action::Open(app) => desk.open(app, None),
         Action::NewDocument => new_document(desk),
+        Action::Tour(tour) => super::tour::begin(desk, tour),
         Action::FocusPrompt => bridge::focus(PROMPT),
         Action::Theme(theme) => desk.command(DesktopCommand::Theme { theme }),
         Action::NextWindow => next_window(desk),
@@ -117,7 +118,7 @@ fn new_document(desk: Desk) {
         let answer: Result<Document, Failure> = server::send("POST", "/api/documents", &body).await;
         match answer {
             Ok(document) => desk.open(App::Writer, Some(Subject::Document(document.document_id))),
-            Err(failure) => desk.fail("No document was begun.", &failure),
+            Err(failure) => desk.undone("No document was begun.", &failure),
         }
     });
 }

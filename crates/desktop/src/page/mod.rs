@@ -16,6 +16,7 @@ mod server;
 mod shell;
 mod stream;
 mod strip;
+mod tour;
 mod window;
 
 pub(crate) fn launch() {

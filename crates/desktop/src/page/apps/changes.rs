@@ -44,7 +44,7 @@ impl Review {
             self.busy.set(false);
             match answer {
                 Ok(undo) => self.desk.tell(undo.summary),
-                Err(failure) => self.desk.fail("The workspace stayed as it was.", &failure),
+                Err(failure) => self.desk.undone("The workspace stayed as it was.", &failure),
             }
             self.load();
         });
@@ -116,9 +116,10 @@ pub(crate) fn Changes(run: RunId) -> Element {
 
 #[component]
 fn Found(review: Review, changes: Vec<Change>) -> Element {
-    let in_effect = changes.iter().filter(|change| change.state == ChangeState::Merged);
-    let undone = in_effect.clone().next_back().is_some_and(|change| change.undo_id.is_some());
-    let any = in_effect.count() > 0;
+    let mut in_effect = changes.iter().filter(|change| change.state == ChangeState::Merged).peekable();
+    let any = in_effect.peek().is_some();
+    // What an undo took back, another one brings back: then the tasks' own changes are in effect again.
+    let undone = !in_effect.any(|change| change.undo_id.is_none());
     rsx! {
         div { class: "changes-head",
             span { {count(changes.len(), "change", "changes")} }
@@ -147,8 +148,8 @@ fn ChangeView(review: Review, change: Change) -> Element {
         Some((task.role.map_or("task", |role| role.name()).to_owned(), headline(&task.objective, 100)))
     });
     let state = match (change.undo_id, change.state) {
-        (Some(_), ChangeState::Merged) => "taken back",
-        (Some(_), _) => "brought back",
+        (Some(_), ChangeState::Merged) => "in effect",
+        (Some(_), _) => "taken back since",
         (None, ChangeState::Merged) => "in the workspace",
         (None, ChangeState::Undone) => "taken back since",
         (None, ChangeState::KeptOut) => "kept out: the task did not end well",

@@ -78,7 +78,7 @@ async fn decide(mut page: Page, proposal: &str, decision: Decision) {
     let answer: Result<Document, Failure> = server::send("POST", &path, &Decide { decision }).await;
     match answer {
         Ok(document) => page.document.set(Some(document)),
-        Err(failure) => page.desk.fail("The text stayed as it was.", &failure),
+        Err(failure) => page.desk.undone("The text stayed as it was.", &failure),
     }
 }
 

@@ -98,7 +98,7 @@ impl Folder {
                     late(self.deleted, Some((from, to)));
                     late(self.chosen, None);
                 }
-                Err(failure) => self.desk.fail("Nothing was deleted.", &failure),
+                Err(failure) => self.desk.undone("Nothing was deleted.", &failure),
             }
             self.load();
         });
@@ -115,7 +115,7 @@ impl Folder {
         spawn_local(async move {
             match shift(&from, &to).await {
                 Ok(()) => self.desk.tell(format!("{to} is back.")),
-                Err(failure) => self.desk.fail("It stays in the trash.", &failure),
+                Err(failure) => self.desk.undone("It stays in the trash.", &failure),
             }
             self.load();
         });
@@ -129,7 +129,7 @@ impl Folder {
         let path = join(&self.path.peek(), &name);
         spawn_local(async move {
             if let Err(failure) = make_folder(&path).await {
-                self.desk.fail("No folder was made.", &failure);
+                self.desk.undone("No folder was made.", &failure);
             }
             self.load();
         });
@@ -144,7 +144,7 @@ impl Folder {
         let (from, to) = (join(&folder, from), join(&folder, to));
         spawn_local(async move {
             if let Err(failure) = move_path(&from, &to).await {
-                self.desk.fail("It kept its name.", &failure);
+                self.desk.undone("It kept its name.", &failure);
             }
             late(self.chosen, None);
             self.load();

@@ -128,7 +128,7 @@ fn bring_back(page: Page, base_version: u32, content: String) {
                 view.set(Shown::Text);
                 page.desk.tell(format!("The text is back, as version {}.", document.version));
             }
-            Err(failure) => page.desk.fail("The document stayed as it was.", &failure),
+            Err(failure) => page.desk.undone("The document stayed as it was.", &failure),
         }
     });
 }

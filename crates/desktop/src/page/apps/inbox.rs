@@ -159,7 +159,7 @@ fn decide(desk: Desk, item: &Item, mut body: Value) {
     spawn_local(async move {
         let answer = crate::page::bridge::call("POST", &format!("/api/inbox/{id}"), Some(&body.to_string())).await;
         if let Err(failure) = server::done(answer) {
-            desk.fail("Nothing was decided.", &failure);
+            desk.undone("Nothing was decided.", &failure);
         }
         desk.refresh_inbox();
     });

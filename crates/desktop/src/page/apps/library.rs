@@ -123,7 +123,7 @@ fn rename(desk: Desk, id: DocumentId, title: String) {
             server::send::<_, Document>("PUT", &path, &body).await
         };
         if let Err(failure) = renamed.await {
-            desk.fail("It kept its name.", &failure);
+            desk.undone("It kept its name.", &failure);
         }
     });
 }

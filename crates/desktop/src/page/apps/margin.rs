@@ -133,7 +133,7 @@ fn undo(desk: Desk, id: RunId) {
             server::send("POST", &format!("/api/runs/{id}/undo"), &NewUndo::default()).await;
         match answer {
             Ok(undo) => desk.tell(undo.summary),
-            Err(failure) => desk.fail("The workspace stayed as it was.", &failure),
+            Err(failure) => desk.undone("The workspace stayed as it was.", &failure),
         }
     });
 }

@@ -81,7 +81,11 @@ fn change(mut desk: Desk, body: Value, done: &'static str) {
                 desk.settings.set(Some(settings));
                 desk.tell(done);
             }
-            Err(failure) => desk.fail("Nothing was changed.", &failure),
+            Err(failure) => {
+                desk.undone("Nothing was changed.", &failure);
+                // What is shown is what holds, whatever became of the change.
+                desk.refresh_condition();
+            }
         }
     });
 }
@@ -187,7 +191,7 @@ pub(crate) fn put_provider(desk: Desk, name: String, body: Value) {
         let answer = bridge::call("PUT", &format!("/api/providers/{name}"), Some(&text)).await;
         match server::done(answer) {
             Ok(()) => desk.tell(format!("{name} is kept. Its key is sealed and cannot be read back.")),
-            Err(failure) => desk.fail("The provider was not changed.", &failure),
+            Err(failure) => desk.undone("The provider was not changed.", &failure),
         }
         desk.refresh_condition();
     });
