@@ -24,11 +24,11 @@ struct Window {
 
 impl Recent {
     /// Adds committed events and gives up the oldest.
-    pub(crate) fn push(&self, events: impl IntoIterator<Item = Envelope>) -> Vec<Arc<Envelope>> {
+    pub(crate) fn push(&self, events: impl IntoIterator<Item = Arc<Envelope>>) -> Vec<Arc<Envelope>> {
         let mut window = self.window.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         for event in events {
             window.bytes += event.payload.get().len();
-            window.events.push_back(Arc::new(event));
+            window.events.push_back(event);
         }
         let mut given_up = Vec::new();
         while window.events.len() > EVENTS_MAX || window.bytes > BYTES_MAX {

@@ -43,9 +43,9 @@ pub(crate) enum Command {
 
 /// An event made ready on the caller's thread, so that the writer only inserts.
 pub(crate) struct Prepared {
-    /// All but what its place in the log gives it.
-    header: Header,
-    payload: Box<RawValue>,
+    /// All but what its place in the log gives it. Made where followers will find it, so that nobody copies it again; until it
+    /// is committed there is no other holder.
+    envelope: Arc<Envelope>,
     place: Place,
     /// Blobs without which it means nothing.
     named: Vec<Hash>,
@@ -57,33 +57,33 @@ impl Prepared {
         let payload = new.event.payload();
         let mut named = new.event.blobs();
         if payload.get().len() <= PAYLOAD_INLINE_BYTES_MAX {
-            let header = unplaced(new, sha256(payload.get().as_bytes()));
-            return Ok(Self { header, payload, place: Place::Inline, named });
+            let payload_hash = sha256(payload.get().as_bytes());
+            return Ok(Self { envelope: unplaced(new, payload_hash, payload), place: Place::Inline, named });
         }
         let (blobs, bytes) = (Arc::clone(blobs), payload.clone());
         // Syncs, so it may not hold up a thread that serves others.
         let put = tokio::task::spawn_blocking(move || blobs.put(bytes.get().as_bytes()));
         let hash = put.await.map_err(|_| StoreError::Closed)??;
         named.push(hash);
-        Ok(Self { header: unplaced(new, hash), payload, place: Place::Blob, named })
+        Ok(Self { envelope: unplaced(new, hash, payload), place: Place::Blob, named })
     }
 
     /// Whether a row holds this very event, whenever it was written.
     fn is_in(&self, row: &rusqlite::Row<'_>) -> Result<bool, rusqlite::Error> {
         let (payload_hash, run) = (Hash(row.get(0)?), row.get::<_, Option<[u8; 16]>>(2)?);
         let kind = row.get_ref(1)?.as_str()?;
-        let Header { payload_hash: own_hash, kind: own_kind, run: own_run, .. } = &self.header;
+        let Header { payload_hash: own_hash, kind: own_kind, run: own_run, .. } = self.header();
         Ok(payload_hash == *own_hash && kind == own_kind && run.map(Into::into) == *own_run)
     }
 
-    fn envelope(self) -> Envelope {
-        Envelope { header: self.header, payload: self.payload }
+    fn header(&self) -> &Header {
+        &self.envelope.header
     }
 }
 
 /// What is known of an event before it has a place.
-fn unplaced(new: NewEvent, payload_hash: Hash) -> Header {
-    Header {
+fn unplaced(new: NewEvent, payload_hash: Hash, payload: Box<RawValue>) -> Arc<Envelope> {
+    let header = Header {
         seq: Seq::ZERO,
         id: new.id,
         epoch: 0,
@@ -97,7 +97,8 @@ fn unplaced(new: NewEvent, payload_hash: Hash) -> Header {
         payload_hash,
         prev: Hash::ZERO,
         hash: Hash::ZERO,
-    }
+    };
+    Arc::new(Envelope { header, payload })
 }
 
 /// What the writer keeps true beside the log itself.
@@ -248,7 +249,7 @@ impl Writer {
     fn append(
         &mut self,
         file: &mut Writable<'_>,
-        events: Vec<Prepared>,
+        mut events: Vec<Prepared>,
         expect: Expect,
     ) -> Result<Outcome, StoreError> {
         let before = self.end;
@@ -268,20 +269,18 @@ impl Writer {
         if !self.index.has_room() {
             return Err(StoreError::Row { seq: before.seq.0, what: "the index could not follow the log".into() });
         }
-        let mut envelopes = Vec::with_capacity(events.len());
-        for mut event in events {
-            self.insert(file, &mut event)?;
-            envelopes.push(event.envelope());
+        for event in &mut events {
+            self.insert(file, event)?;
         }
         let appended = Appended { first: before.seq.next(), last: self.end.seq, repeated: false };
-        Ok(Outcome::Appended { appended, envelopes, erased: Vec::new(), forget: false })
+        Ok(Outcome::Appended { appended, events, erased: Vec::new(), forget: false })
     }
 
     /// The first id of an append that is in the log already, or twice in the append itself.
     fn first_used(&self, events: &[Prepared]) -> Result<Option<EventId>, StoreError> {
         let mut own = HashSet::new();
         for event in events {
-            let id = event.header.id;
+            let id = event.header().id;
             let twice = events.len() > 1 && !own.insert(id);
             if twice || self.seq_of(id)?.is_some() {
                 return Ok(Some(id));
@@ -312,8 +311,8 @@ impl Writer {
         let mut statement = connection.prepare_cached(find)?;
         let mut places = Vec::new();
         for event in events {
-            let reused = Ok(Some(Err(AppendError::IdReused(event.header.id))));
-            match self.seq_of(event.header.id)? {
+            let reused = Ok(Some(Err(AppendError::IdReused(event.header().id))));
+            match self.seq_of(event.header().id)? {
                 Some(seq) if statement.query_row([seq.0], |row| event.is_in(row))? => places.push(seq),
                 Some(_) => return reused,
                 None if places.is_empty() => {}
@@ -324,14 +323,15 @@ impl Writer {
             (Some(first), Some(last)) if places.len() == events.len() => {
                 Ok(Some(Ok(Appended { first: *first, last: *last, repeated: true })))
             }
-            (Some(_), _) => Ok(Some(Err(AppendError::IdReused(events[0].header.id)))),
+            (Some(_), _) => Ok(Some(Err(AppendError::IdReused(events[0].header().id)))),
             _ => Ok(None),
         }
     }
 
     /// Gives an event its place.
     fn insert(&mut self, file: &mut Writable<'_>, event: &mut Prepared) -> Result<(), StoreError> {
-        let Prepared { header, payload, place, .. } = event;
+        let Prepared { envelope, place, .. } = event;
+        let Envelope { header, payload } = Arc::make_mut(envelope);
         header.seq = self.end.seq.next();
         header.epoch = self.epoch;
         header.prev = self.end.hash;
@@ -384,7 +384,7 @@ impl Writer {
             connection.prepare_cached(find)?.query_row([target.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
         if place == Place::Erased as i64 {
             let appended = Appended { first: self.end.seq, last: self.end.seq, repeated: true };
-            return Ok(Outcome::Appended { appended, envelopes: Vec::new(), erased: Vec::new(), forget: true });
+            return Ok(Outcome::Appended { appended, events: Vec::new(), erased: Vec::new(), forget: true });
         }
         if !blobs.is_empty() {
             let named = named_after(connection, unnamed_upto, target, &self.blobs)?;
@@ -399,7 +399,7 @@ impl Writer {
         let first = self.end.seq.next();
         self.insert(file, &mut tombstone)?;
         let appended = Appended { first, last: first, repeated: false };
-        Ok(Outcome::Appended { appended, envelopes: vec![tombstone.envelope()], erased: blobs, forget: true })
+        Ok(Outcome::Appended { appended, events: vec![tombstone], erased: blobs, forget: true })
     }
 
     /// The commit is on disk: publish it, then answer.
@@ -410,8 +410,8 @@ impl Writer {
             let answer = match outcome {
                 Outcome::Answered(answer) => answer,
                 Outcome::Lost => Err(AppendError::Closed),
-                Outcome::Appended { appended, envelopes, erased, forget } => {
-                    committed.extend(envelopes);
+                Outcome::Appended { appended, events, erased, forget } => {
+                    committed.extend(events.into_iter().map(|event| event.envelope));
                     match forget {
                         true => {
                             // Also what came before it in this commit: it may be what was erased.
@@ -533,7 +533,7 @@ enum Outcome {
     /// Known without writing.
     Answered(Result<Appended, AppendError>),
     /// Becomes true with the commit.
-    Appended { appended: Appended, envelopes: Vec<Envelope>, erased: Vec<Hash>, forget: bool },
+    Appended { appended: Appended, events: Vec<Prepared>, erased: Vec<Hash>, forget: bool },
     /// The batch failed.
     Lost,
 }
