@@ -27,7 +27,7 @@ use crate::document::Documents;
 use crate::journal::{Journal, Scope};
 use crate::view::ViewReader;
 use account::Purse;
-use begin::Begun;
+use begin::{Begun, intents};
 use choir_core::agent::{Agent, Ending, Identity, Limits, Next, Place, Question, Reaction, react};
 use choir_proto::event::{Actor, Header, InboxDecided, ModelCalled, ModelFailed, TaskRequested, TaskStarted};
 use choir_proto::inbox::{Matter, Verdict};
@@ -41,6 +41,7 @@ use elsewhere::Elsewhere;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use person::Person;
+use plan::Known;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{broadcast, watch};
@@ -183,6 +184,8 @@ struct Driver {
     base_tree: Option<Hash>,
     /// Whether servers elsewhere have tools for it.
     elsewhere: Elsewhere,
+    /// Who else works on the run, where it is told.
+    known: Option<Known>,
 }
 
 impl Driver {
@@ -202,7 +205,21 @@ impl Driver {
         let purse = Purse::new(limits, context.past.spent(identity.task), world, above);
         let approved = context.past.approved();
         let elsewhere = Elsewhere::of(identity.role);
-        Self { context, identity, request, parent, depth, agent, purse, heard, approved, base_tree: None, elsewhere }
+        let known = Known::of(identity.role, &context.past);
+        Self {
+            context,
+            identity,
+            request,
+            parent,
+            depth,
+            agent,
+            purse,
+            heard,
+            approved,
+            base_tree: None,
+            elsewhere,
+            known,
+        }
     }
 
     fn scope(&self) -> Scope {
@@ -260,6 +277,7 @@ impl Driver {
                 Next::Model(request) => self.ask(*request).await?,
                 Next::Begin(calls) => {
                     let calls = self.planned(calls).await?;
+                    self.append(intents(&calls)).await?;
                     self.perform(calls, Begun::Now).await?
                 }
                 Next::Outstanding(calls) => self.perform(calls, Begun::BeforeACrash).await?,
@@ -313,11 +331,28 @@ impl Driver {
                     duration_ms: (world.elapsed() - before).as_millis() as u64,
                     window: answer.window,
                 };
-                self.append(vec![called.into()]).await?;
-                Ok(None)
+                self.answered(called).await
             }
             Err(error) => self.failed(error, models).await,
         }
+    }
+
+    /// Writes an answer down together with the intent of the calls in it, which spares every step a commit; unless
+    /// somebody wants to have a word before anything is begun.
+    async fn answered(&mut self, called: ModelCalled) -> Result<Option<Ending>, HarnessError> {
+        let is_held = {
+            let signal = self.context.signal.borrow();
+            signal.paused || signal.cancelled
+        };
+        if is_held || self.shows_plan() {
+            self.append(vec![called.into()]).await?;
+            return Ok(None);
+        }
+        let calls = self.agent.calls_of(&called);
+        let mut facts = vec![called.into()];
+        facts.extend(intents(&calls));
+        self.append(facts).await?;
+        self.perform(calls, Begun::Now).await
     }
 
     async fn failed(

@@ -14,7 +14,7 @@ pub use policy::{ATTEMPTS_MAX, Reaction, react};
 
 use crate::effect;
 use crate::tool::{FINISH, Finish, FinishStatus, Tool, specs};
-use choir_proto::event::{ContextCompacted, Header, InboxDecided, ToolOutcome, ToolStarted, ToolsOffered};
+use choir_proto::event::{ContextCompacted, Header, InboxDecided, ModelCalled, ToolOutcome, ToolStarted, ToolsOffered};
 use choir_proto::model::{ErrorClass, Message, ModelRequest, StopReason, ToolCall, ToolResult, ToolSpec, Usage};
 use choir_proto::task::{TaskKind, TaskRequest, TaskStatus};
 use choir_proto::{Event, InboxId, Role, RunId, TaskId};
@@ -220,6 +220,11 @@ impl Agent {
         }
     }
 
+    /// What an answer wants begun, before it is folded: whoever appends it may append the intents with it.
+    pub fn calls_of(&self, called: &ModelCalled) -> Vec<Begin> {
+        self.named(called).iter().zip(0..).map(|(call, index)| self.begin(called.turn, index, call)).collect()
+    }
+
     /// What the agent needs now. `accounts` are its own and those of everybody above it.
     pub fn next(&self, accounts: &[Account]) -> Next {
         if let Some(ending) = &self.ending {
@@ -290,20 +295,13 @@ impl Agent {
         Tool::parse(self.identity.role, self.offered.tools(), call)
     }
 
-    fn answered(&mut self, called: &choir_proto::event::ModelCalled) {
+    fn answered(&mut self, called: &ModelCalled) {
         self.turn = called.turn;
         self.failures = 0;
         self.usage += called.usage;
         self.window = called.window.or(self.window);
         self.conversation.push(Message::Assistant(called.message.clone()));
-        let identity = self.identity;
-        let name = |index: usize, call: &ToolCall| {
-            effect::id(identity.run, identity.task, called.turn, index as u32, &call.name, &call.arguments)
-        };
-        let calls = called.message.tool_calls.iter().enumerate();
-        self.calls = calls
-            .map(|(index, call)| Call { call: call.clone(), effect_id: name(index, call), state: CallState::New })
-            .collect();
+        self.calls = self.named(called);
         if self.calls.is_empty() {
             self.ending = Some(spoken_ending(called.stop, &called.message.text));
         }
@@ -352,17 +350,30 @@ impl Agent {
         }
     }
 
-    fn calls_that(&self, wanted: impl Fn(&CallState) -> bool) -> Vec<Begin> {
-        let calls = self.calls.iter().enumerate().filter(|(_, call)| wanted(&call.state));
+    /// The calls of an answer, by names that a restart gives them again.
+    fn named(&self, called: &ModelCalled) -> Vec<Call> {
+        let Identity { run, task, .. } = self.identity;
+        let name =
+            |index: u32, call: &ToolCall| effect::id(run, task, called.turn, index, &call.name, &call.arguments);
+        let calls = called.message.tool_calls.iter().zip(0..);
         calls
-            .map(|(index, call)| Begin {
-                effect_id: call.effect_id.clone(),
-                turn: self.turn,
-                index: index as u32,
-                call: call.call.clone(),
-                tool: self.understand(&call.call),
-            })
+            .map(|(call, index)| Call { call: call.clone(), effect_id: name(index, call), state: CallState::New })
             .collect()
+    }
+
+    fn calls_that(&self, wanted: impl Fn(&CallState) -> bool) -> Vec<Begin> {
+        let calls = self.calls.iter().zip(0..).filter(|(call, _)| wanted(&call.state));
+        calls.map(|(call, index)| self.begin(self.turn, index, call)).collect()
+    }
+
+    fn begin(&self, turn: u32, index: u32, call: &Call) -> Begin {
+        Begin {
+            effect_id: call.effect_id.clone(),
+            turn,
+            index,
+            call: call.call.clone(),
+            tool: self.understand(&call.call),
+        }
     }
 }
 

@@ -44,8 +44,8 @@ pub enum RunCommand {
 pub(super) enum RunMessage {
     /// By a person.
     Command(RunCommand, Reply),
-    /// By its first agent.
-    Ended(Box<Result<TaskResult, HarnessError>>),
+    /// By its first agent, which says again what was wanted.
+    Ended(Box<RunAccepted>, Box<Result<TaskResult, HarnessError>>),
 }
 
 /// A run's own.
@@ -53,7 +53,6 @@ pub(super) struct RunState {
     run: RunId,
     harness: Harness,
     signal: watch::Sender<Signal>,
-    accepted: RunAccepted,
 }
 
 impl Actor for Run {
@@ -61,47 +60,18 @@ impl Actor for Run {
     type State = RunState;
     type Arguments = RunArguments;
 
+    /// Whoever starts a run waits for this, and so does everybody else who wants something of the session: nothing is
+    /// read here.
     async fn pre_start(
         &self,
-        myself: ActorRef<Self::Msg>,
-        arguments: Self::Arguments,
+        _: ActorRef<Self::Msg>,
+        RunArguments { run, harness }: Self::Arguments,
     ) -> Result<Self::State, ActorProcessingErr> {
-        let RunArguments { run, harness } = arguments;
-        let past = Past::read(harness.journal.log(), run).await?;
-        let accepted = past.events().find_map(|(_, event)| match event {
-            Event::RunAccepted(accepted) => Some(accepted.clone()),
-            _ => None,
-        });
-        let accepted = accepted.ok_or("the run was never accepted")?;
-        let paused = past.events().fold(false, |paused, (_, event)| match event {
-            Event::RunPaused(_) => true,
-            Event::RunResumed(_) => false,
-            _ => paused,
-        });
-        let cancelled = past.cancelled();
-        // A run that waited for a model goes on waiting, and says nothing before it has one: a start must not write a line
-        // for every run that nobody can help.
-        if !past.started() && !paused {
-            harness.journal.append(&Scope::of(By::Computer).run(run), vec![RunStarted {}.into()]).await?;
-        }
-        let (signal, receiver) =
-            watch::channel(Signal { paused, cancelled, steered: past.steered(), ..Signal::default() });
-        let material = harness.material(&accepted.request.context).await?;
-        let context = RunContext {
-            harness: harness.clone(),
-            run,
-            document: accepted.document_id,
-            model: accepted.request.model.clone(),
-            verify: accepted.request.verify.clone(),
-            plan_first: accepted.request.plan_first == Some(true),
-            selection: accepted.request.selection.clone(),
-            material: material.into(),
-            signal: receiver,
-            waiting: Arc::new(Waiting::new(past.blocked_on())),
-            past: Arc::new(past),
-        };
-        conduct(myself, context, &accepted);
-        Ok(RunState { run, harness, signal, accepted })
+        Ok(RunState { run, harness, signal: watch::Sender::default() })
+    }
+
+    async fn post_start(&self, myself: ActorRef<Self::Msg>, state: &mut Self::State) -> Result<(), ActorProcessingErr> {
+        state.take_up(myself).await
     }
 
     async fn handle(
@@ -112,8 +82,8 @@ impl Actor for Run {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             RunMessage::Command(command, reply) => answer(reply, state.command(command).await),
-            RunMessage::Ended(result) => {
-                state.end((*result)?).await?;
+            RunMessage::Ended(accepted, result) => {
+                state.end(&accepted, (*result)?).await?;
                 myself.stop(None);
             }
         }
@@ -122,12 +92,12 @@ impl Actor for Run {
 }
 
 /// Drives the first agent beside the actor, so that the actor always has an ear for the person.
-fn conduct(myself: ActorRef<RunMessage>, context: RunContext, accepted: &RunAccepted) {
+fn conduct(myself: ActorRef<RunMessage>, context: RunContext, accepted: RunAccepted) {
     let task = TaskId::new(effect::derived(&context.run.to_string(), "root"));
     let identity = Identity { run: context.run, task, role: Role::Conductor };
     // As it was asked the first time: what it points at may have changed since, and an agent is its events.
     let known = context.past.requested(task).cloned();
-    let request = known.unwrap_or_else(|| objective(accepted, &context.material));
+    let request = known.unwrap_or_else(|| objective(&accepted, &context.material));
     let assignment = Assignment { identity, request, parent: None };
     tokio::spawn(async move {
         // A bug in an agent is the run's failure; its supervisor decides what that means.
@@ -136,7 +106,7 @@ fn conduct(myself: ActorRef<RunMessage>, context: RunContext, accepted: &RunAcce
             // Nobody is left to tell.
             Err(HarnessError::LetGo) => {}
             // The actor may be gone because the whole tree is.
-            result => drop(myself.send_message(RunMessage::Ended(Box::new(result)))),
+            result => drop(myself.send_message(RunMessage::Ended(Box::new(accepted), Box::new(result)))),
         }
     });
 }
@@ -186,6 +156,37 @@ fn about(selection: &Selection) -> String {
 }
 
 impl RunState {
+    /// Goes on from wherever the log says that the run is.
+    async fn take_up(&mut self, myself: ActorRef<RunMessage>) -> Result<(), ActorProcessingErr> {
+        let (run, harness) = (self.run, self.harness.clone());
+        let past = Past::read(harness.journal.log(), run).await?;
+        let accepted = past.accepted().ok_or("the run was never accepted")?.clone();
+        let paused = past.paused();
+        // A run that waited for a model goes on waiting, and says nothing before it has one: a start must not write a line
+        // for every run that nobody can help.
+        if !past.started() && !paused {
+            harness.journal.append(&Scope::of(By::Computer).run(run), vec![RunStarted {}.into()]).await?;
+        }
+        let (cancelled, steered) = (past.cancelled(), past.steered());
+        self.signal.send_replace(Signal { paused, cancelled, steered, ..Signal::default() });
+        let material = harness.material(&accepted.request.context).await?;
+        let context = RunContext {
+            harness,
+            run,
+            document: accepted.document_id,
+            model: accepted.request.model.clone(),
+            verify: accepted.request.verify.clone(),
+            plan_first: accepted.request.plan_first == Some(true),
+            selection: accepted.request.selection.clone(),
+            material: material.into(),
+            signal: self.signal.subscribe(),
+            waiting: Arc::new(Waiting::new(past.blocked_on())),
+            past: Arc::new(past),
+        };
+        conduct(myself, context, accepted);
+        Ok(())
+    }
+
     async fn command(&mut self, command: RunCommand) -> Result<Seq, ActorError> {
         let event: Event = match &command {
             // Said once is said: a second time adds nothing.
@@ -209,7 +210,7 @@ impl RunState {
         Ok(seq)
     }
 
-    async fn end(&mut self, mut result: TaskResult) -> Result<(), HarnessError> {
+    async fn end(&mut self, accepted: &RunAccepted, mut result: TaskResult) -> Result<(), HarnessError> {
         let past = Past::read(self.harness.journal.log(), self.run).await?;
         if result.status == TaskStatus::Ok
             && let Some(why) = verify::in_vain(past.events().map(|(_, event)| event))
@@ -218,42 +219,42 @@ impl RunState {
         }
         let view = self.harness.views.get::<Runs>(self.run).await?;
         let mut answered = view.as_ref().is_some_and(|run| run.answer.is_some());
-        let untouched = self.document_untouched().await?;
+        let untouched = self.untouched(accepted).await?;
         let mut events: Vec<Event> = Vec::new();
-        let in_margin = self.accepted.request.selection.is_some();
+        let in_margin = accepted.request.selection.is_some();
         if result.status == TaskStatus::Ok && !answered && (untouched || in_margin) {
             events.push(RunAnswered { text: result.summary.clone() }.into());
             answered = true;
         }
-        if let (true, true, Some(document_id)) = (answered, untouched, self.accepted.document_id) {
+        if let (true, true, Some(document_id)) = (answered, untouched, accepted.document_id) {
             // A short answer was enough: the page that was kept ready for more is put away.
             events.push(DocumentTrashed { document_id, reason: "a short answer was enough".into() }.into());
         }
-        let status = self.settle(status_of(&result), &past);
+        let status = settle(accepted, status_of(&result), &past);
         events.push(RunEnded { status, summary: result.summary }.into());
         self.harness.journal.append(&Scope::of(By::Computer).run(self.run), events).await?;
         Ok(())
     }
 
-    /// Checks that the person chose have the last word about a run that says it is done.
-    fn settle(&self, ended: RunStatus, past: &Past) -> RunStatus {
-        if self.accepted.request.verify.is_none() {
-            return ended;
-        }
-        let results = past.events().filter_map(|(_, event)| match event {
-            Event::TaskFinished(finished) => Some(&finished.result),
-            _ => None,
-        });
-        verify::settle(ended, results)
-    }
-
     /// Whether the run's own document still says nothing but the prompt.
-    async fn document_untouched(&self) -> Result<bool, HarnessError> {
-        let Some(id) = self.accepted.document_id.filter(|_| self.accepted.request.document_id.is_none()) else {
+    async fn untouched(&self, accepted: &RunAccepted) -> Result<bool, HarnessError> {
+        let Some(id) = accepted.document_id.filter(|_| accepted.request.document_id.is_none()) else {
             return Ok(false);
         };
         Ok(self.harness.documents.find(id).await?.is_some_and(|document| document.version == 1))
     }
+}
+
+/// Checks that the person chose have the last word about a run that says it is done.
+fn settle(accepted: &RunAccepted, ended: RunStatus, past: &Past) -> RunStatus {
+    if accepted.request.verify.is_none() {
+        return ended;
+    }
+    let results = past.events().filter_map(|(_, event)| match event {
+        Event::TaskFinished(finished) => Some(&finished.result),
+        _ => None,
+    });
+    verify::settle(ended, results)
 }
 
 fn status_of(result: &TaskResult) -> RunStatus {

@@ -41,34 +41,17 @@ impl Actor for Task {
     type State = TaskState;
     type Arguments = TaskArguments;
 
+    /// As with runs, whoever starts a task does not wait for the log.
     async fn pre_start(
         &self,
-        myself: ActorRef<Self::Msg>,
-        arguments: Self::Arguments,
+        _: ActorRef<Self::Msg>,
+        TaskArguments { task, harness }: Self::Arguments,
     ) -> Result<Self::State, ActorProcessingErr> {
-        let TaskArguments { task, harness } = arguments;
-        let past = Past::read(harness.journal.log(), run_of(task)).await?;
-        let request = past.events().find_map(|(_, event)| match event {
-            Event::TaskRequested(requested) => Some(requested.request.clone()),
-            _ => None,
-        });
-        let request = request.ok_or("the task was never asked for")?;
-        let (signal, receiver) = watch::channel(Signal { cancelled: past.cancelled(), ..Signal::default() });
-        let context = RunContext {
-            harness: harness.clone(),
-            run: run_of(task),
-            document: None,
-            model: None,
-            verify: None,
-            plan_first: false,
-            selection: None,
-            material: "".into(),
-            signal: receiver,
-            waiting: Arc::new(Waiting::new(past.blocked_on())),
-            past: Arc::new(past),
-        };
-        work(myself, context, task, request);
-        Ok(TaskState { task, harness, signal })
+        Ok(TaskState { task, harness, signal: watch::Sender::default() })
+    }
+
+    async fn post_start(&self, myself: ActorRef<Self::Msg>, state: &mut Self::State) -> Result<(), ActorProcessingErr> {
+        state.take_up(myself).await
     }
 
     async fn handle(
@@ -91,6 +74,32 @@ impl Actor for Task {
 }
 
 impl TaskState {
+    async fn take_up(&mut self, myself: ActorRef<TaskMessage>) -> Result<(), ActorProcessingErr> {
+        let (task, harness) = (self.task, self.harness.clone());
+        let past = Past::read(harness.journal.log(), run_of(task)).await?;
+        let request = past.events().find_map(|(_, event)| match event {
+            Event::TaskRequested(requested) => Some(requested.request.clone()),
+            _ => None,
+        });
+        let request = request.ok_or("the task was never asked for")?;
+        self.signal.send_replace(Signal { cancelled: past.cancelled(), ..Signal::default() });
+        let context = RunContext {
+            harness,
+            run: run_of(task),
+            document: None,
+            model: None,
+            verify: None,
+            plan_first: false,
+            selection: None,
+            material: "".into(),
+            signal: self.signal.subscribe(),
+            waiting: Arc::new(Waiting::new(past.blocked_on())),
+            past: Arc::new(past),
+        };
+        work(myself, context, task, request);
+        Ok(())
+    }
+
     async fn cancel(&mut self) -> Result<Seq, ActorError> {
         let scope = Scope::of(By::Person).run(run_of(self.task)).task(self.task);
         let journal = &self.harness.journal;

@@ -12,18 +12,15 @@ use futures_util::stream::FuturesUnordered;
 /// When a call was begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Begun {
-    /// Its intent is not in the log yet.
+    /// Its intent was written down a moment ago.
     Now,
     /// Its intent is in the log, and a crash came before its result.
     BeforeACrash,
 }
 
 impl Driver {
-    /// Performs calls and appends what came of each as soon as it is known.
+    /// Performs calls whose intent is in the log, and appends what came of each as soon as it is known.
     pub(super) async fn perform(&mut self, calls: Vec<Begin>, begun: Begun) -> Result<Option<Ending>, HarnessError> {
-        if begun == Begun::Now {
-            self.append(calls.iter().map(intent).collect()).await?;
-        }
         let mut running: FuturesUnordered<_> = calls
             .into_iter()
             .map(|call| {
@@ -85,6 +82,11 @@ impl Driver {
             tracing::warn!(%error, "an associate could not be ended");
         }
     }
+}
+
+/// What is written down before anything is done.
+pub(super) fn intents(calls: &[Begin]) -> Vec<Event> {
+    calls.iter().map(intent).collect()
 }
 
 fn intent(begin: &Begin) -> Event {

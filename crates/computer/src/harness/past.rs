@@ -1,7 +1,7 @@
 //! What had already happened to a run when a process took it.
 
 use choir_core::agent::Spent;
-use choir_proto::event::{BlockedOn, Header, InboxAsked, TaskRequested, ToolStarted};
+use choir_proto::event::{BlockedOn, Header, InboxAsked, RunAccepted, TaskRequested, ToolStarted};
 use choir_proto::inbox::{AskKind, Waits};
 use choir_proto::task::{TaskRequest, TaskResult};
 use choir_proto::{Event, InboxId, RunId, Seq, TaskId};
@@ -20,8 +20,12 @@ pub struct Past {
 impl Past {
     /// Reads a run from the log.
     pub async fn read(log: &Log, run: RunId) -> Result<Self, StoreError> {
+        Self::read_after(log, run, Seq::ZERO).await
+    }
+
+    /// Reads what happened to a run later than a place in the log.
+    pub async fn read_after(log: &Log, run: RunId, mut after: Seq) -> Result<Self, StoreError> {
         let mut events = Vec::new();
-        let mut after = Seq::ZERO;
         loop {
             let page = log.read(Query { after, limit: PAGE, run: Some(run), ..Query::default() }).await?;
             let Some(last) = page.last() else { return Ok(Self { events }) };
@@ -49,6 +53,23 @@ impl Past {
                 || matches!(event, Event::RunStarted(_))
         };
         self.events.iter().filter(move |(header, event)| heard(header, event)).map(|(header, event)| (header, event))
+    }
+
+    /// What the person wanted.
+    pub fn accepted(&self) -> Option<&RunAccepted> {
+        self.events.iter().find_map(|(_, event)| match event {
+            Event::RunAccepted(accepted) => Some(accepted),
+            _ => None,
+        })
+    }
+
+    /// Whether a person had said wait.
+    pub fn paused(&self) -> bool {
+        self.events.iter().fold(false, |paused, (_, event)| match event {
+            Event::RunPaused(_) => true,
+            Event::RunResumed(_) => false,
+            _ => paused,
+        })
     }
 
     /// Whether a person had said stop.

@@ -5,8 +5,8 @@ use super::{Driver, HarnessError, Signal};
 use choir_core::agent::Begin;
 use choir_core::roster::Roster;
 use choir_core::tool::Tool;
-use choir_proto::Role;
 use choir_proto::model::ModelRequest;
+use choir_proto::{Role, Seq};
 use std::fmt::Write;
 
 /// Characters of one item of a plan.
@@ -16,8 +16,11 @@ impl Driver {
     /// A run that shows its plan first waits here, before the first delegation. A person who says something else instead of
     /// yes gets another plan: these calls are refused with their words.
     pub(super) async fn planned(&mut self, mut calls: Vec<Begin>) -> Result<Vec<Begin>, HarnessError> {
+        if !self.shows_plan() {
+            return Ok(calls);
+        }
         let plan = checklist(&calls);
-        if self.parent.is_some() || !self.context.plan_first || self.approved || plan.is_empty() {
+        if plan.is_empty() {
             return Ok(calls);
         }
         let mut signal = self.context.signal.clone();
@@ -39,20 +42,47 @@ impl Driver {
         Ok(calls)
     }
 
+    /// Whether the person wants to see what would be delegated, and has not yet.
+    pub(super) fn shows_plan(&self) -> bool {
+        self.parent.is_none() && self.context.plan_first && !self.approved
+    }
+
     /// A conductor is told with every turn who works for it and how they stand, as far as that fits.
-    pub(super) async fn told(&self, mut request: ModelRequest) -> Result<ModelRequest, HarnessError> {
-        if self.identity.role != Role::Conductor {
-            return Ok(request);
-        }
-        let mut roster = Roster::default();
-        for (header, event) in Past::read(self.context.harness.journal.log(), self.identity.run).await?.events() {
-            roster.apply(header, event);
-        }
-        if roster.len() > 1 {
+    pub(super) async fn told(&mut self, mut request: ModelRequest) -> Result<ModelRequest, HarnessError> {
+        let Some(known) = &mut self.known else { return Ok(request) };
+        let news = Past::read_after(self.context.harness.journal.log(), self.identity.run, known.upto).await?;
+        known.learn(&news);
+        if known.roster.len() > 1 {
             request.system.push_str("\n\nEverybody at work, as data:\n");
-            request.system.push_str(&roster.account());
+            request.system.push_str(&known.roster.account());
         }
         Ok(request)
+    }
+}
+
+/// What a conductor knows of everybody at work. Kept between its turns, because a long run has too many events to be read
+/// again at each.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    roster: Roster,
+    upto: Seq,
+}
+
+impl Known {
+    /// Only conductors are told of others.
+    pub(super) fn of(role: Role, past: &Past) -> Option<Self> {
+        (role == Role::Conductor).then(|| {
+            let mut known = Self::default();
+            known.learn(past);
+            known
+        })
+    }
+
+    fn learn(&mut self, news: &Past) {
+        for (header, event) in news.events() {
+            self.roster.apply(header, event);
+            self.upto = header.seq;
+        }
     }
 }
 
