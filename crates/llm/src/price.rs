@@ -24,6 +24,14 @@ pub fn cost(model: &str, usage: &Usage) -> Option<Usd> {
     CHECKED_IN.as_ref().ok()?.cost(model, usage)
 }
 
+/// What a call may cost at most, by the checked-in table; nothing for a model that is not in it.
+pub fn most(model: &str, request: &ModelRequest) -> Option<Usd> {
+    let table = CHECKED_IN.as_ref().ok()?;
+    // Free or unknown models are not worth counting a long conversation for.
+    table.cost(model, &Usage::default())?;
+    table.cost(model, &estimate(request))
+}
+
 /// What a call may take at most, roughly: for asking whether the budget allows it before it is made.
 ///
 /// A token has four bytes in English and fewer in other languages and in code, so that three err on the careful side.

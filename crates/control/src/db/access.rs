@@ -122,9 +122,11 @@ impl Db {
     pub async fn grant(&self, digest: Digest, now: Timestamp) -> Result<Option<Grant>, Error> {
         const SQL: &str = "SELECT scope, expires FROM tokens WHERE digest = ?1";
         self.call(move |c| {
-            let found =
-                c.query_row(SQL, [digest.0], |row| Ok((row.get::<_, String>(0)?, row.get::<_, Option<i64>>(1)?)));
-            match found.optional()? {
+            let found = c
+                .prepare_cached(SQL)?
+                .query_row([digest.0], |row| Ok((row.get::<_, String>(0)?, row.get::<_, Option<i64>>(1)?)))
+                .optional();
+            match found? {
                 Some((_, Some(expires))) if expires <= now.0 => {
                     c.execute("DELETE FROM tokens WHERE digest = ?1", [digest.0])?;
                     Ok(None)
@@ -176,7 +178,7 @@ impl Db {
     pub async fn session(&self, digest: Digest, now: Timestamp) -> Result<Option<Session>, Error> {
         const SQL: &str = "SELECT expires FROM sessions WHERE digest = ?1";
         self.call(move |c| {
-            let expires: Option<i64> = c.query_row(SQL, [digest.0], |row| row.get(0)).optional()?;
+            let expires: Option<i64> = c.prepare_cached(SQL)?.query_row([digest.0], |row| row.get(0)).optional()?;
             if expires.is_some_and(|expires| expires <= now.0) {
                 c.execute("DELETE FROM sessions WHERE digest = ?1", [digest.0])?;
                 return Ok(None);

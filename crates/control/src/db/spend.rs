@@ -22,7 +22,7 @@ impl Db {
         const SQL: &str = "INSERT INTO spend (run, model, calls, tokens, micro_usd) VALUES (?1, ?2, 1, ?3, ?4)
             ON CONFLICT (run, model) DO UPDATE SET calls = calls + 1, tokens = tokens + ?3, micro_usd = micro_usd + ?4";
         let (tokens, usd) = (usage.tokens() as i64, usage.usd.0 as i64);
-        self.call(move |c| c.execute(SQL, params![run.as_bytes(), model, tokens, usd]).map(drop)).await
+        self.call(move |c| c.prepare_cached(SQL)?.execute(params![run.as_bytes(), model, tokens, usd]).map(drop)).await
     }
 
     /// The sum over a run's models.
@@ -30,7 +30,7 @@ impl Db {
         const SQL: &str = "SELECT coalesce(sum(calls), 0), coalesce(sum(tokens), 0), coalesce(sum(micro_usd), 0)
             FROM spend WHERE run = ?1";
         self.call(move |c| {
-            c.query_row(SQL, [run.as_bytes()], |row| {
+            c.prepare_cached(SQL)?.query_row([run.as_bytes()], |row| {
                 let number = |column| row.get::<_, i64>(column).map(|number| number as u64);
                 Ok(Spent { calls: number(0)?, tokens: number(1)?, usd: Usd(number(2)?) })
             })

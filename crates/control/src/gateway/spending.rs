@@ -3,14 +3,11 @@
 use super::Gateway;
 use crate::db;
 use choir_llm::price;
-use choir_proto::model::{ErrorClass, ModelError, ModelRequest, Usage};
+use choir_proto::model::{ErrorClass, ModelError};
 use choir_proto::wire::ModelCall;
 use choir_proto::{RunId, Usd};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-
-/// Bytes of JSON that make about one token.
-const BYTES_PER_TOKEN: usize = 4;
 
 /// What calls under way may cost, by run.
 #[derive(Debug, Clone, Default)]
@@ -36,7 +33,7 @@ impl Gateway {
         let limit = self.settings().budget.usd_per_run;
         // The run's own budget may be tighter than the person's; never wider.
         let limit = call.usd_left.map_or(limit, |left| limit.min(spent + left));
-        let estimate = model.and_then(|model| price::cost(&format!("{provider}/{model}"), &most(&call.request)));
+        let estimate = model.and_then(|model| price::most(&format!("{provider}/{model}"), &call.request));
         self.0.reserved.take(call.run, estimate.unwrap_or_default(), spent, limit)
     }
 }
@@ -74,16 +71,6 @@ impl Drop for Reservation {
                 all.remove(&self.run);
             }
         }
-    }
-}
-
-/// The most that a call may use.
-fn most(request: &ModelRequest) -> Usage {
-    let bytes = serde_json::to_vec(&request.messages).map_or(0, |json| json.len()) + request.system.len();
-    Usage {
-        input_tokens: (bytes / BYTES_PER_TOKEN) as u64,
-        output_tokens: u64::from(request.tokens_max),
-        ..Usage::default()
     }
 }
 

@@ -27,7 +27,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, TcpSocket, UnixListener};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
@@ -37,6 +37,8 @@ const STARTS_MAX: u32 = 3;
 const LOCK_TRIES_MAX: u32 = 20;
 /// And how long between.
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
+/// Connections that may wait to be accepted.
+const KNOCKS_MAX: u32 = 1024;
 /// Decisions about connections that may wait to be kept; more make the connections wait.
 const DECISIONS_MAX: usize = 256;
 
@@ -239,7 +241,7 @@ async fn prepare(options: &Options) -> Result<Ground, Error> {
     let db = Db::open(&data.database())?;
     let keys = keys(&data, &db).await?;
     let failed = |source| Error::Listen { listen: options.listen.clone(), source };
-    let listener = TcpListener::bind(&options.listen).await.map_err(failed)?;
+    let listener = listen(&options.listen).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     let computer = local_computer(&data, &db, &options.clock).await?;
     let signed = db.head(computer, &keys.signing).await?.map(|head| wire::Head { seq: head.seq, hash: head.hash });
@@ -254,6 +256,26 @@ async fn prepare(options: &Options) -> Result<Ground, Error> {
     let door = door::open(&data).map_err(|source| Error::Write { path: data.control(), source })?;
     let connections_max = descriptors::connections(descriptors::raise());
     Ok(Ground { data, lock, db, listener, address, door, connections_max, computer, signed, keys })
+}
+
+/// Listens on the first of the addresses behind a name that lets it, as the library does; but for more knocks at once than
+/// its 128: whoever knocks on a full queue is not refused but waits for a second.
+async fn listen(name: &str) -> io::Result<TcpListener> {
+    let mut refused = None;
+    for address in tokio::net::lookup_host(name).await? {
+        match listen_on(address) {
+            Ok(listener) => return Ok(listener),
+            Err(error) => refused = Some(error),
+        }
+    }
+    Err(refused.unwrap_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the name has no address")))
+}
+
+fn listen_on(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(KNOCKS_MAX)
 }
 
 /// A model of the configuration that nobody offers would make every prompt wait for ever.

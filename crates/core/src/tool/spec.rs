@@ -3,14 +3,22 @@
 use choir_proto::Role;
 use choir_proto::model::ToolSpec;
 use serde_json::{Value, json};
+use std::sync::LazyLock;
 
-/// The tools of a role. A role has no other way to act.
-pub fn specs(role: Role) -> Vec<ToolSpec> {
+/// The tools of a role. A role has no other way to act. Made once: every call of a long run is held against them.
+pub fn specs(role: Role) -> &'static [ToolSpec] {
+    static CONDUCTOR: LazyLock<Vec<ToolSpec>> = LazyLock::new(|| vec![delegate(), answer(), finish()]);
+    static WRITER: LazyLock<Vec<ToolSpec>> =
+        LazyLock::new(|| vec![delegate(), read_document(), edit_document(), write_document(), finish()]);
+    static TERMINAL: LazyLock<Vec<ToolSpec>> =
+        LazyLock::new(|| vec![bash(), read_file(), write_file(), edit_file(), list_files(), request(), finish()]);
+    static RESEARCHER: LazyLock<Vec<ToolSpec>> =
+        LazyLock::new(|| vec![web_search(), fetch_url(), read_file(), cite(), request(), finish()]);
     match role {
-        Role::Conductor => vec![delegate(), answer(), finish()],
-        Role::Writer => vec![delegate(), read_document(), edit_document(), write_document(), finish()],
-        Role::Terminal => vec![bash(), read_file(), write_file(), edit_file(), list_files(), request(), finish()],
-        Role::Researcher => vec![web_search(), fetch_url(), read_file(), cite(), request(), finish()],
+        Role::Conductor => &CONDUCTOR,
+        Role::Writer => &WRITER,
+        Role::Terminal => &TERMINAL,
+        Role::Researcher => &RESEARCHER,
     }
 }
 
@@ -70,8 +78,8 @@ fn finish() -> ToolSpec {
 fn request() -> ToolSpec {
     tool(
         "request",
-        "Ask the person for something that you cannot go on without, and wait for the answer. Say everything needed to \
-         answer it.",
+        "Ask for something that you cannot go on without, and wait for the answer. Whoever gave you the work answers, or \
+         the person. Say everything needed to answer it.",
         json!({
             "kind": {"type": "string", "enum": ["blocked", "approval", "conflict", "reprioritise"]},
             "question": {"type": "string"},

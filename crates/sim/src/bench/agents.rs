@@ -33,12 +33,30 @@ const OPENINGS: usize = 11;
 const AGENTS: u128 = 1_000;
 const ACCOUNTS: usize = 101;
 
-pub(super) fn measure() -> anyhow::Result<bool> {
+/// A part of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Part {
+    /// Prompts, and what models say meanwhile.
+    People,
+    /// Long documents.
+    Documents,
+    /// What a conductor is told.
+    Roster,
+}
+
+pub(super) fn measure(only: Option<Part>) -> anyhow::Result<bool> {
     let mut table = Table::begin("bench agents");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    runtime.block_on(people(&mut table))?;
-    runtime.block_on(documents(&mut table))?;
-    roster(&mut table)?;
+    let wanted = |part| only.is_none_or(|only| only == part);
+    if wanted(Part::People) {
+        runtime.block_on(people(&mut table))?;
+    }
+    if wanted(Part::Documents) {
+        runtime.block_on(documents(&mut table))?;
+    }
+    if wanted(Part::Roster) {
+        roster(&mut table)?;
+    }
     Ok(table.end())
 }
 

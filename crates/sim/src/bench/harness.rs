@@ -39,14 +39,37 @@ const ACCEPT_MS: f64 = 50.0;
 /// What a run that waits may hold, in bytes.
 const WAITING_BYTES: f64 = 256.0 * 1024.0;
 
-pub(super) fn measure() -> anyhow::Result<bool> {
+/// Measures one part of the table.
+type Measure = fn(&mut Table, &Runtime) -> anyhow::Result<()>;
+
+/// A part of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Part {
+    /// Steps of one agent.
+    Steps,
+    /// The way to a model.
+    Gateway,
+    /// Many runs at once.
+    Crowd,
+    /// Going on after a crash.
+    Resume,
+    /// What a person says to a run at work.
+    Signals,
+}
+
+pub(super) fn measure(only: Option<Part>) -> anyhow::Result<bool> {
     let mut table = Table::begin("bench harness");
     let runtime = super::runtime()?;
-    steps(&mut table, &runtime)?;
-    gateway::measure(&mut table, &runtime)?;
-    crowd(&mut table, &runtime)?;
-    resume::measure(&mut table, &runtime)?;
-    signals::measure(&mut table, &runtime)?;
+    let parts: [(Part, Measure); 5] = [
+        (Part::Steps, steps),
+        (Part::Gateway, gateway::measure),
+        (Part::Crowd, crowd),
+        (Part::Resume, resume::measure),
+        (Part::Signals, signals::measure),
+    ];
+    for (_, measure) in parts.into_iter().filter(|(part, _)| only.is_none_or(|only| only == *part)) {
+        measure(&mut table, &runtime)?;
+    }
     Ok(table.end())
 }
 

@@ -27,9 +27,17 @@ pub enum Area {
     /// Sandboxes: starting them, commands, snapshots, terminals.
     Sandbox,
     /// How long people wait for agents and documents.
-    Agents,
+    Agents {
+        /// Only this part of the table.
+        #[arg(long)]
+        only: Option<agents::Part>,
+    },
     /// Agents: their steps, the gateway to models, many at once, and going on after a crash.
-    Harness,
+    Harness {
+        /// Only this part of the table.
+        #[arg(long)]
+        only: Option<harness::Part>,
+    },
 }
 
 /// A part of the table of the store.
@@ -50,8 +58,8 @@ pub fn run(area: Area) -> anyhow::Result<bool> {
     let only = match area {
         Area::Store { only } => only,
         Area::Sandbox => return sandbox::measure(),
-        Area::Agents => return agents::measure(),
-        Area::Harness => return harness::measure(),
+        Area::Agents { only } => return agents::measure(only),
+        Area::Harness { only } => return harness::measure(only),
     };
     let wanted = |part| only.is_none_or(|only| only == part);
     let mut table = Table::begin("bench store");

@@ -199,20 +199,38 @@ impl Reader {
             let seqs = index.seqs_of(of, after, upto, wanted)?;
             let Some(last) = seqs.last() else { break };
             after = *last;
-            for seq in seqs {
-                let enough = self.one(seq, |header, place, payload| {
-                    if kind.is_some_and(|kind| header.kind != kind) {
-                        return Ok(true);
-                    }
-                    wanted -= 1;
-                    take(header, place, payload)
-                })?;
-                if !enough {
-                    return Ok(());
+            let all = self.these(&seqs, |header, place, payload| {
+                if kind.is_some_and(|kind| header.kind != kind) {
+                    return Ok(true);
                 }
+                wanted -= 1;
+                take(header, place, payload)
+            })?;
+            if !all {
+                return Ok(());
             }
         }
         Ok(())
+    }
+
+    /// Events that must be there, until `take` has enough; whether it wanted all. One look at the file, begun after they
+    /// were found: to take and leave its lock for each of them takes longer than to read them.
+    fn these(
+        &mut self,
+        seqs: &[Seq],
+        mut take: impl FnMut(Header, Place, Option<&[u8]>) -> Result<bool, StoreError>,
+    ) -> Result<bool, StoreError> {
+        self.connection.execute_batch("BEGIN")?;
+        let mut wants_more = true;
+        for seq in seqs {
+            wants_more = self.one(*seq, &mut take)?;
+            if !wants_more {
+                break;
+            }
+        }
+        // After an error the connection is dropped, and its look at the file with it.
+        self.connection.execute_batch("COMMIT")?;
+        Ok(wants_more)
     }
 
     /// One event that must be there.
