@@ -24,8 +24,33 @@ struct Inner {
 struct Used {
     /// What was used before this process, and since.
     spent: Spent,
-    /// Time in which a person was waited for.
+    /// Time in which a person or a model was waited for.
     waited: Duration,
+    /// How many wait right now, and since when anybody does: who waits at the same time is not excused twice.
+    waiting: usize,
+    since: Duration,
+}
+
+impl Used {
+    /// Time that nobody worked, up to now.
+    fn waited(&self, now: Duration) -> Duration {
+        if self.waiting == 0 { self.waited } else { self.waited + now.saturating_sub(self.since) }
+    }
+}
+
+/// As long as this is held, the time is nobody's time at work: not the agent's and not that of anybody above it.
+#[must_use]
+pub(super) struct Wait(Purse);
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        let now = self.0.0.world.elapsed();
+        self.0.each_up(|purse| {
+            let mut used = purse.lock();
+            used.waited = used.waited(now);
+            (used.waiting, used.since) = (used.waiting.saturating_sub(1), now);
+        });
+    }
 }
 
 impl Purse {
@@ -34,7 +59,7 @@ impl Purse {
         let taken = world.elapsed();
         Self(Arc::new(Inner {
             limits,
-            used: Mutex::new(Used { spent: before, waited: Duration::ZERO }),
+            used: Mutex::new(Used { spent: before, ..Used::default() }),
             world,
             taken,
             above,
@@ -46,9 +71,15 @@ impl Purse {
         self.each_up(|purse| purse.lock().spent.add(usage));
     }
 
-    /// A person was waited for: that is nobody's time at work.
-    pub(super) fn excuse(&self, waited: Duration) {
-        self.each_up(|purse| purse.lock().waited += waited);
+    /// Begins to wait for a person or a model.
+    pub(super) fn wait(&self) -> Wait {
+        let now = self.0.world.elapsed();
+        self.each_up(|purse| {
+            let mut used = purse.lock();
+            used.waited = used.waited(now);
+            (used.waiting, used.since) = (used.waiting + 1, now);
+        });
+        Wait(self.clone())
     }
 
     /// This budget and all above it, innermost first.
@@ -76,7 +107,8 @@ impl Purse {
 
     fn account(&self) -> Account {
         let used = self.lock();
-        let here = (self.0.world.elapsed() - self.0.taken).saturating_sub(used.waited);
+        let now = self.0.world.elapsed();
+        let here = now.saturating_sub(self.0.taken).saturating_sub(used.waited(now));
         let time_ms = used.spent.time_ms + here.as_millis() as u64;
         Account { limits: self.0.limits, spent: Spent { time_ms, ..used.spent } }
     }
@@ -91,5 +123,56 @@ impl Purse {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Used> {
         self.0.used.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use choir_core::agent::Place;
+    use choir_proto::Timestamp;
+    use uuid::Uuid;
+
+    /// A clock that is set by hand.
+    #[derive(Default)]
+    struct ByHand(Mutex<Duration>);
+
+    impl World for ByHand {
+        fn now(&self) -> Timestamp {
+            Timestamp(0)
+        }
+
+        fn elapsed(&self) -> Duration {
+            *self.0.lock().unwrap()
+        }
+
+        fn uuid(&self) -> Uuid {
+            Uuid::nil()
+        }
+
+        fn chance(&self) -> f64 {
+            0.0
+        }
+    }
+
+    #[test]
+    fn waiting_is_no_work_however_many_wait_at_once() {
+        let world = Arc::new(ByHand::default());
+        let pass = |seconds| *world.0.lock().unwrap() += Duration::from_secs(seconds);
+        let limits = Limits::of(None, Place::Below);
+        let purse = |above| Purse::new(limits, Spent::default(), world.clone() as Arc<dyn World>, above);
+        let first = purse(None);
+        let (one, two) = (purse(Some(first.clone())), purse(Some(first.clone())));
+        pass(1);
+        let waits = one.wait();
+        pass(10);
+        let also = two.wait();
+        pass(10);
+        assert_eq!((first.time_ms(), one.time_ms(), two.time_ms()), (1_000, 1_000, 11_000), "while they wait");
+        drop(waits);
+        pass(10);
+        drop(also);
+        pass(1);
+        assert_eq!((first.time_ms(), one.time_ms(), two.time_ms()), (2_000, 12_000, 12_000));
     }
 }

@@ -47,7 +47,7 @@ impl Person<'_> {
         deadline: Option<Duration>,
     ) -> Result<Result<Verdict, ControlError>, HarnessError> {
         let harness = &self.context.harness;
-        let (id, before) = (waits.id, harness.journal.world().elapsed());
+        let id = waits.id;
         let message = format!("waiting for you: {}", waits.question);
         if !self.context.past.asked(id) {
             let Waits { id, kind, question, subject, hash } = waits;
@@ -55,6 +55,7 @@ impl Person<'_> {
             harness.journal.append(&self.scope, vec![asked.into()]).await?;
         }
         self.context.waiting.for_person(&harness.journal, self.context.run, message).await?;
+        let waits = self.purse.map(Purse::wait);
         let verdict = tokio::select! {
             verdict = harness.control.verdict(id) => verdict,
             () = after(deadline) => self.give_up(id, Verdict::Expired).await,
@@ -63,9 +64,7 @@ impl Person<'_> {
                 self.give_up(id, Verdict::Withdrawn).await
             }
         };
-        if let Some(purse) = self.purse {
-            purse.excuse(harness.journal.world().elapsed() - before);
-        }
+        drop(waits);
         if let Ok(verdict) = &verdict {
             self.conclude(id, verdict).await?;
         }
