@@ -14,6 +14,7 @@ mod past;
 mod perform;
 mod person;
 mod plan;
+mod request;
 mod research;
 mod verify;
 mod waiting;
@@ -191,7 +192,7 @@ struct Driver {
 impl Driver {
     fn new(context: RunContext, assignment: Assignment) -> Self {
         let Assignment { identity, request, parent } = assignment;
-        let place = if parent.is_none() { Place::First } else { Place::Below };
+        let place = Place::of(identity.role, parent.as_ref().map(|parent| parent.task));
         let mut agent = Agent::new(identity, place, &request, context.model.clone());
         let mut heard = Seq::ZERO;
         for (header, event) in context.past.of_agent(identity.task, parent.is_none()) {
@@ -292,6 +293,7 @@ impl Driver {
     /// Waits while the person wants to wait. An ending means that the person wants no more.
     async fn hold(&mut self) -> Result<Option<Ending>, HarnessError> {
         let mut signal = self.context.signal.clone();
+        let _waits = self.purse.wait();
         match signal.wait_for(|signal| !signal.paused || signal.cancelled).await {
             Ok(signal) if signal.cancelled => Ok(Some(cancelled())),
             Ok(_) => Ok(None),
@@ -381,6 +383,7 @@ impl Driver {
             Reaction::Park => {
                 let message = format!("waiting for a model: {message}");
                 self.context.waiting.for_model(&self.context.harness.journal, self.identity.run, message).await?;
+                let _waits = self.purse.wait();
                 tokio::select! {
                     changed = models.changed() => changed.map_err(|_| HarnessError::LetGo)?,
                     stop = stopped(self.context.signal.clone()) => return stop.map(|()| Some(cancelled())),

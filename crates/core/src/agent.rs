@@ -280,7 +280,7 @@ impl Agent {
     }
 
     fn tools(&self) -> Vec<ToolSpec> {
-        let all = specs(self.identity.role).into_iter().chain(self.offered.specs());
+        let all = specs(self.identity.role).iter().cloned().chain(self.offered.specs());
         all.filter(|spec| self.allows(&spec.name)).collect()
     }
 
@@ -302,7 +302,9 @@ impl Agent {
         self.window = called.window.or(self.window);
         self.conversation.push(Message::Assistant(called.message.clone()));
         self.calls = self.named(called);
-        if self.calls.is_empty() {
+        if self.place == Place::Aside {
+            self.ending = Some(self.said_aside(called));
+        } else if self.calls.is_empty() {
             self.ending = Some(spoken_ending(called.stop, &called.message.text));
         }
     }
@@ -350,11 +352,24 @@ impl Agent {
         }
     }
 
+    /// What a conductor says to a worker that waits. Only a plain `answer` is one: whatever else it says, the person is
+    /// asked.
+    fn said_aside(&self, called: &ModelCalled) -> Ending {
+        let [call] = called.message.tool_calls.as_slice() else { return passed_on() };
+        match self.understand(call) {
+            Ok(Tool::Answer(answer)) => Ending { status: TaskStatus::Ok, summary: answer.text },
+            _ => passed_on(),
+        }
+    }
+
     /// The calls of an answer, by names that a restart gives them again.
     fn named(&self, called: &ModelCalled) -> Vec<Call> {
+        if self.place == Place::Aside {
+            // Its one word is its end; nothing is begun for it.
+            return Vec::new();
+        }
         let Identity { run, task, .. } = self.identity;
-        let name =
-            |index: u32, call: &ToolCall| effect::id(run, task, called.turn, index, &call.name, &call.arguments);
+        let name = |index: u32, call: &ToolCall| effect::id(run, task, called.turn, index, &call.name, &call.arguments);
         let calls = called.message.tool_calls.iter().zip(0..);
         calls
             .map(|(call, index)| Call { call: call.clone(), effect_id: name(index, call), state: CallState::New })
@@ -387,6 +402,9 @@ impl Call {
 
     /// The ending, if this was a `finish` that was understood.
     fn finish(&self, role: Role) -> Option<Ending> {
+        if self.call.name != FINISH {
+            return None;
+        }
         match Tool::parse(role, &[], &self.call) {
             Ok(Tool::Finish(Finish { summary, status })) => {
                 Some(Ending { status: status.unwrap_or(FinishStatus::Ok).into(), summary })
@@ -394,6 +412,10 @@ impl Call {
             _ => None,
         }
     }
+}
+
+fn passed_on() -> Ending {
+    Ending { status: TaskStatus::NeedsInput, summary: "That is for the person to say.".to_owned() }
 }
 
 /// Who does a task that names nobody.

@@ -77,7 +77,7 @@ impl Stage {
             return;
         }
         let role = requested.role.unwrap_or_else(|| role_of(requested.request.kind));
-        let place = if requested.parent.is_none() { Place::First } else { Place::Below };
+        let place = Place::of(role, requested.parent);
         let agent = Agent::new(Identity { run, task, role }, place, &requested.request, self.model.clone());
         self.agents.entry(task).or_insert(agent);
     }

@@ -42,6 +42,10 @@ impl Roster {
     pub fn apply(&mut self, header: &Header, event: &Event) {
         let Some(task) = header.task else { return };
         if let Event::TaskRequested(requested) = event {
+            // A conductor that is asked something needs not be told of itself.
+            if requested.role == Some(Role::Conductor) && requested.parent.is_some() {
+                return;
+            }
             self.places.insert(task, self.nodes.len());
             self.nodes.push(Node {
                 task,

@@ -28,7 +28,7 @@ pub enum Tool {
     Answer(Answer),
     /// The agent has nothing more to do.
     Finish(Finish),
-    /// Put something to the person and wait for the answer.
+    /// Put something to the conductor or the person, and wait for the answer.
     Request(Request),
     /// Read the run's document.
     ReadDocument,
@@ -135,6 +135,18 @@ pub enum RequestKind {
     Conflict,
     /// Something else should come first.
     Reprioritise,
+}
+
+impl RequestKind {
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Blocked => "blocked",
+            Self::Approval => "approval",
+            Self::Conflict => "conflict",
+            Self::Reprioritise => "reprioritise",
+        }
+    }
 }
 
 /// What an agent may say of its own work. Whether it is true is somebody else's to check.
@@ -288,8 +300,8 @@ impl Tool {
     pub fn parse(role: Role, offered: &[OfferedTool], call: &ToolCall) -> Result<Self, String> {
         let elsewhere = offered.iter().find(|tool| tool.name == call.name);
         if elsewhere.is_none() && !specs(role).iter().any(|spec| spec.name == call.name) {
-            let own = specs(role).into_iter().map(|spec| spec.name);
-            let names: Vec<_> = own.chain(offered.iter().map(|tool| tool.name.clone())).collect();
+            let own = specs(role).iter().map(|spec| spec.name.as_str());
+            let names: Vec<_> = own.chain(offered.iter().map(|tool| tool.name.as_str())).collect();
             return Err(format!("There is no tool `{}` here. The tools are: {}.", call.name, names.join(", ")));
         }
         if let Some(raw) = &call.malformed {

@@ -7,7 +7,7 @@ use super::{Assignment, Driver, HarnessError, Parent, RunContext, drive};
 use crate::control::{ControlError, OnOutput};
 use choir_core::agent::{Begin, Identity};
 use choir_core::effect;
-use choir_core::tool::{Bash, Request, Tool, replace_once};
+use choir_core::tool::{Bash, Tool, replace_once};
 use choir_proto::event::{RunAnswered, ToolFinished, ToolOutcome};
 use choir_proto::inbox::{Matter, Verdict};
 use choir_proto::task::{Delegation, Egress, TaskKind, TaskRequest, TaskStatus};
@@ -21,12 +21,6 @@ const COMMAND_TIMEOUT_S: f64 = 120.0;
 
 /// The longest that anybody may ask for.
 const COMMAND_TIMEOUT_S_MAX: f64 = 3600.0;
-
-/// How long a worker's request waits when it does not say.
-const REQUEST_TIMEOUT_S: f64 = 3600.0;
-
-/// The longest that a worker may wait for a person.
-const REQUEST_TIMEOUT_S_MAX: f64 = 24.0 * 3600.0;
 
 /// Exit codes from here on tell of a signal.
 const SIGNALLED: i32 = 128;
@@ -73,7 +67,7 @@ impl Performed {
 pub(super) struct Performer {
     pub(super) context: RunContext,
     pub(super) identity: Identity,
-    depth: u32,
+    pub(super) depth: u32,
     pub(super) purse: Purse,
     /// What its sandbox may wish to reach.
     egress: Option<Egress>,
@@ -219,25 +213,6 @@ impl Performer {
         let told = serde_json::json!({"status": result.status, "summary": result.summary, "files_changed": files});
         let outcome = if result.status == TaskStatus::Ok { ToolOutcome::Ok } else { ToolOutcome::Error };
         Ok(Performed::new(outcome, told.to_string()))
-    }
-
-    /// Puts a worker's request to the person. Nobody answering in time is an answer too.
-    async fn request(&self, request: &Request, effect_id: &str) -> Result<Performed, HarnessError> {
-        let asked = request.deadline_s.filter(|seconds| seconds.is_finite() && *seconds > 0.0);
-        let deadline = Duration::from_secs_f64(asked.unwrap_or(REQUEST_TIMEOUT_S).min(REQUEST_TIMEOUT_S_MAX));
-        let matter = Matter::Question { question: request.question.clone() };
-        let said = self.person().ask(effect::question(effect_id), matter, Some(deadline)).await?;
-        let (outcome, content) = match said {
-            Ok(Verdict::Answered { text }) => (ToolOutcome::Ok, format!("The person answers: {text}")),
-            Ok(Verdict::Approved { .. }) => (ToolOutcome::Ok, "The person says yes.".to_owned()),
-            Ok(Verdict::Denied { .. }) => (ToolOutcome::Refused, "The person does not want to answer.".to_owned()),
-            Ok(Verdict::Expired) => {
-                (ToolOutcome::Error, format!("Nobody answered within {} s.", deadline.as_secs_f64()))
-            }
-            Ok(Verdict::Withdrawn) => (ToolOutcome::Cancelled, "Stopped.".to_owned()),
-            Err(error) => (ToolOutcome::Error, error.to_string()),
-        };
-        Ok(Performed::new(outcome, content))
     }
 
     pub(super) fn person(&self) -> Person<'_> {

@@ -47,6 +47,8 @@ pub(crate) struct Fake {
     pub(crate) forgets: AtomicBool,
     /// Tools that need a yes.
     pub(crate) asks_for: Mutex<Vec<String>>,
+    /// Prompts with these words are never answered.
+    pub(crate) silent: Mutex<Option<String>>,
 }
 
 impl Fake {
@@ -65,6 +67,7 @@ impl Fake {
             auto_accept: AtomicBool::new(false),
             forgets: AtomicBool::new(false),
             asks_for: Mutex::default(),
+            silent: Mutex::default(),
         })
     }
 
@@ -93,6 +96,10 @@ impl Control for Fake {
             }
             self.model_calls.fetch_add(1, Ordering::SeqCst);
             assert!(!self.panics.load(Ordering::SeqCst), "a bug for a test");
+            let prompt = serde_json::to_string(&call.request.messages).unwrap();
+            if self.silent.lock().unwrap().as_ref().is_some_and(|words| prompt.contains(words)) {
+                return std::future::pending().await;
+            }
             let script = self.scenario.answer(&call.request)?;
             script.deltas.into_iter().for_each(&mut on_delta);
             let window = Some(self.window.load(Ordering::SeqCst)).filter(|window| *window > 0);

@@ -2,9 +2,9 @@
 
 use crate::fake::{Desk, Fake};
 use choir_computer::actor::RunCommand;
-use choir_proto::RunStatus;
 use choir_proto::inbox::{Matter, Reach, Verdict};
 use choir_proto::task::TaskStatus;
+use choir_proto::{Role, RunStatus};
 use std::sync::Arc;
 
 const ASKS: &str = r#"{"roles": {"conductor": [
@@ -89,23 +89,36 @@ async fn a_worker_s_request_is_answered_or_times_out_where_everybody_sees_it() {
     let run = desk.accept("work").await;
     let waiting = desk.until(run, |run| run.status == RunStatus::Blocked).await;
     assert_eq!(waiting.reason.as_deref(), Some("waiting for you: Which branch?"));
-    let worker = waiting.tasks.last().unwrap().task_id;
+    let worker = waiting.tasks.iter().find(|task| task.role == Some(Role::Terminal)).unwrap().task_id;
     let (_, task) = desk.send("GET", &format!("/api/tasks/{worker}"), serde_json::Value::Null).await;
     assert_eq!((task["status"].as_str(), task["questions"][0].as_str()), (Some("needs_input"), Some("Which branch?")));
     fake.decide(fake.asked().await.0, says("main"));
     let done = desk.ended(run).await;
     assert_eq!((done.status, done.reason.as_deref()), (RunStatus::Completed, Some("The person answers: main")));
-    assert!(done.tasks.iter().all(|task| task.status == TaskStatus::Ok));
+    let workers = done.tasks.iter().filter(|task| task.role == Some(Role::Terminal));
+    assert!(workers.into_iter().all(|task| task.status == TaskStatus::Ok), "{:?}", done.tasks);
 }
 
 #[tokio::test]
 async fn a_request_that_nobody_answers_expires() {
-    let (_directory, fake, desk) = desk(&WORKER.replace("SECONDS", "0.001")).await;
+    let wants_a_yes = WORKER.replace("SECONDS", "0.001").replace("blocked", "approval");
+    let (_directory, fake, desk) = desk(&wants_a_yes).await;
     let run = desk.accept("work").await;
     let done = desk.ended(run).await;
     assert_eq!(done.reason.as_deref(), Some("Nobody answered within 0.001 s."));
     assert!(fake.inbox.borrow().is_empty());
     assert!(desk.kinds().await.iter().any(|kind| kind == "inbox.decided"));
+}
+
+#[tokio::test]
+async fn a_conductor_that_says_nothing_in_time_leaves_a_trace() {
+    let (_directory, fake, desk) = desk(&WORKER.replace("SECONDS", "0.05")).await;
+    *fake.silent.lock().unwrap() = Some("waits for your answer".into());
+    let run = desk.accept("work").await;
+    let done = desk.ended(run).await;
+    assert_eq!(done.reason.as_deref(), Some("Nobody answered within 0.05 s."));
+    let aside = done.tasks.iter().find(|task| task.role == Some(Role::Conductor) && task.parent.is_some()).unwrap();
+    assert_eq!((aside.status, aside.summary.as_deref()), (TaskStatus::OutOfTime, Some("No answer came in time.")));
 }
 
 #[tokio::test]

@@ -3,8 +3,11 @@
 use crate::fake::{Desk, Fake};
 use crate::peer::Peer;
 use choir_computer::actor::RunCommand;
+use choir_core::effect;
+use choir_core::replay::replay;
+use choir_proto::inbox::{Matter, Verdict};
 use choir_proto::task::TaskStatus;
-use choir_proto::{DocumentId, Event, RunStatus};
+use choir_proto::{DocumentId, Event, Role, RunStatus};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -65,7 +68,7 @@ async fn ten_prompts_at_once_are_ten_runs_that_know_nothing_of_each_other() {
 }
 
 #[tokio::test]
-async fn a_worker_that_asks_is_answered_by_the_conductor() {
+async fn a_worker_that_ends_with_a_question_is_asked_again_with_its_answer() {
     let scenario = r#"{"turns": [
         {"when": {"role": "conductor", "turn": 1}, "answer": {"tool_calls": [
             {"name": "delegate", "arguments": {"role": "terminal", "objective": "paint it"}}]}},
@@ -89,6 +92,58 @@ async fn a_worker_that_asks_is_answered_by_the_conductor() {
         matches!(event, Event::TaskRequested(asked) if asked.request.instruction.contains("Which colour?"))
     });
     assert!(told, "the question comes back with its answer");
+}
+
+/// A worker asks with its tool. `SAYS` is what the conductor says to that.
+const ASKS: &str = r#"{"turns": [
+    {"when": {"role": "conductor", "prompt_contains": "waits for your answer"}, "answer": {"tool_calls": [SAYS]}},
+    {"when": {"role": "conductor", "turn": 1}, "answer": {"tool_calls": [
+        {"name": "delegate", "arguments": {"role": "terminal", "objective": "paint it"}}]}},
+    {"when": {"role": "conductor", "turn": 2}, "answer": {"tool_calls": [
+        {"name": "answer", "arguments": {"text": "{{last_result.summary}}"}}, {"name": "finish", "arguments": {"summary": "painted"}}]}},
+    {"when": {"role": "terminal", "turn": 1}, "answer": {"tool_calls": [
+        {"name": "request", "arguments": {"kind": "KIND", "question": "Which colour?"}}]}},
+    {"when": {"role": "terminal", "turn": 2}, "answer": {"tool_calls": [
+        {"name": "finish", "arguments": {"summary": "{{last_result}}"}}]}}
+]}"#;
+
+const BLUE: &str = r#"{"name": "answer", "arguments": {"text": "Blue."}}"#;
+
+#[tokio::test]
+async fn a_worker_asks_and_the_conductor_answers_by_the_request_s_name() {
+    let scenario = ASKS.replace("SAYS", BLUE).replace("KIND", "blocked");
+    let (_directory, fake, desk) = desk(&scenario).await;
+    let run = desk.accept("paint the fence").await;
+    let done = desk.ended(run).await;
+    assert_eq!(done.status, RunStatus::Completed, "{done:?}");
+    let events = desk.events(run).await;
+    let asked = events.iter().find_map(|(_, event)| match event {
+        Event::ToolStarted(started) if started.name == "request" => Some(effect::question(&started.effect_id)),
+        _ => None,
+    });
+    let told = format!("The Conductor answers request {}: Blue.", asked.unwrap());
+    assert_eq!(done.answer.as_deref(), Some(told.as_str()));
+    assert!(fake.inbox.borrow().is_empty(), "the person was asked what the conductor knew");
+    let aside = done.tasks.iter().find(|task| task.role == Some(Role::Conductor) && task.parent.is_some()).unwrap();
+    assert!(aside.objective.contains("<data>\nWhich colour?\n</data>"), "{}", aside.objective);
+    assert_eq!((aside.status, aside.summary.as_deref()), (TaskStatus::Ok, Some("Blue.")));
+    replay(&events, |_| false).unwrap();
+}
+
+#[tokio::test]
+async fn what_a_conductor_does_not_know_or_may_not_say_is_put_to_the_person() {
+    let does_not_know = r#"{"name": "finish", "arguments": {"summary": "I do not know.", "status": "needs_input"}}"#;
+    let does_something_else = r#"{"name": "delegate", "arguments": {"role": "terminal", "objective": "ask around"}}"#;
+    for (says, kind) in [(does_not_know, "blocked"), (does_something_else, "conflict"), (BLUE, "approval")] {
+        let (_directory, fake, desk) = desk(&ASKS.replace("SAYS", says).replace("KIND", kind)).await;
+        let run = desk.accept("paint the fence").await;
+        let (id, ask) = fake.asked().await;
+        assert_eq!(ask.matter, Matter::Question { question: "Which colour?".into() });
+        fake.decide(id, Verdict::Answered { text: "red".into() });
+        let done = desk.ended(run).await;
+        assert_eq!(done.answer.as_deref(), Some("The person answers: red"), "{kind}");
+        assert_eq!(done.tasks.iter().filter(|task| task.role == Some(Role::Terminal)).count(), 1, "{kind}");
+    }
 }
 
 #[tokio::test]

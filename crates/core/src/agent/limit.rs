@@ -1,9 +1,9 @@
 //! Walls around an agent and everything below it, each with its own ending.
 
 use super::Ending;
-use choir_proto::Usd;
 use choir_proto::model::Usage;
 use choir_proto::task::{Budget, TaskStatus};
+use choir_proto::{Role, TaskId, Usd};
 
 /// Walls that hold where nobody asked for others. "Unlimited" does not exist.
 const WORKER: Limits = Limits { time_ms: 30 * 60 * 1000, steps: 50, tokens: 1_000_000, usd: Usd(5_000_000) };
@@ -31,6 +31,19 @@ pub enum Place {
     First,
     /// Another agent asked it.
     Below,
+    /// A worker asked it something, and waits: a conductor that says one word and ends.
+    Aside,
+}
+
+impl Place {
+    /// Nobody can delegate to a conductor: one that stands below somebody was asked something.
+    pub fn of(role: Role, parent: Option<TaskId>) -> Self {
+        match (parent, role) {
+            (None, _) => Self::First,
+            (Some(_), Role::Conductor) => Self::Aside,
+            (Some(_), Role::Writer | Role::Terminal | Role::Researcher) => Self::Below,
+        }
+    }
 }
 
 /// What an agent and those below it have used.
@@ -69,7 +82,7 @@ impl Limits {
     pub fn of(budget: Option<&Budget>, place: Place) -> Self {
         let default = match place {
             Place::First => FIRST,
-            Place::Below => WORKER,
+            Place::Below | Place::Aside => WORKER,
         };
         let budget = budget.copied().unwrap_or_default();
         let time_ms = budget.time_s.filter(|seconds| seconds.is_finite() && *seconds >= 0.0);
