@@ -47,6 +47,20 @@ journey("quotations hold, and the doctored one is flagged in the margin", {}, as
   await writer.getByRole("region", { name: "Sources" }).getByText(/No source: “Heron never drops/).first().waitFor();
 });
 
+journey("a figure says that it is stale when its table changes, and is made again", {}, async (world) => {
+  const page = await begin(world, "Numbers that stay alive");
+  const writer = window(page, "Writer");
+  await text(writer).filter({ hasText: "pears   ###" }).waitFor();
+  await writer.getByRole("article", { name: "Figure, up to date" }).waitFor();
+  await card(page).getByRole("button", { name: "Edit a row of the table" }).click();
+  const stale = writer.getByRole("article", { name: "Figure, stale" });
+  await stale.getByText("projects/tour/prices.csv has changed").waitFor();
+  await world.assertAccessible(page);
+  await stale.getByRole("button", { name: "Run it again" }).click();
+  await writer.getByRole("article", { name: "Figure, up to date" }).waitFor();
+  await text(writer).filter({ hasText: "pears   #########" }).waitFor();
+});
+
 /// How often the computer was started, by the log.
 async function processes(page) {
   const { events } = await call(page, "GET", "/api/events?kind=computer.started");

@@ -89,8 +89,19 @@ fn the_description_is_what_is_checked_in() {
     // What changes something says what it takes.
     for (path, item) in paths {
         for method in ["put", "post"] {
-            let takes_nothing =
-                ["/cancel", "/pause", "/resume", "/test", "/erase", "/undo", "/rerun", "/checkpoints", "/plug"];
+            let takes_nothing = [
+                "/cancel",
+                "/pause",
+                "/resume",
+                "/test",
+                "/erase",
+                "/undo",
+                "/rerun",
+                "/checkpoints",
+                "/plug",
+                "}/trash",
+                "}/restore",
+            ];
             if item[method].is_object() && !takes_nothing.iter().any(|end| path.ends_with(end)) {
                 assert!(item[method]["requestBody"].is_object(), "{method} {path} does not say what it takes");
             }

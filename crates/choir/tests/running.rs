@@ -18,6 +18,20 @@ const SCENARIO: &str = r#"{"roles": {
 }}"#;
 
 #[test]
+fn a_receipt_holds_what_a_scenario_says_that_its_answers_cost() {
+    let instance = Instance::start(
+        r#"{"roles": {"conductor": [
+            {"tool_calls": [{"name": "answer", "arguments": {"text": "hm"}}], "usage": {"input_tokens": 7, "usd": 0.0012}},
+            {"tool_calls": [{"name": "finish", "arguments": {"summary": "done"}}], "usage": {"usd": 0.0003}}]}}"#,
+    );
+    let (_, accepted) = instance.api("POST /api/runs", &serde_json::json!({"prompt": "what does it cost?"}));
+    instance.follow(|event| event["kind"] == "run.ended");
+    let run = format!("GET /api/runs/{}", accepted["run_id"].as_str().unwrap());
+    let (_, run) = instance.api(&run, &serde_json::Value::Null);
+    assert_eq!((&run["usage"]["usd"], &run["usage"]["input_tokens"]), (&0.0015.into(), &7.into()), "{run}");
+}
+
+#[test]
 fn a_prompt_is_worked_on_in_a_sandbox_and_answered() {
     let instance = Instance::start(SCENARIO);
     let run = instance.choir(&["run", "make a file that says hello"]);

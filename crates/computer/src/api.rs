@@ -14,6 +14,7 @@ mod shell;
 mod sync;
 mod tasks;
 mod trace;
+mod trash;
 mod undo;
 
 pub use reject::{Rejection, TypedJson};
@@ -56,6 +57,10 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(runs::pause))
         .routes(routes!(runs::resume))
         .routes(routes!(runs::steer))
+        .routes(routes!(trash::remove_run))
+        .routes(routes!(trash::restore_run))
+        .routes(routes!(trash::remove_document))
+        .routes(routes!(trash::restore_document))
         .routes(routes!(trace::get))
         .routes(routes!(undo::run))
         .routes(routes!(undo::run_changes))

@@ -34,8 +34,6 @@ StyleModule.mount = (root, modules) => {
 
 // Figures of the text follow the keys at this distance: counting a long text takes longer than a key may.
 const FIGURES_AFTER_MS = 250;
-// Of a selection, so much is told.
-const SELECTED_CHARACTERS_MAX = 2_000;
 const HEADINGS_MAX = 200;
 
 // Opens the editor of a document in an element; `onState` is told how it stands, as JSON.
@@ -238,5 +236,5 @@ function outline(state) {
 function selected(state) {
   const { from, to } = state.selection.main;
   if (from === to) return null;
-  return { from: characters(state.doc, from), to: characters(state.doc, to), text: state.sliceDoc(from, Math.min(to, from + SELECTED_CHARACTERS_MAX)) };
+  return { from: characters(state.doc, from), to: characters(state.doc, to) };
 }

@@ -43,7 +43,7 @@ impl Touches {
             "document" => Self::Documents,
             "window" | "theme" => Self::Desktop,
             "inbox" => Self::Inbox,
-            "proposal" | "citation" | "artifact" | "thread" => Self::Evidence,
+            "proposal" | "citation" | "artifact" | "figure" => Self::Evidence,
             "undo" => Self::Changes,
             _ => Self::Nothing,
         }
@@ -89,9 +89,24 @@ impl Runs {
         all.into_iter()
     }
 
+    /// Those that are not in the trash, the newest first.
+    pub fn listed(&self) -> impl Iterator<Item = &Run> {
+        self.newest().filter(|run| run.removed_at.is_none())
+    }
+
+    /// Those in the trash, the newest first.
+    pub fn removed(&self) -> impl Iterator<Item = &Run> {
+        self.newest().filter(|run| run.removed_at.is_some())
+    }
+
     /// The newest run that writes this document.
     pub fn of_document(&self, id: DocumentId) -> Option<&Run> {
-        self.newest().find(|run| run.document_id == Some(id))
+        self.newest().find(|run| run.document_id == Some(id) && run.selection.is_none())
+    }
+
+    /// Runs that were asked about parts of a document, and not put away, the newest first.
+    pub fn about_parts_of(&self, id: DocumentId) -> impl Iterator<Item = &Run> {
+        self.listed().filter(move |run| run.document_id == Some(id) && run.selection.is_some())
     }
 
     /// Runs that have not ended.
@@ -151,6 +166,16 @@ impl Documents {
         all.into_iter()
     }
 
+    /// Those that are not in the trash, the one that changed last first.
+    pub fn listed(&self) -> impl Iterator<Item = &DocumentSummary> {
+        self.newest().filter(|document| document.removed_at.is_none())
+    }
+
+    /// Those in the trash, the one that changed last first.
+    pub fn removed(&self) -> impl Iterator<Item = &DocumentSummary> {
+        self.newest().filter(|document| document.removed_at.is_some())
+    }
+
     /// Takes rows that are older than those here; what is known already stays.
     pub fn add_older(&mut self, documents: Vec<DocumentSummary>) {
         for document in documents {
@@ -172,6 +197,8 @@ fn document_of(event: &Event) -> Option<DocumentId> {
         Event::DocumentVersioned(versioned) => Some(versioned.document_id),
         Event::DocumentUpdated(updated) => Some(updated.document_id),
         Event::DocumentTrashed(trashed) => Some(trashed.document_id),
+        Event::DocumentRemoved(removed) => Some(removed.document_id),
+        Event::DocumentRestored(restored) => Some(restored.document_id),
         _ => None,
     }
 }
@@ -240,6 +267,32 @@ mod tests {
             frame(2, "run.ended", json!({"status": "verified", "summary": "Done."})),
         ]);
         assert_eq!(runs.open().count(), 0);
+    }
+
+    #[test]
+    fn what_is_asked_about_a_part_is_a_thread_and_not_the_run_of_the_document() {
+        let mut about = frame(
+            2,
+            "run.accepted",
+            json!({
+                "request": {"prompt": "Why?", "document_id": DOCUMENT, "selection": {"from": 0, "to": 3, "action": "ask"}},
+                "document_id": DOCUMENT,
+            }),
+        );
+        about.header.run = Some(WINDOW.parse().unwrap());
+        let whole = frame(1, "run.accepted", json!({"request": {"prompt": "Write"}, "document_id": DOCUMENT}));
+        let mut removed = frame(3, "run.removed", json!({}));
+        removed.header.run = about.header.run;
+        let prompts = |runs: &Runs, id| {
+            let about = runs.about_parts_of(id).map(|run| run.prompt.clone()).collect::<Vec<_>>();
+            (runs.of_document(id).map(|run| run.prompt.clone()), about)
+        };
+        let id = DOCUMENT.parse().unwrap();
+        let (runs, _) = folded(&[whole.clone(), about.clone()]);
+        assert_eq!(prompts(&runs, id), (Some("Write".to_owned()), vec!["Why?".to_owned()]));
+        let (runs, _) = folded(&[whole, about, removed]);
+        assert_eq!(prompts(&runs, id).1, Vec::<String>::new(), "put away");
+        assert_eq!((runs.listed().count(), runs.removed().count()), (1, 1));
     }
 
     #[test]

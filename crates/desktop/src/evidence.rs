@@ -1,6 +1,8 @@
 //! What stands behind a text: sources at the words that are cited, and who wrote a selection for what.
 
-use choir_proto::document::{Citation, Document, Origin};
+use crate::status::Mark as Standing;
+use choir_proto::document::{Citation, Document, FigureStatus, Origin};
+use choir_proto::run::SelectionAction;
 use serde::Serialize;
 
 /// Bytes of a source that are shown before and after the words.
@@ -74,6 +76,37 @@ pub fn marks(document: &Document) -> Vec<Mark> {
         old: Some(proposal.old.clone()),
     });
     cited.chain(bare).chain(wanted).collect()
+}
+
+/// What can be wanted of a selection: the button, what the field hints at, and what it holds at first.
+pub const fn action_words(action: SelectionAction) -> (&'static str, &'static str, &'static str) {
+    match action {
+        SelectionAction::Ask => ("Ask", "What do you want to know about it?", ""),
+        SelectionAction::Change => ("Change", "What should become of it?", ""),
+        SelectionAction::Verify => ("Verify", "What should be checked?", "Check this against its sources."),
+    }
+}
+
+/// How a figure stands, in a word or two.
+pub const fn figure_words(status: FigureStatus) -> &'static str {
+    match status {
+        FigureStatus::Fresh => "up to date",
+        FigureStatus::Stale => "stale",
+        FigureStatus::Running => "being made again",
+        FigureStatus::Failed => "failed",
+        FigureStatus::Unknown => "not made by a command",
+    }
+}
+
+/// How a figure stands, as a mark.
+pub const fn figure_mark(status: FigureStatus) -> Standing {
+    match status {
+        FigureStatus::Fresh => Standing::Verified,
+        FigureStatus::Stale => Standing::Blocked,
+        FigureStatus::Running => Standing::Working,
+        FigureStatus::Failed => Standing::Failed,
+        FigureStatus::Unknown => Standing::Unknown,
+    }
 }
 
 /// Who wrote which characters, as the editor wants it.

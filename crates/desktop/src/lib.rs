@@ -5,6 +5,7 @@
 
 pub mod computer;
 pub mod diff;
+pub mod event;
 pub mod evidence;
 pub mod files;
 pub mod geometry;

@@ -83,8 +83,6 @@ pub fn intentions(focused: Option<&Window>, runs: &Runs, documents: &Documents) 
 pub enum Mention {
     /// A document.
     Document(DocumentId, String),
-    /// A range of a document, in characters, and its first words.
-    Range(DocumentId, u64, u64, String),
     /// A run.
     Run(RunId, String),
     /// A file or folder of the workspace.
@@ -95,7 +93,7 @@ impl Mention {
     /// What it is called.
     pub fn name(&self) -> &str {
         match self {
-            Self::Document(_, title) | Self::Run(_, title) | Self::Range(_, _, _, title) => title,
+            Self::Document(_, title) | Self::Run(_, title) => title,
             Self::Path(path) => path,
         }
     }
@@ -104,7 +102,6 @@ impl Mention {
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Document(..) => "document",
-            Self::Range(..) => "selection",
             Self::Run(..) => "run",
             Self::Path(_) => "file",
         }
@@ -114,9 +111,6 @@ impl Mention {
     pub fn context(&self) -> Context {
         match self {
             Self::Document(id, _) => Context::Document(DocumentContext { document_id: *id, from: None, to: None }),
-            Self::Range(id, from, to, _) => {
-                Context::Document(DocumentContext { document_id: *id, from: Some(*from), to: Some(*to) })
-            }
             Self::Run(id, _) => Context::Run(RunContext { run_id: *id }),
             Self::Path(path) => Context::Path(PathContext { path: path.clone() }),
         }
@@ -135,8 +129,8 @@ pub fn completing(text: &str) -> Option<(&str, &str)> {
 pub fn candidates(word: &str, runs: &Runs, documents: &Documents, files: &[String]) -> Vec<Mention> {
     let word = word.to_lowercase();
     let title = |text: &str| words::headline(text, TITLE_CHARACTERS_MAX);
-    let documents = documents.newest().map(|found| Mention::Document(found.document_id, title(&found.title)));
-    let runs = runs.newest().map(|found| Mention::Run(found.run_id, title(&found.prompt)));
+    let documents = documents.listed().map(|found| Mention::Document(found.document_id, title(&found.title)));
+    let runs = runs.listed().map(|found| Mention::Run(found.run_id, title(&found.prompt)));
     let files = files.iter().cloned().map(Mention::Path);
     let matching = |mention: &Mention| mention.name().to_lowercase().contains(&word);
     let each = [

@@ -1,63 +1,67 @@
 //! Events as lines that a person can read: who, what, and how long it took.
 
 use crate::words::headline;
-use choir_proto::event::{Actor, Event};
+use choir_proto::event::Actor;
+use serde_json::Value;
 
 /// Longer texts are cut.
 const CHARACTERS_MAX: usize = 160;
 
+/// Where the words of each kind stand in its payload. Read by name, so that the page needs no reader of every kind.
+const WORDS: [(&str, &str); 22] = [
+    ("run.accepted", "/request/prompt"),
+    ("run.blocked", "/message"),
+    ("run.steered", "/text"),
+    ("run.answered", "/text"),
+    ("run.ended", "/summary"),
+    ("task.requested", "/request/instruction"),
+    ("task.finished", "/result/summary"),
+    ("model.called", "/model"),
+    ("model.failed", "/message"),
+    ("tool.started", "/name"),
+    ("tool.finished", "/content"),
+    ("document.created", "/title"),
+    ("document.versioned", "/title"),
+    ("proposal.made", "/new"),
+    ("proposal.decided", "/proposal_id"),
+    ("citation.made", "/quote"),
+    ("document.trashed", "/reason"),
+    ("window.opened", "/app"),
+    ("file.changed", "/path"),
+    ("artifact.imported", "/origin"),
+    ("actor.restarted", "/name"),
+    ("actor.escalated", "/name"),
+];
+/// What is said after it, where there is more: what stands between, and where.
+const MORE: [(&str, &str, &str); 6] = [
+    ("tool.started", " ", "/arguments"),
+    ("document.versioned", " version ", "/version"),
+    ("document.updated", "version ", "/version"),
+    ("model.called", ", output tokens ", "/usage/output_tokens"),
+    ("actor.restarted", ": ", "/reason"),
+    ("actor.escalated", ": ", "/reason"),
+];
+
 /// What an event says, in a few words.
-pub fn describe(event: &Event) -> String {
-    let words = match event {
-        Event::RunAccepted(accepted) => accepted.request.prompt.clone(),
-        Event::RunBlocked(blocked) => blocked.message.clone(),
-        Event::RunSteered(steered) => steered.text.clone(),
-        Event::RunAnswered(answered) => answered.text.clone(),
-        Event::RunEnded(ended) => format!("{}: {}", crate::status::run_words(ended.status), ended.summary),
-        Event::TaskRequested(requested) => requested.request.instruction.clone(),
-        Event::TaskFinished(finished) => finished.result.summary.clone(),
-        Event::ModelCalled(called) => {
-            format!("{}, {} tokens", called.model, crate::words::tokens(called.usage.tokens()))
-        }
-        Event::ModelFailed(failed) => failed.message.clone(),
-        Event::ToolStarted(started) => format!("{} {}", started.name, arguments(&started.arguments)),
-        Event::ToolFinished(finished) => finished.content.clone(),
-        Event::DocumentCreated(created) => created.title.clone(),
-        Event::DocumentVersioned(versioned) => format!("{} version {}", versioned.title, versioned.version),
-        Event::DocumentUpdated(updated) => format!("version {}", updated.version),
-        Event::ProposalMade(made) => format!("{} → {}", made.old, made.new),
-        Event::ProposalDecided(decided) => decided.proposal_id.clone(),
-        Event::CitationMade(made) => made.quote.clone(),
-        Event::DocumentTrashed(trashed) => trashed.reason.clone(),
-        Event::WindowOpened(opened) => opened.app.name().to_owned(),
-        Event::FileChanged(changed) => changed.path.clone(),
-        Event::ArtifactImported(artifact) => artifact.origin.clone(),
-        Event::ActorRestarted(restarted) => format!("{}: {}", restarted.name, restarted.reason),
-        Event::ActorEscalated(escalated) => format!("{}: {}", escalated.name, escalated.reason),
-        _ => String::new(),
-    };
-    headline(&words, CHARACTERS_MAX)
+pub fn describe(kind: &str, payload: &Value) -> String {
+    let at = |path: &str| payload.pointer(path).map(arguments).unwrap_or_default();
+    let first = WORDS.iter().find(|(known, _)| *known == kind).map(|(_, path)| at(path));
+    let more = MORE.iter().find(|(known, ..)| *known == kind).map(|(_, before, path)| format!("{before}{}", at(path)));
+    headline(&[first, more].into_iter().flatten().collect::<String>(), CHARACTERS_MAX)
 }
 
 /// The values of a call without their JSON dress.
-fn arguments(value: &serde_json::Value) -> String {
-    match value.as_object() {
-        Some(map) => map
-            .values()
-            .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
-            .collect::<Vec<_>>()
-            .join(" "),
-        None => value.to_string(),
+fn arguments(value: &Value) -> String {
+    match value {
+        Value::Object(map) => map.values().map(arguments).collect::<Vec<_>>().join(" "),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
     }
 }
 
 /// How long it took, where that is known.
-pub const fn duration_ms(event: &Event) -> Option<u64> {
-    match event {
-        Event::ModelCalled(called) => Some(called.duration_ms),
-        Event::ToolFinished(finished) => Some(finished.duration_ms),
-        _ => None,
-    }
+pub fn duration_ms(payload: &Value) -> Option<u64> {
+    payload.get("duration_ms")?.as_u64()
 }
 
 /// The word that chooses a hue: the agent's role, else who it was.
@@ -84,6 +88,24 @@ mod tests {
     fn a_tool_call_reads_as_a_command() {
         let value = serde_json::json!({"command": "ls -la", "timeout_s": 3});
         assert_eq!(arguments(&value), "ls -la 3");
+        let started = serde_json::json!({"name": "bash", "arguments": value});
+        assert_eq!(describe("tool.started", &started), "bash ls -la 3");
+    }
+
+    #[test]
+    fn every_kind_says_what_it_is_about() {
+        let said = |kind: &str| {
+            let mut lines = crate::event::tests::golden().filter(|(known, _)| *known == kind);
+            let payload = lines.next().map(|(_, payload)| payload).unwrap_or_else(|| panic!("{kind} is not known"));
+            describe(kind, &serde_json::from_str(payload).unwrap())
+        };
+        let kinds: std::collections::BTreeSet<_> =
+            WORDS.iter().map(|(kind, _)| kind).chain(MORE.iter().map(|(kind, ..)| kind)).collect();
+        for kind in kinds {
+            assert!(!said(kind).trim().is_empty(), "{kind} says nothing");
+        }
+        assert_eq!(said("run.ended"), "done");
+        assert!(said("document.versioned").contains(" version "));
     }
 
     #[test]

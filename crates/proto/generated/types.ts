@@ -119,8 +119,14 @@ export type DocumentCreated = { document_id: DocumentId; title: string };
 /** One living document. */
 export type DocumentId = string;
 
+/** A person put a document into the trash. Nothing of it is gone: it is only not listed. */
+export type DocumentRemoved = { document_id: DocumentId };
+
+/** A person took a document out of the trash. */
+export type DocumentRestored = { document_id: DocumentId };
+
 /** What is known of a document without its text: the view that `core` folds from the log. */
-export type DocumentSummary = { changed_at: Timestamp; content_hash: Hash; created_at: Timestamp; document_id: DocumentId; run_id?: RunId | null; seq: Seq; size: number; title: string; version: number };
+export type DocumentSummary = { changed_at: Timestamp; content_hash: Hash; created_at: Timestamp; document_id: DocumentId; removed_at?: Timestamp | null; run_id?: RunId | null; seq: Seq; size: number; title: string; version: number };
 
 /** A document was put away; its versions stay in the log. */
 export type DocumentTrashed = { document_id: DocumentId; reason: string };
@@ -261,7 +267,7 @@ export type RequestRefused = { count: number; method: string; origin?: string | 
 export type Role = "conductor" | "writer" | "terminal" | "researcher";
 
 /** One run. */
-export type Run = { accepted_at: Timestamp; answer?: string | null; document_id?: DocumentId | null; ended_at?: Timestamp | null; model?: string | null; prompt: string; reason?: string | null; run_id: RunId; selection?: Selection | null; seq: Seq; status: RunStatus; tasks: TaskSummary[]; upto?: Seq; usage: Usage };
+export type Run = { accepted_at: Timestamp; answer?: string | null; document_id?: DocumentId | null; ended_at?: Timestamp | null; model?: string | null; prompt: string; reason?: string | null; removed_at?: Timestamp | null; run_id: RunId; selection?: Selection | null; seq: Seq; status: RunStatus; tasks: TaskSummary[]; upto?: Seq; usage: Usage };
 
 /** The answer of `POST /api/runs`. */
 export type RunAccepted = { run_id: RunId; seq: Seq };
@@ -283,6 +289,12 @@ export type RunId = string;
 
 /** A person said wait. */
 export type RunPaused = Record<string, unknown>;
+
+/** A person put an ended run into the trash. Nothing of it is gone: it is only not listed. */
+export type RunRemoved = Record<string, unknown>;
+
+/** A person took a run out of the trash. */
+export type RunRestored = Record<string, unknown>;
 
 /** A person said go on. */
 export type RunResumed = Record<string, unknown>;

@@ -28,6 +28,9 @@ pub struct DocumentSummary {
     pub changed_at: Timestamp,
     /// Where it last changed in the log.
     pub seq: Seq,
+    /// When a person put it into the trash.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removed_at: Option<Timestamp>,
 }
 
 /// A whole document: the answer of `GET /api/documents/{id}`.

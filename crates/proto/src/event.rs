@@ -132,6 +132,10 @@ events! {
     RunAnswered = "run.answered", 1;
     /// Nothing more will happen.
     RunEnded = "run.ended", 1;
+    /// A person put it into the trash.
+    RunRemoved = "run.removed", 1;
+    /// A person took it out again.
+    RunRestored = "run.restored", 1;
     /// Work was asked of a worker.
     TaskRequested = "task.requested", 1;
     /// A worker began.
@@ -180,6 +184,10 @@ events! {
     FigureChanged = "figure.changed", 1;
     /// A document was put away.
     DocumentTrashed = "document.trashed", 1;
+    /// A person put a document into the trash.
+    DocumentRemoved = "document.removed", 1;
+    /// A person took it out again.
+    DocumentRestored = "document.restored", 1;
     /// A window was opened.
     WindowOpened = "window.opened", 1;
     /// A window came to the front.

@@ -97,6 +97,9 @@ pub struct Run {
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
+    /// When a person put it into the trash.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removed_at: Option<Timestamp>,
     /// Where it began in the log.
     pub seq: Seq,
     /// The last event that is folded in: folding an event again changes nothing.

@@ -49,7 +49,8 @@ pub(super) async fn list(State(app): State<App>, Query(page): Query<Page>) -> Re
     let (before, limit) = (page.before::<DocumentId>()?, page.limit()?);
     let rows = app.harness.views.newest::<DocumentsFold>(before, limit).await?;
     let next = (rows.len() == limit).then(|| rows.last().map(|(key, _)| key.clone())).flatten();
-    Ok(Json(DocumentList { documents: rows.into_iter().map(|(_, document)| document).collect(), next }))
+    let wanted = rows.into_iter().map(|(_, document)| document).filter(|document| page.wants(document.removed_at));
+    Ok(Json(DocumentList { documents: wanted.collect(), next }))
 }
 
 /// Begins a document.

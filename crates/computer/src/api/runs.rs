@@ -12,7 +12,7 @@ use choir_proto::api::{Acknowledged, RunAccepted, Steer};
 use choir_proto::event::Actor;
 use choir_proto::run::{Context, NewRun, Run, Selection};
 use choir_proto::task::Budget;
-use choir_proto::{DocumentId, RunId};
+use choir_proto::{DocumentId, RunId, Timestamp};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
@@ -39,11 +39,19 @@ pub(super) struct Page {
     before: Option<String>,
     /// At most so many.
     limit: Option<usize>,
+    /// What is in the trash, instead of what is not.
+    #[serde(default)]
+    removed: bool,
 }
 
 impl Page {
     pub(super) fn limit(&self) -> Result<usize, Rejection> {
         limit(self.limit, LIST_MAX, LIST_MAX)
+    }
+
+    /// Whether something in the trash or outside of it is wanted.
+    pub(super) fn wants(&self, removed_at: Option<Timestamp>) -> bool {
+        removed_at.is_some() == self.removed
     }
 
     /// The key of the row after which the page begins.
@@ -179,7 +187,8 @@ pub(super) async fn list(State(app): State<App>, Query(page): Query<Page>) -> Re
     let (before, limit) = (page.before::<RunId>()?, page.limit()?);
     let rows = app.harness.views.newest::<Runs>(before, limit).await?;
     let next = (rows.len() == limit).then(|| rows.last().map(|(key, _)| key.clone())).flatten();
-    Ok(Json(RunList { runs: rows.into_iter().map(|(_, run)| run).collect(), next }))
+    let wanted = rows.into_iter().map(|(_, run)| run).filter(|run| page.wants(run.removed_at));
+    Ok(Json(RunList { runs: wanted.collect(), next }))
 }
 
 /// One run.

@@ -31,6 +31,7 @@ impl Fold for Documents {
                     created_at: header.at,
                     changed_at: header.at,
                     seq: header.seq,
+                    removed_at: None,
                 });
             }
             Event::DocumentVersioned(versioned) => {
@@ -52,6 +53,8 @@ impl Fold for Documents {
                     document.seq = header.seq;
                 }
             }
+            Event::DocumentRemoved(_) => row.iter_mut().for_each(|document| document.removed_at = Some(header.at)),
+            Event::DocumentRestored(_) => row.iter_mut().for_each(|document| document.removed_at = None),
             Event::DocumentTrashed(_) => *row = None,
             _ => {}
         }
@@ -129,6 +132,8 @@ pub(super) fn document_of(event: &Event) -> Option<DocumentId> {
         Event::DocumentUpdated(updated) => Some(updated.document_id),
         Event::DocumentCompacted(compacted) => Some(compacted.document_id),
         Event::DocumentTrashed(trashed) => Some(trashed.document_id),
+        Event::DocumentRemoved(removed) => Some(removed.document_id),
+        Event::DocumentRestored(restored) => Some(restored.document_id),
         _ => None,
     }
 }

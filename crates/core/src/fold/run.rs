@@ -77,6 +77,7 @@ fn accepted_run(header: &Header, accepted: &choir_proto::event::RunAccepted) -> 
         usage: Default::default(),
         accepted_at: header.at,
         ended_at: None,
+        removed_at: None,
         seq: header.seq,
         upto: header.seq,
     })
@@ -87,6 +88,8 @@ fn change(run: &mut Run, header: &Header, event: &Event) {
         Event::RunStarted(_) | Event::RunResumed(_) => wait(run, RunStatus::Running, None),
         Event::RunPaused(_) => wait(run, RunStatus::Paused, None),
         Event::RunBlocked(blocked) => wait(run, RunStatus::Blocked, Some(blocked.message.clone())),
+        Event::RunRemoved(_) => run.removed_at = Some(header.at),
+        Event::RunRestored(_) => run.removed_at = None,
         Event::RunAnswered(answered) => run.answer = Some(answered.text.clone()),
         Event::RunEnded(ended) => {
             wait(run, ended.status, Some(ended.summary.clone()));

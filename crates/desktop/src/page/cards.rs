@@ -38,10 +38,15 @@ fn choose(desk: Desk) -> Vec<Run> {
     let fresh = |run: &&Run| run.accepted_at.0 > oldest && !dismissed.contains(&run.run_id);
     // A document that is open says more than a card about it.
     let open = |run: &Run| run.document_id.is_some_and(|id| has_window(desk, &Subject::Document(id)));
-    let small = |run: &&Run| surface(run, &documents) == Surface::Card && (run.answer.is_some() || !open(run));
+    let small = |run: &&Run| surface(run, &documents) == Surface::Card && (shows_answer(run) || !open(run));
     // The tour says what to watch for while its document is open, too.
     let shown = |run: &&Run| tour(run).is_some() || small(run);
-    runs.newest().filter(fresh).filter(shown).take(CARDS_MAX).cloned().collect()
+    runs.listed().filter(fresh).filter(shown).take(CARDS_MAX).cloned().collect()
+}
+
+/// What is answered in the margin needs no card.
+fn shows_answer(run: &Run) -> bool {
+    run.answer.is_some() && run.selection.is_none()
 }
 
 fn has_window(desk: Desk, about: &Subject) -> bool {

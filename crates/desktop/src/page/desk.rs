@@ -255,17 +255,6 @@ impl Desk {
         bridge::remember(DISMISSED_KEY, &newest.join(" "));
     }
 
-    /// Puts something into the prompt bar to be looked at, with the beginning of a sentence about it.
-    pub(crate) fn ask_about(mut self, mention: Mention, words: &str) {
-        if !self.mentions.peek().contains(&mention) {
-            self.mentions.write().push(mention);
-        }
-        if self.prompt.peek().trim().is_empty() {
-            self.prompt.set(words.to_owned());
-        }
-        bridge::focus(super::keys::PROMPT);
-    }
-
     /// Asks again what waits for the person.
     pub(crate) fn refresh_inbox(mut self) {
         spawn_local(async move {

@@ -90,8 +90,8 @@ fn Part(condition: Condition) -> Element {
 #[component]
 fn Recent() -> Element {
     let desk = use_desk();
-    let documents: Vec<_> = desk.documents.read().newest().take(RECENT_MAX).cloned().collect();
-    let runs: Vec<_> = desk.runs.read().newest().take(RECENT_MAX).cloned().collect();
+    let documents: Vec<_> = desk.documents.read().listed().take(RECENT_MAX).cloned().collect();
+    let runs: Vec<_> = desk.runs.read().listed().take(RECENT_MAX).cloned().collect();
     if documents.is_empty() && runs.is_empty() {
         return rsx! {};
     }
@@ -114,6 +114,7 @@ fn Recent() -> Element {
 pub(crate) fn DocumentRow(document: DocumentSummary) -> Element {
     let desk = use_desk();
     let when = ago(*desk.now.read(), document.changed_at);
+    let status = desk.runs.read().of_document(document.document_id).map(|run| run.status);
     rsx! {
         button {
             r#type: "button",
@@ -121,6 +122,7 @@ pub(crate) fn DocumentRow(document: DocumentSummary) -> Element {
             onclick: move |_| desk.open(App::Writer, Some(Subject::Document(document.document_id))),
             Glyph { icon: Icon::FileText }
             span { class: "name", "{document.title}" }
+            if let Some(status) = status { Standing { mark: Mark::from(status), label: run_words(status) } }
             span { class: "figure", "v{document.version} · {when}" }
         }
     }

@@ -4,6 +4,7 @@ use super::bridge;
 use choir_proto::ApiError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::pin::Pin;
 
 /// Why a request brought nothing.
 #[derive(Debug, Clone)]
@@ -29,46 +30,58 @@ impl std::fmt::Display for Failure {
     }
 }
 
+/// What came back from a request that was taken.
+struct Taken {
+    status: u16,
+    text: String,
+}
+
 /// Reads.
 pub(crate) async fn get<T: DeserializeOwned>(path: &str) -> Result<T, Failure> {
-    understand(bridge::call("GET", path, None).await)
+    understand(&ask("GET", path, None).await?)
 }
 
 /// Reads text as it is.
 pub(crate) async fn get_text(path: &str) -> Result<String, Failure> {
-    let reply = bridge::call("GET", path, None).await.map_err(Failure::Unreachable)?;
-    if reply.status() == 200 { Ok(reply.text()) } else { Err(refusal(&reply)) }
+    Ok(ask("GET", path, None).await?.text)
 }
 
 /// Sends a body and reads the answer.
 pub(crate) async fn send<B: Serialize, T: DeserializeOwned>(method: &str, path: &str, body: &B) -> Result<T, Failure> {
     let body = serde_json::to_string(body).map_err(|error| Failure::Unreachable(error.to_string()))?;
-    understand(bridge::call(method, path, Some(&body)).await)
+    understand(&ask(method, path, Some(body)).await?)
 }
 
 /// Acts where neither body nor answer matters.
 pub(crate) async fn act(method: &str, path: &str) -> Result<(), Failure> {
-    done(bridge::call(method, path, None).await)
+    ask(method, path, None).await.map(drop)
 }
 
 /// Judges an answer by its status alone.
 pub(crate) fn done(reply: Result<bridge::Reply, String>) -> Result<(), Failure> {
-    let reply = reply.map_err(Failure::Unreachable)?;
-    if (200..300).contains(&reply.status()) { Ok(()) } else { Err(refusal(&reply)) }
+    taken(reply).map(drop)
 }
 
-fn understand<T: DeserializeOwned>(reply: Result<bridge::Reply, String>) -> Result<T, Failure> {
-    let reply = reply.map_err(Failure::Unreachable)?;
-    if !(200..300).contains(&reply.status()) {
-        return Err(refusal(&reply));
-    }
-    serde_json::from_str(&reply.text()).map_err(|_| Failure::Odd(reply.status()))
+/// The part of every request that does not depend on what is asked for. In a box, so that it is in the page once and not once
+/// for every type.
+fn ask<'a>(
+    method: &'a str,
+    path: &'a str,
+    body: Option<String>,
+) -> Pin<Box<dyn Future<Output = Result<Taken, Failure>> + 'a>> {
+    Box::pin(async move { taken(bridge::call(method, path, body.as_deref()).await) })
 }
 
-fn refusal(reply: &bridge::Reply) -> Failure {
-    match (reply.status(), serde_json::from_str(&reply.text())) {
-        (401, _) => Failure::Locked,
-        (_, Ok(refusal)) => Failure::Refused(refusal),
-        (status, Err(_)) => Failure::Odd(status),
+fn taken(reply: Result<bridge::Reply, String>) -> Result<Taken, Failure> {
+    let reply = reply.map_err(Failure::Unreachable)?;
+    let (status, text) = (reply.status(), reply.text());
+    match status {
+        200..300 => Ok(Taken { status, text }),
+        401 => Err(Failure::Locked),
+        _ => Err(serde_json::from_str(&text).map_or(Failure::Odd(status), Failure::Refused)),
     }
+}
+
+fn understand<T: DeserializeOwned>(taken: &Taken) -> Result<T, Failure> {
+    serde_json::from_str(&taken.text).map_err(|_| Failure::Odd(taken.status))
 }

@@ -5,6 +5,7 @@ use super::desk::{Desk, Link};
 use super::server::{self, Failure};
 use choir_core::fold::desktop;
 use choir_desktop::computer::{Arrival, Touches, arrival};
+use choir_desktop::event::folded;
 use choir_desktop::surface::{Surface, surface};
 use choir_proto::desktop::{App, Desktop, DesktopCommand, Subject};
 use choir_proto::document::DocumentSummary;
@@ -119,28 +120,40 @@ async fn follow(mut desk: Desk) {
 /// Folds one frame; answers whether the stream can go on. Frames of other kinds are not for this page.
 fn receive(mut desk: Desk, text: &str) -> bool {
     let Ok(envelope) = serde_json::from_str::<Envelope>(text) else { return true };
-    let folded = *desk.seq.peek();
-    match arrival(folded, envelope.header.seq) {
+    let last = *desk.seq.peek();
+    match arrival(last, envelope.header.seq) {
         Arrival::Seen => return true,
         Arrival::Gap => return false,
         Arrival::Next => desk.seq.set(envelope.header.seq),
     }
-    match envelope.event() {
-        Ok(event) => fold(desk, &envelope, &event),
+    match folded(&envelope) {
+        Ok(event) => fold(desk, &envelope, event.as_ref()),
         // Of a known kind and version but unreadable: the view may be wrong from here on, so it is fetched anew.
         Err(_) => return false,
     }
     true
 }
 
-fn fold(mut desk: Desk, envelope: &Envelope, event: &Event) {
-    match Touches::of(&event.kind()) {
-        Touches::Runs => {
-            desk.runs.write().apply(envelope, event);
-            if matches!(event, Event::TaskFinished(_)) {
-                desk.changed.set(envelope.header.seq);
-            }
-        }
+fn fold(mut desk: Desk, envelope: &Envelope, event: Option<&Event>) {
+    let seq = envelope.header.seq;
+    match Touches::of(&envelope.header.kind) {
+        Touches::Inbox => desk.refresh_inbox(),
+        Touches::Evidence => desk.evidence.set(seq),
+        Touches::Changes => desk.changed.set(seq),
+        Touches::Runs | Touches::Documents | Touches::Desktop | Touches::Nothing => {}
+    }
+    if let Some(event) = event {
+        fold_view(desk, envelope, event);
+        react(desk, envelope, event);
+    }
+    if let Some(run) = envelope.header.run {
+        open_if_ready(desk, run);
+    }
+}
+
+fn fold_view(mut desk: Desk, envelope: &Envelope, event: &Event) {
+    match Touches::of(&envelope.header.kind) {
+        Touches::Runs => desk.runs.write().apply(envelope, event),
         Touches::Documents => {
             desk.documents.write().apply(envelope, event);
             desk.runs.write().apply(envelope, event);
@@ -148,22 +161,7 @@ fn fold(mut desk: Desk, envelope: &Envelope, event: &Event) {
         }
         Touches::Desktop if is_known(desk, event) => {}
         Touches::Desktop => desktop::apply(&mut desk.desktop.write(), event),
-        Touches::Inbox => {
-            desk.refresh_inbox();
-            if let Event::InboxAsked(asked) = event {
-                bridge::notify("An agent needs you", &asked.question);
-            }
-        }
-        Touches::Evidence => desk.evidence.set(envelope.header.seq),
-        Touches::Changes => desk.changed.set(envelope.header.seq),
-        Touches::Nothing => {}
-    }
-    react(desk, envelope, event);
-    if let Some(run) = envelope.header.run {
-        open_if_ready(desk, run);
-        if matches!(event, Event::RunEnded(_)) {
-            spawn_local(settle(desk, run));
-        }
+        Touches::Inbox | Touches::Evidence | Touches::Changes | Touches::Nothing => {}
     }
 }
 
@@ -175,14 +173,16 @@ fn is_known(desk: Desk, event: &Event) -> bool {
 
 /// What the page does of its own accord when something happened.
 fn react(mut desk: Desk, envelope: &Envelope, event: &Event) {
-    if let (Event::DocumentTrashed(trashed), Some(run)) = (event, envelope.header.run) {
-        show_run_instead(desk, trashed.document_id, run);
-    }
-    // A later drag of the same window goes on.
-    if let Event::WindowMoved(moved) = event
-        && desk.dragged.peek().get(&moved.window_id) == Some(&moved.rect)
-    {
-        desk.dragged.write().remove(&moved.window_id);
+    match (event, envelope.header.run) {
+        (Event::DocumentTrashed(trashed), Some(run)) => show_run_instead(desk, trashed.document_id, run),
+        (Event::InboxAsked(asked), _) => bridge::notify("An agent needs you", &asked.question),
+        (Event::TaskFinished(_), _) => desk.changed.set(envelope.header.seq),
+        (Event::RunEnded(_), Some(run)) => spawn_local(settle(desk, run)),
+        // A later drag of the same window goes on.
+        (Event::WindowMoved(moved), _) if desk.dragged.peek().get(&moved.window_id) == Some(&moved.rect) => {
+            desk.dragged.write().remove(&moved.window_id);
+        }
+        _ => {}
     }
 }
 

@@ -82,6 +82,7 @@ impl<'de> Deserialize<'de> for Actor {
 /// An event as the log keeps it and everybody outside sees it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(from = "Flat")]
 pub struct Envelope {
     /// Everything but the payload.
     #[serde(flatten)]
@@ -89,6 +90,37 @@ pub struct Envelope {
     /// Exactly as first written; `null` once erased.
     #[cfg_attr(feature = "schema", schema(value_type = Object))]
     pub payload: Box<RawValue>,
+}
+
+/// An envelope as it is read: in one go, where `flatten` would first keep every field and look at it again.
+#[derive(Deserialize)]
+struct Flat {
+    seq: Seq,
+    id: EventId,
+    epoch: u32,
+    at: Timestamp,
+    actor: Actor,
+    #[serde(default)]
+    run: Option<RunId>,
+    #[serde(default)]
+    task: Option<TaskId>,
+    #[serde(default)]
+    cause: Option<EventId>,
+    kind: Cow<'static, str>,
+    version: u16,
+    payload_hash: Hash,
+    prev: Hash,
+    hash: Hash,
+    payload: Box<RawValue>,
+}
+
+impl From<Flat> for Envelope {
+    fn from(flat: Flat) -> Self {
+        let Flat { seq, id, epoch, at, actor, run, task, cause, kind, version, payload_hash, prev, hash, payload } =
+            flat;
+        let header = Header { seq, id, epoch, at, actor, run, task, cause, kind, version, payload_hash, prev, hash };
+        Self { header, payload }
+    }
 }
 
 impl Envelope {

@@ -76,6 +76,14 @@ payload! {
     RunPaused {}
 }
 payload! {
+    /// A person put an ended run into the trash. Nothing of it is gone: it is only not listed.
+    RunRemoved {}
+}
+payload! {
+    /// A person took a run out of the trash.
+    RunRestored {}
+}
+payload! {
     /// A person said go on.
     RunResumed {}
 }

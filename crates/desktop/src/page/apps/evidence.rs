@@ -1,6 +1,7 @@
 //! What stands behind a document, in its margin: changes that wait, sources, quotations without any, and where a
 //! selection comes from.
 
+use super::threads::AskSelection;
 use super::writer::{Page, Shown};
 use crate::page::desk::use_desk;
 use crate::page::rich::Glyph;
@@ -8,7 +9,6 @@ use crate::page::server::{self, Failure};
 use choir_desktop::diff::words as differing;
 use choir_desktop::evidence::{Written, by_source};
 use choir_desktop::icon::Icon;
-use choir_desktop::prompt::Mention;
 use choir_desktop::trace::role;
 use choir_desktop::words::{ago, headline, money};
 use choir_proto::DocumentId;
@@ -170,13 +170,7 @@ pub(crate) fn SourcePane(page: Page, index: usize) -> Element {
 
 /// What can be asked of a selection.
 #[component]
-pub(crate) fn SelectionTools(page: Page, from: u64, to: u64, text: String) -> Element {
-    let short = headline(&text, 48);
-    let ask = move |verb: &'static str| {
-        let mention = Mention::Range(page.id, from, to, short.clone());
-        page.desk.ask_about(mention, verb);
-    };
-    let (about, change, verify) = (ask.clone(), ask.clone(), ask);
+pub(crate) fn SelectionTools(page: Page, from: u64, to: u64) -> Element {
     let mut origin = use_signal(|| None::<Result<Provenance, String>>);
     let known = use_signal(|| (from, to));
     let fresh = known() == (from, to);
@@ -185,9 +179,7 @@ pub(crate) fn SelectionTools(page: Page, from: u64, to: u64, text: String) -> El
         section { class: "selected", "aria-label": "Selection",
             h2 { "Selection" }
             div { class: "controls",
-                button { r#type: "button", class: "secondary", onclick: move |_| about("Explain this passage: "), "Ask" }
-                button { r#type: "button", class: "secondary", onclick: move |_| change("Rewrite this passage: "), "Change" }
-                button { r#type: "button", class: "secondary", onclick: move |_| verify("Verify this passage against its sources."), "Verify" }
+                AskSelection { page, from, to }
                 button {
                     r#type: "button",
                     class: "secondary",

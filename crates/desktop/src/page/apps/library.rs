@@ -1,16 +1,19 @@
 //! Writer without a document: every document and every run.
 
-use crate::page::desk::{Desk, use_desk};
+use crate::page::desk::{Desk, late, use_desk};
 use crate::page::home::{DocumentRow, RunRow};
 use crate::page::keys::perform;
 use crate::page::rich::{Glyph, IconButton};
-use crate::page::server;
+use crate::page::server::{self, Failure};
 use choir_desktop::icon::Icon;
 use choir_desktop::menu::Action;
-use choir_desktop::words::retitled;
-use choir_proto::DocumentId;
+use choir_desktop::status::run_words;
+use choir_desktop::words::{headline, retitled};
 use choir_proto::document::{Document, DocumentSummary, EditDocument};
+use choir_proto::run::Run;
+use choir_proto::{DocumentId, RunId};
 use dioxus::prelude::*;
+use serde::Deserialize;
 use wasm_bindgen_futures::spawn_local;
 
 /// Rows drawn at once; the search finds the others.
@@ -34,6 +37,7 @@ pub(crate) fn Library() -> Element {
             }
             Documents { wanted }
             Runs { wanted }
+            Trash { wanted }
         }
     }
 }
@@ -54,7 +58,7 @@ fn Documents(wanted: Signal<String>) -> Element {
     let desk = use_desk();
     let documents = desk.documents.read();
     let found: Vec<_> = documents
-        .newest()
+        .listed()
         .filter(|document| document.title.to_lowercase().contains(&*wanted.read()))
         .take(ROWS_MAX)
         .cloned()
@@ -76,11 +80,13 @@ fn Named(document: DocumentSummary) -> Element {
     let id = document.document_id;
     let title = document.title.clone();
     let Some(wanted) = name() else {
+        let renamed = title.clone();
         return rsx! {
             div { class: "entry",
                 DocumentRow { document }
                 span { class: "acts",
-                    IconButton { icon: Icon::Pencil, label: "Rename {title}", onclick: move |_| name.set(Some(title.clone())) }
+                    IconButton { icon: Icon::Pencil, label: "Rename {title}", onclick: move |_| name.set(Some(renamed.clone())) }
+                    IconButton { icon: Icon::Trash, label: "Move {title} to the trash", onclick: move |_| remove(desk, Thing::Document(id)) }
                 }
             }
         };
@@ -133,7 +139,7 @@ fn Runs(wanted: Signal<String>) -> Element {
     let desk = use_desk();
     let runs = desk.runs.read();
     let found: Vec<_> = runs
-        .newest()
+        .listed()
         .filter(|run| run.prompt.to_lowercase().contains(&*wanted.read()))
         .take(ROWS_MAX)
         .cloned()
@@ -142,7 +148,122 @@ fn Runs(wanted: Signal<String>) -> Element {
         section { "aria-label": "Runs",
             h2 { "Runs" }
             if found.is_empty() { p { class: "none", "No run yet. Type what you want into the prompt bar." } }
-            for run in found { RunRow { key: "{run.run_id}", run } }
+            for run in found { Ended { key: "{run.run_id}", run } }
         }
     }
+}
+
+/// A run; one that has ended can be put away.
+#[component]
+fn Ended(run: Run) -> Element {
+    let desk = use_desk();
+    let (id, title) = (run.run_id, headline(&run.prompt, 60));
+    let ended = run.status.is_ending();
+    rsx! {
+        div { class: "entry",
+            RunRow { run }
+            if ended {
+                span { class: "acts",
+                    IconButton { icon: Icon::Trash, label: "Move {title} to the trash", onclick: move |_| remove(desk, Thing::Run(id)) }
+                }
+            }
+        }
+    }
+}
+
+/// What can be in the trash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Thing {
+    Document(DocumentId),
+    Run(RunId),
+}
+
+impl Thing {
+    fn path(self, verb: &str) -> String {
+        match self {
+            Self::Document(id) => format!("/api/documents/{id}/{verb}"),
+            Self::Run(id) => format!("/api/runs/{id}/{verb}"),
+        }
+    }
+}
+
+fn remove(desk: Desk, thing: Thing) {
+    spawn_local(async move {
+        match server::act("POST", &thing.path("trash")).await {
+            Ok(()) => desk.tell("It is in the trash, at the end of the Library."),
+            Err(failure) => desk.undone("It stays where it is.", &failure),
+        }
+    });
+}
+
+fn restore(desk: Desk, thing: Thing) {
+    spawn_local(async move {
+        if let Err(failure) = server::act("POST", &thing.path("restore")).await {
+            desk.undone("It stays in the trash.", &failure);
+        }
+    });
+}
+
+/// What was put away; all of it can be brought back.
+#[component]
+fn Trash(wanted: Signal<String>) -> Element {
+    let desk = use_desk();
+    let read = use_signal(|| false);
+    let (documents, runs) = (desk.documents.read(), desk.runs.read());
+    let is_wanted = |title: &str| title.to_lowercase().contains(&*wanted.read());
+    let things: Vec<(Thing, String, String)> =
+        documents
+            .removed()
+            .filter(|document| is_wanted(&document.title))
+            .map(|document| (Thing::Document(document.document_id), document.title.clone(), "document".to_owned()))
+            .chain(runs.removed().filter(|run| is_wanted(&run.prompt)).map(|run| {
+                (Thing::Run(run.run_id), headline(&run.prompt, 80), format!("run, {}", run_words(run.status)))
+            }))
+            .take(ROWS_MAX)
+            .collect();
+    rsx! {
+        details { class: "trash", ontoggle: move |_| read_trash(desk, read),
+            summary { "Trash" }
+            if things.is_empty() { p { class: "none", "The trash is empty." } }
+            for (thing, title, what) in things {
+                div { key: "{thing:?}", class: "entry",
+                    span { class: "row", span { class: "name", "{title}" } span { class: "figure", "{what}" } }
+                    span { class: "acts",
+                        IconButton { icon: Icon::Archive, label: "Restore {title}", onclick: move |_| restore(desk, thing) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The lists that every page begins with leave out what was put away; here it is wanted.
+fn read_trash(mut desk: Desk, mut read: Signal<bool>) {
+    if read.replace(true) {
+        return;
+    }
+    spawn_local(async move {
+        let documents: Result<DocumentRows, Failure> = server::get("/api/documents?removed=true").await;
+        let runs: Result<RunRows, Failure> = server::get("/api/runs?removed=true").await;
+        match (documents, runs) {
+            (Ok(documents), Ok(runs)) => {
+                desk.documents.write().add_older(documents.documents);
+                desk.runs.write().add_older(runs.runs);
+            }
+            (Err(failure), _) | (_, Err(failure)) => {
+                late(read, false);
+                desk.fail("The trash could not be read; open it again.", &failure);
+            }
+        }
+    });
+}
+
+#[derive(Deserialize)]
+struct DocumentRows {
+    documents: Vec<DocumentSummary>,
+}
+
+#[derive(Deserialize)]
+struct RunRows {
+    runs: Vec<Run>,
 }

@@ -11,6 +11,7 @@ use choir_proto::api::Events;
 use choir_proto::desktop::{DesktopCommand, Subject};
 use choir_proto::{Envelope, RunId, Seq, WindowId};
 use dioxus::prelude::*;
+use serde_json::Value;
 
 /// Events asked for at once.
 const PAGE: u64 = 200;
@@ -32,15 +33,16 @@ struct Line {
 impl From<&Envelope> for Line {
     fn from(envelope: &Envelope) -> Self {
         let header = &envelope.header;
-        let event = envelope.event().ok();
+        // What was erased says nothing.
+        let payload: Value = serde_json::from_str(envelope.payload.get()).unwrap_or_default();
         Self {
             seq: header.seq.0,
             at_us: header.at.0,
             clock: clock(header.at),
             role: role(&header.actor),
             kind: header.kind.to_string(),
-            words: event.as_ref().map(describe).unwrap_or_default(),
-            duration_ms: event.as_ref().and_then(duration_ms),
+            words: describe(&header.kind, &payload),
+            duration_ms: duration_ms(&payload),
         }
     }
 }
@@ -220,7 +222,7 @@ fn Failed(reader: Reader) -> Element {
 #[component]
 pub(crate) fn ChooseRun(window_id: WindowId) -> Element {
     let desk = use_desk();
-    let runs: Vec<_> = desk.runs.read().newest().take(50).cloned().collect();
+    let runs: Vec<_> = desk.runs.read().listed().take(50).cloned().collect();
     let choose = move |id| desk.command(DesktopCommand::Show { window_id, subject: Subject::Run(id) });
     if runs.is_empty() {
         return rsx! {

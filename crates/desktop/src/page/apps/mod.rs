@@ -12,6 +12,7 @@ mod preview;
 mod search;
 mod settings;
 mod terminal;
+mod threads;
 mod tree;
 mod writer;
 

@@ -4,6 +4,7 @@ use super::changes::Changes;
 use super::evidence::{self, Proposals, SelectionTools, SourcePane, Sources};
 use super::history::{History, Past, SinceYouLooked};
 use super::margin::Margin;
+use super::threads::{MadeFigures, Threads};
 use crate::page::bridge::{self, Editor, Held, Length};
 use crate::page::desk::{Desk, late, use_desk};
 use crate::page::rich::{Glyph, Rich};
@@ -50,7 +51,6 @@ struct Heading {
 struct Selection {
     from: u64,
     to: u64,
-    text: String,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -266,12 +266,14 @@ fn Side(page: Page, head: Memo<u32>) -> Element {
         aside { class: "side", "aria-label": "About this document",
             Figures { page }
             SinceYouLooked { page, head }
-            if let Some(Selection { from, to, text }) = selection.filter(|_| view() == Shown::Text) {
-                SelectionTools { page, from, to, text }
+            if let Some(Selection { from, to }) = selection.filter(|_| view() == Shown::Text) {
+                SelectionTools { page, from, to }
             }
+            Threads { page }
             if let Some(document) = document.as_ref() {
                 Proposals { page, proposals: document.proposals.clone() }
             }
+            if let Some(document) = document.as_ref() { MadeFigures { page, figures: document.figures.clone() } }
             if let Some(run) = run() { Margin { run, changes: move |()| view.set(Shown::Changes) } }
             if let Some(document) = document.as_ref() {
                 Sources { page, citations: document.citations.clone(), bare: document.unsupported.clone() }

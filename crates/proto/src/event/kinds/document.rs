@@ -139,6 +139,20 @@ payload! {
     }
 }
 payload! {
+    /// A person put a document into the trash. Nothing of it is gone: it is only not listed.
+    DocumentRemoved {
+        /// Which document.
+        document_id: DocumentId,
+    }
+}
+payload! {
+    /// A person took a document out of the trash.
+    DocumentRestored {
+        /// Which document.
+        document_id: DocumentId,
+    }
+}
+payload! {
     /// Something was brought in.
     ArtifactImported {
         /// Its name.

@@ -1,0 +1,42 @@
+// The margin: a part of a text is asked about or changed, and the answer stands beside it.
+
+import assert from "node:assert/strict";
+import { journey } from "./harness.mjs";
+import { call, open, prompt, text } from "./speech.mjs";
+
+const SENTENCE = "Some wild bees sleep in flowers at night.";
+
+journey("a selection is asked about and changed, and both are answered in the margin", { scenario: "margin.json" }, async (world) => {
+  await world.start();
+  const page = await world.signIn();
+  await prompt(page).waitFor();
+  await call(page, "POST", "/api/documents", { title: "Bees", content: `# Bees\n\n${SENTENCE}\n\nOthers do not.\n` });
+  const writer = await open(page, "Bees");
+  const selection = writer.getByRole("region", { name: "Selection" });
+  const threads = writer.getByRole("region", { name: "Threads" });
+  const about = async (verb, words) => {
+    await text(writer).getByText(SENTENCE).click({ clickCount: 3 });
+    await selection.getByRole("button", { name: verb, exact: true }).click();
+    await selection.getByRole("textbox", { name: "About the selection" }).fill(words);
+    await selection.getByRole("textbox", { name: "About the selection" }).press("Enter");
+  };
+
+  await about("Ask", "Why flowers?");
+  const asked = threads.getByRole("article", { name: "Thread" }).filter({ hasText: "Why flowers?" });
+  await asked.getByText("close", { exact: true }).waitFor();
+  await asked.getByRole("button", { name: `“${SENTENCE}”` }).waitFor();
+  assert.equal(await page.getByRole("article", { name: "Answer" }).count(), 0, "what is in the margin needs no card");
+  const { runs } = await call(page, "GET", "/api/runs");
+  assert.deepEqual([runs[0].selection.action, runs[0].selection.quote.trim()], ["ask", SENTENCE]);
+  await world.assertAccessible(page);
+
+  await about("Change", "Say it shorter.");
+  const proposal = writer.getByRole("article", { name: "Proposal" });
+  await proposal.getByRole("button", { name: "Accept" }).click();
+  await text(writer).filter({ hasText: "Some bees sleep in flowers." }).waitFor();
+  await text(writer).filter({ hasText: "Others do not." }).waitFor();
+
+  // The words that were asked about are gone now; the thread stays until it is put away.
+  await asked.getByRole("button", { name: "Put the thread away" }).click();
+  await asked.waitFor({ state: "detached" });
+});
