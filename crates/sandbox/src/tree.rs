@@ -2,6 +2,7 @@
 //!
 //! Pure: who fills a tree from a disk, or a disk from a tree, is the keeper.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -12,6 +13,8 @@ use crate::path::{LinkTarget, RelativePath, from_hex, to_hex};
 
 /// First line of every manifest.
 const HEADER: &str = "choir-tree 1";
+/// Length of the line of a file whose path is not very long.
+const LINE_BYTES_USUAL: usize = 192;
 /// Largest manifest in bytes: some hundred thousand files.
 pub const MANIFEST_BYTES_MAX: u64 = 128 * 1024 * 1024;
 
@@ -61,7 +64,7 @@ impl fmt::Debug for ContentHash {
 
 impl From<ContentHash> for String {
     fn from(hash: ContentHash) -> Self {
-        hash.to_string()
+        to_hex(&hash.0)
     }
 }
 
@@ -110,10 +113,10 @@ pub struct Tree {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Line {
-    path: RelativePath,
+struct Line<'tree> {
+    path: Cow<'tree, RelativePath>,
     #[serde(flatten)]
-    node: Node,
+    node: Cow<'tree, Node>,
 }
 
 /// Why bytes are not a manifest.
@@ -211,9 +214,11 @@ impl Tree {
 
     /// The manifest: the same bytes for the same tree, always.
     pub fn manifest(&self) -> Vec<u8> {
-        let mut manifest = format!("{HEADER}\n").into_bytes();
+        let mut manifest = Vec::with_capacity((self.nodes.len() + 1) * LINE_BYTES_USUAL);
+        manifest.extend_from_slice(HEADER.as_bytes());
+        manifest.push(b'\n');
         for (path, node) in &self.nodes {
-            let line = Line { path: path.clone(), node: node.clone() };
+            let line = Line { path: Cow::Borrowed(path), node: Cow::Borrowed(node) };
             serde_json::to_writer(&mut manifest, &line).expect("writing to memory cannot fail");
             manifest.push(b'\n');
         }
@@ -230,10 +235,10 @@ impl Tree {
         for (index, line) in lines.enumerate() {
             let damaged = ManifestError::Line(index + 2);
             let Line { path, node } = serde_json::from_slice(line).map_err(|_| damaged)?;
-            if nodes.last_key_value().is_some_and(|(last, _)| *last >= path) {
+            if nodes.last_key_value().is_some_and(|(last, _)| *last >= *path) {
                 return Err(damaged);
             }
-            nodes.insert(path, node);
+            nodes.insert(path.into_owned(), node.into_owned());
         }
         Ok(Self { nodes })
     }

@@ -77,7 +77,8 @@ pub(super) async fn terminal(
     out.progress(id, Progress::Started { pid: pid.as_raw_pid() }).await;
     let master = Arc::new(master);
     let feeding = tokio::spawn(feed(master.clone(), input));
-    let mut running = Running { id, out, master, screen, credit, viewed: true };
+    let buffer = vec![0; CHUNK_BYTES].into();
+    let mut running = Running { id, out, master, screen, credit, viewed: true, buffer };
     let ending = running.run(orders, exit, Closing { pid, effect: what.effect, processes, stopped }).await;
     feeding.abort();
     let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -149,6 +150,8 @@ struct Running {
     /// Bytes that the host is ready for; bounds what is under way to a viewer.
     credit: Credit,
     viewed: bool,
+    /// Where output is read to; what is sent is as long as what came.
+    buffer: Box<[u8]>,
 }
 
 enum Read {
@@ -174,7 +177,7 @@ impl Running {
                 }
                 () = closing.stopped.wait() => return close(closing, exit).await,
                 Some(order) = orders.recv() => self.obey(order).await,
-                read = read(&self.master, self.viewed.then_some(&self.credit)), if open => match read {
+                read = read(&self.master, self.viewed.then_some(&self.credit), &mut self.buffer), if open => match read {
                     Read::Bytes(bytes) => self.show(bytes).await,
                     Read::Closed => open = false,
                 },
@@ -211,7 +214,7 @@ impl Running {
     async fn drain(&mut self) {
         while is_readable(self.master.get_ref()) {
             let credit = self.viewed.then_some(&self.credit);
-            match tokio::time::timeout(DRAIN_WAIT, read(&self.master, credit)).await {
+            match tokio::time::timeout(DRAIN_WAIT, read(&self.master, credit, &mut self.buffer)).await {
                 Ok(Read::Bytes(bytes)) => self.show(bytes).await,
                 Ok(Read::Closed) | Err(_) => return,
             }
@@ -238,7 +241,7 @@ async fn close(closing: Closing, mut exit: oneshot::Receiver<WaitStatus>) -> Res
 }
 
 /// The terminal's next output, not more than `credit` allows. Nothing is lost when the wait is given up.
-async fn read(master: &AsyncFd<OwnedFd>, credit: Option<&Credit>) -> Read {
+async fn read(master: &AsyncFd<OwnedFd>, credit: Option<&Credit>, buffer: &mut [u8]) -> Read {
     let leave = match credit {
         Some(credit) => match credit.leave().await {
             Some(leave) => Some(leave),
@@ -248,34 +251,42 @@ async fn read(master: &AsyncFd<OwnedFd>, credit: Option<&Credit>) -> Read {
     };
     loop {
         let Ok(mut ready) = master.readable().await else { return Read::Closed };
-        let mut buffer = vec![0; leave.as_ref().map_or(CHUNK_BYTES, |leave| leave.bytes().min(CHUNK_BYTES))];
-        match ready.try_io(|master| Ok(fill(master.get_ref(), &mut buffer)?)) {
+        let most = leave.as_ref().map_or(buffer.len(), |leave| leave.bytes().min(buffer.len()));
+        let Filled { bytes, is_empty } = match ready.try_io(|master| Ok(fill(master.get_ref(), &mut buffer[..most])?)) {
             Err(_would_block) => continue,
-            Ok(Ok(0) | Err(_)) => return Read::Closed,
-            Ok(Ok(length)) => {
-                buffer.truncate(length);
-                if let Some(leave) = leave {
-                    leave.spend(length);
-                }
-                return Read::Bytes(buffer.into());
-            }
+            Ok(Ok(Filled { bytes: 0, .. }) | Err(_)) => return Read::Closed,
+            Ok(Ok(filled)) => filled,
+        };
+        if is_empty {
+            ready.clear_ready();
         }
+        if let Some(leave) = leave {
+            leave.spend(bytes);
+        }
+        return Read::Bytes(Bytes::copy_from_slice(&buffer[..bytes]));
     }
 }
 
+/// What reading gave.
+struct Filled {
+    bytes: usize,
+    /// The terminal had no more at that moment.
+    is_empty: bool,
+}
+
 /// Reads as often as there is something: one read of a terminal never gives more than a page.
-fn fill(master: &OwnedFd, buffer: &mut [u8]) -> Result<usize, Errno> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match rustix::io::read(master, &mut buffer[filled..]) {
+fn fill(master: &OwnedFd, buffer: &mut [u8]) -> Result<Filled, Errno> {
+    let mut bytes = 0;
+    while bytes < buffer.len() {
+        match rustix::io::read(master, &mut buffer[bytes..]) {
             Ok(0) => break,
-            Ok(read) => filled += read,
+            Ok(read) => bytes += read,
             Err(Errno::INTR) => {}
-            Err(_) if filled > 0 => break,
+            Err(errno) if bytes > 0 => return Ok(Filled { bytes, is_empty: errno == Errno::AGAIN }),
             Err(errno) => return Err(errno),
         }
     }
-    Ok(filled)
+    Ok(Filled { bytes, is_empty: false })
 }
 
 /// Carries what the viewer types into the terminal.

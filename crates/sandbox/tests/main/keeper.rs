@@ -1,12 +1,12 @@
 //! The keeper: snapshots, tasks over them, their results, differences, and merging.
 
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use choir_sandbox::protocol::{EffectId, Ending, GuestRole, SnapshotReport};
 use choir_sandbox::runtime::{Guest, Overlay, Runtime, Workspace};
-use choir_sandbox::tree::{Change, Node, TreeId};
+use choir_sandbox::tree::{Change, ContentHash, Node, TreeId};
 use tempfile::TempDir;
 
 use crate::support::{path, shell, spec};
@@ -122,11 +122,30 @@ async fn only_changed_files_are_read_again_even_by_another_keeper() {
     let second = kept.snapshot().await;
     assert_eq!(second.files_read, 1, "same size, an older time, and yet seen");
     assert_eq!(kept.changes(first.tree, second.tree).await, [("file-7".to_owned(), Change::Modified)]);
+    std::fs::remove_file(kept.live("file-9")).expect("removed");
+    let third = kept.snapshot().await;
     while kept.snapshot().await.files_read > 0 {}
+    let index = std::fs::read_to_string(kept.store.path().join("index")).expect("reads");
+    assert!(index.lines().any(|line| line == r#"["file-9",null]"#), "what is gone is known to be gone");
     kept.guest.shutdown().await;
     let other = start_keeper(&kept.runtime, kept.workspace.path(), kept.store.path()).await;
-    let third = other.take_snapshot().await.expect("taken");
-    assert_eq!((third.tree, third.files_read), (second.tree, 0));
+    let fourth = other.take_snapshot().await.expect("taken");
+    assert_eq!((fourth.tree, fourth.files_read), (third.tree, 0));
+}
+
+#[tokio::test]
+async fn a_file_that_is_looked_at_again_to_be_sure_is_not_stored_again() {
+    let kept = kept().await;
+    kept.write("file", "content");
+    let first = kept.snapshot().await;
+    let hash = ContentHash::of(b"content").to_string();
+    let mode = kept.live("file").metadata().expect("there").permissions().mode() & 0o777;
+    let object = kept.store.path().join(format!("objects/{}/{hash}-{mode:03o}", &hash[..2]));
+    let inode = object.metadata().expect("stored").ino();
+    while kept.snapshot().await.files_read > 0 {}
+    assert_eq!(object.metadata().expect("stored").ino(), inode);
+    kept.write("file", "CONTENT");
+    assert_eq!(kept.changes(first.tree, kept.snapshot().await.tree).await, [("file".to_owned(), Change::Modified)]);
 }
 
 #[tokio::test]

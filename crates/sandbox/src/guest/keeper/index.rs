@@ -19,16 +19,18 @@ const COARSE_NS: i64 = 50_000_000;
 #[derive(Debug, Default)]
 pub(super) struct Index {
     files: HashMap<RelativePath, Known>,
+    /// Those of them that were looked at anew.
+    learned: Vec<RelativePath>,
     /// Lines of the stored index, of which later ones replace earlier ones.
     lines: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Known {
+pub(super) struct Known {
     stamp: Stamp,
     /// When it was looked at, nanoseconds since 1970.
     seen_ns: i64,
-    hash: ContentHash,
+    pub(super) hash: ContentHash,
 }
 
 /// What changes when a file does.
@@ -74,16 +76,15 @@ impl Index {
         Some(index)
     }
 
-    /// Stores what is known now; `before` is what was stored last. Only what differs is written, until the file holds twice
-    /// as much as it needs to. Nothing is synced: an index that a crash damaged costs reading every file again.
+    /// Stores what is known now; `before` is what was stored last and what everything was kept from. Only what differs is
+    /// written, until the file holds twice as much as it needs to. Nothing is synced: an index that a crash damaged costs
+    /// reading every file again.
     pub(super) fn save(&mut self, before: &Self, store: &Store) -> Result<(), Fault> {
-        let known = |path: &RelativePath| self.files.get(path);
-        let changed = self.files.iter().filter(|(path, known)| before.files.get(*path) != Some(*known));
-        let gone = before.files.keys().filter(|path| known(path).is_none());
-        let changes: Vec<(&RelativePath, Option<&Known>)> =
-            changed.map(|(path, known)| (path, Some(known))).chain(gone.map(|path| (path, None))).collect();
+        let changes = self.changes(before);
         let lines = before.lines + changes.len();
-        if before.lines > 0 && lines <= 2 * self.files.len() {
+        if changes.is_empty() {
+            self.lines = lines;
+        } else if before.lines > 0 && lines <= 2 * self.files.len() {
             store.append_index(&as_lines(changes))?;
             self.lines = lines;
         } else {
@@ -93,11 +94,22 @@ impl Index {
         Ok(())
     }
 
-    /// The file's hash, if it is certainly still the file that was hashed.
-    pub(super) fn hash(&self, path: &RelativePath, stat: &Stat) -> Option<ContentHash> {
-        let known = self.files.get(path)?;
+    /// What is different from what was known before. An unchanged workspace is not compared file by file.
+    fn changes<'a>(&'a self, before: &'a Self) -> Vec<(&'a RelativePath, Option<&'a Known>)> {
+        let kept = self.files.len() - self.learned.len();
+        let known_before = self.learned.iter().filter(|path| before.files.contains_key(*path)).count();
+        let mut changes: Vec<_> = self.learned.iter().map(|path| (path, self.files.get(path))).collect();
+        if before.files.len() > kept + known_before {
+            changes.extend(before.files.keys().filter(|path| !self.files.contains_key(*path)).map(|path| (path, None)));
+        }
+        changes
+    }
+
+    /// What is known of a file that looks as it did, and whether it is certainly still the same.
+    pub(super) fn known(&self, path: &RelativePath, stat: &Stat) -> Option<(&Known, bool)> {
+        let known = self.files.get(path).filter(|known| known.stamp == Stamp::of(stat))?;
         let settled = known.stamp.changed_ns.max(known.stamp.modified_ns) < known.seen_ns - COARSE_NS;
-        (settled && known.stamp == Stamp::of(stat)).then_some(known.hash)
+        Some((known, settled))
     }
 
     /// Whether the file is as it was when it was last looked at.
@@ -107,23 +119,13 @@ impl Index {
 
     /// Remembers a file; `stat` was taken before it was read.
     pub(super) fn learn(&mut self, path: RelativePath, stat: &Stat, hash: ContentHash, seen_ns: i64) {
+        self.learned.push(path.clone());
         self.files.insert(path, Known { stamp: Stamp::of(stat), seen_ns, hash });
     }
 
-    /// Takes over what another index knows of a path.
-    pub(super) fn keep(&mut self, path: RelativePath, other: &Self) {
-        if let Some(known) = other.files.get(&path) {
-            self.files.insert(path, known.clone());
-        }
-    }
-
-    /// Nothing was stored since the other.
-    pub(super) fn keep_place(&mut self, other: &Self) {
-        self.lines = other.lines;
-    }
-
-    pub(super) fn differs(&self, other: &Self) -> bool {
-        self.files != other.files
+    /// Takes over what was known before.
+    pub(super) fn keep(&mut self, path: RelativePath, known: &Known) {
+        self.files.insert(path, known.clone());
     }
 }
 

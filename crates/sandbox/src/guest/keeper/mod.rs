@@ -193,11 +193,7 @@ impl Keeper {
             None => self.store.put_tree(&scanned.tree)?,
         };
         let mut index = scanned.index;
-        if index.differs(&state.index) {
-            index.save(&state.index, &self.store)?;
-        } else {
-            index.keep_place(&state.index);
-        }
+        index.save(&state.index, &self.store)?;
         let report = SnapshotReport {
             tree: id,
             paths: scanned.tree.len() as u64,

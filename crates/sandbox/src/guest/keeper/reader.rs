@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use super::super::files::on;
 use super::index::{Index, Stamp, now_ns};
-use super::store::{CONTENT_BYTES_MAX, Store};
+use super::store::{CONTENT_BYTES_MAX, Store, Stored};
 use crate::path::{LinkTarget, RelativePath};
 use crate::protocol::{Fault, FaultCode};
 use crate::tree::{Node, Tree};
@@ -68,9 +68,9 @@ impl<'a> Reader<'a> {
     ) -> Result<Option<Node>, Fault> {
         let mode = stat.st_mode & 0o777;
         let size = u64::try_from(stat.st_size).unwrap_or_default();
-        if let Some(hash) = self.known.hash(path, stat) {
-            self.index.keep(path.clone(), self.known);
-            return Ok(Some(Node::File { mode, size, hash }));
+        if let Some((known, true)) = self.known.known(path, stat) {
+            self.index.keep(path.clone(), known);
+            return Ok(Some(Node::File { mode, size, hash: known.hash }));
         }
         if size > CONTENT_BYTES_MAX {
             return Ok(None);
@@ -88,7 +88,13 @@ impl<'a> Reader<'a> {
             if FileType::from_raw_mode(before.st_mode) != FileType::RegularFile {
                 return Ok(None);
             }
-            let stored = self.store.add(&file, &before)?;
+            let stored = match self.known.known(path, &before) {
+                // It was looked at too soon after a change to be sure, but most often it is what it was.
+                Some((known, _)) if self.store.is_content(&file, known.hash)? => {
+                    Stored { hash: known.hash, size: u64::try_from(before.st_size).unwrap_or_default() }
+                }
+                _ => self.store.add(&file, &before)?,
+            };
             let after = rustix::fs::fstat(&file).map_err(on("read a file"))?;
             if Stamp::of(&before) == Stamp::of(&after) || attempt == READ_ATTEMPTS_MAX {
                 self.files_read += 1;

@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 use std::ffi::CString;
 use std::io::Read;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, Stat, Timespec, Timestamps};
@@ -38,7 +38,10 @@ const DIRECTORY_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OF
 const OWN_ONLY: u32 = 0o700;
 /// So many new contents are synced one by one, which does not wait for what others have written to the disk. For more
 /// than that one sync of everything is quicker.
-const SYNCED_SINGLY_MAX: u32 = 64;
+const SYNCED_SINGLY_MAX: usize = 64;
+
+/// Syncs that wait for the disk together.
+const SYNCS_AT_ONCE: usize = 8;
 
 /// An open store.
 #[derive(Debug)]
@@ -48,8 +51,16 @@ pub(super) struct Store {
     trees: OwnedFd,
     snapshots: OwnedFd,
     tasks: OwnedFd,
-    /// Contents put since the last sync.
-    unsynced: AtomicU32,
+    unsynced: Mutex<Unsynced>,
+}
+
+/// Contents put since the last sync.
+#[derive(Debug, Default)]
+struct Unsynced {
+    /// Each with the directory that names it.
+    contents: Vec<(OwnedFd, OwnedFd)>,
+    /// There are more than can be synced singly.
+    many: bool,
 }
 
 /// A content that was put in the store.
@@ -67,10 +78,27 @@ impl Store {
         let (snapshots, tasks) = (open("snapshots")?, open("tasks")?);
         // What a killed keeper was making is of no use.
         remove_tree_at(&snapshots, NEW).or_else(absent_is_fine)?;
-        Ok(Self { root, objects, trees, snapshots, tasks, unsynced: AtomicU32::new(0) })
+        Ok(Self { root, objects, trees, snapshots, tasks, unsynced: Mutex::default() })
     }
 
-    /// Copies a file's content into the store.
+    /// Whether a file holds a content that is in the store already.
+    pub(super) fn is_content(&self, file: &OwnedFd, hash: ContentHash) -> Result<bool, Fault> {
+        let (mut hasher, mut size, mut buffer) = (Sha256::new(), 0, vec![0; CHUNK_BYTES]);
+        loop {
+            match rustix::io::pread(file, &mut buffer, size) {
+                Ok(0) => return Ok(ContentHash::finish(hasher) == hash),
+                Ok(_) if size > CONTENT_BYTES_MAX => return Ok(false),
+                Ok(read) => {
+                    hasher.update(&buffer[..read]);
+                    size += read as u64;
+                }
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(fault("read a file", Some(errno.raw_os_error()))),
+            }
+        }
+    }
+
+    /// Copies a file's content into the store. It is durable after the next sync, and no tree may name it before.
     pub(super) fn add(&self, file: &OwnedFd, stat: &Stat) -> Result<Stored, Fault> {
         let act = "store a file";
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -101,13 +129,8 @@ impl Store {
         rustix::fs::fchmod(&copy, Mode::from_raw_mode(mode)).map_err(on(act))?;
         let hash = ContentHash::finish(hasher);
         let (directory, name) = self.object_place(hash, mode)?;
-        if self.is_worth_syncing() {
-            rustix::fs::fdatasync(&copy).map_err(on(act))?;
-        }
         rustix::fs::renameat(&self.objects, NEW, &directory, &name).map_err(on(act))?;
-        if self.unsynced.fetch_add(1, Ordering::Relaxed) < SYNCED_SINGLY_MAX {
-            rustix::fs::fsync(&directory).map_err(on(act))?;
-        }
+        self.unsynced().push(copy, directory);
         Ok(Stored { hash, size })
     }
 
@@ -179,16 +202,19 @@ impl Store {
         write_all(&file, content).map_err(on(act))
     }
 
-    fn is_worth_syncing(&self) -> bool {
-        self.unsynced.load(Ordering::Relaxed) < SYNCED_SINGLY_MAX
+    /// Makes every content put so far durable, then their names: a few singly, of many the whole file system.
+    pub(super) fn sync(&self) -> Result<(), Fault> {
+        let act = "sync the store";
+        let Unsynced { contents, many } = std::mem::take(&mut *self.unsynced());
+        if many {
+            return rustix::fs::syncfs(&self.root).map_err(on(act));
+        }
+        at_once(&contents, |(content, _)| rustix::fs::fdatasync(content)).map_err(on(act))?;
+        at_once(&contents, |(_, directory)| rustix::fs::fsync(directory)).map_err(on(act))
     }
 
-    /// Makes every content put so far durable. A few were synced one by one; of many the whole file system is.
-    pub(super) fn sync(&self) -> Result<(), Fault> {
-        if self.unsynced.swap(0, Ordering::Relaxed) > SYNCED_SINGLY_MAX {
-            rustix::fs::syncfs(&self.root).map_err(on("sync the store"))?;
-        }
-        Ok(())
+    fn unsynced(&self) -> MutexGuard<'_, Unsynced> {
+        self.unsynced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes the snapshot of a tree, unless it is there.
@@ -275,6 +301,35 @@ impl Store {
         file.read_to_end(&mut content).map_err(|error| fault("read from the store", error.raw_os_error()))?;
         Ok(content)
     }
+}
+
+impl Unsynced {
+    fn push(&mut self, content: OwnedFd, directory: OwnedFd) {
+        self.many |= self.contents.len() == SYNCED_SINGLY_MAX;
+        if self.many {
+            self.contents.clear();
+        } else {
+            self.contents.push((content, directory));
+        }
+    }
+}
+
+/// Does the same with several things at the same time: file systems finish syncs that wait together in one go.
+fn at_once<T: Sync>(things: &[T], act: impl Fn(&T) -> Result<(), Errno> + Sync) -> Result<(), Errno> {
+    let share = things.len().div_ceil(SYNCS_AT_ONCE).max(1);
+    let act_on = |some: &[T]| some.iter().try_for_each(&act);
+    std::thread::scope(|scope| {
+        let begun: Vec<_> = things
+            .chunks(share)
+            // Where no thread can be had, it is done here.
+            .map(|some| std::thread::Builder::new().spawn_scoped(scope, || act_on(some)).map_err(|_| act_on(some)))
+            .collect();
+        let finished = begun.into_iter().map(|begun| match begun {
+            Ok(thread) => thread.join().unwrap_or(Err(Errno::IO)),
+            Err(done) => done,
+        });
+        finished.fold(Ok(()), Result::and)
+    })
 }
 
 /// A part of a file of the store, and the size of the whole.

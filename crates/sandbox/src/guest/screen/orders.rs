@@ -11,6 +11,9 @@ const WORTH_BYTES_MIN: usize = 2048;
 /// Longest order that is understood; a longer one might be anything.
 const ORDER_BYTES_MAX: usize = 32;
 
+/// Bytes that are judged together.
+const PIECE_BYTES: usize = 256;
+
 /// What a program has ordered so far, as far as it concerns scrolling.
 #[derive(Debug, Default)]
 pub(super) struct Orders {
@@ -107,7 +110,8 @@ impl Orders {
 /// Text in lines, and nothing that orders anything.
 fn is_plain(bytes: &[u8]) -> bool {
     let is_text = |byte: u8| matches!(byte, 0x20..=0x7e | b'\r' | b'\n' | b'\t' | 0x80..=0xbf | 0xc3..=0xff);
-    bytes.iter().all(|byte| is_text(*byte))
+    // Without a way out inside of a piece the processor looks at many bytes at once.
+    bytes.chunks(PIECE_BYTES).all(|piece| piece.iter().fold(true, |plain, byte| plain & is_text(*byte)))
 }
 
 /// The end of a line after which so many lines follow that it is gone in any case, and after which the column is known.
@@ -129,18 +133,20 @@ fn find(bytes: &[u8], size: TerminalSize, column: u16) -> Option<ScrolledAway> {
 /// Where a line of plain letters ends; nothing where that is beyond the edge, which no order can bring a cursor to.
 fn column_after(bytes: &[u8], columns: u16, column: u16) -> Option<u16> {
     // What came before a return does not matter.
-    let (from, mut column) = match bytes.iter().rposition(|byte| *byte == b'\r') {
+    let (from, column) = match bytes.iter().rposition(|byte| *byte == b'\r') {
         Some(at) => (at, 0),
         None => (0, column),
     };
-    for byte in &bytes[from..] {
-        column = match byte {
-            b'\r' => 0,
-            b'\n' => column,
-            0x20..=0x7e if column >= columns => 1,
-            0x20..=0x7e => column + 1,
-            _ => return None,
-        };
+    let (mut letters, mut others) = (0, 0);
+    for piece in bytes[from..].chunks(PIECE_BYTES) {
+        letters += piece.iter().map(|byte| u64::from(matches!(byte, 0x20..=0x7e))).sum::<u64>();
+        others += piece.iter().map(|byte| u64::from(!matches!(byte, 0x20..=0x7e | b'\r' | b'\n'))).sum::<u64>();
     }
-    (column < columns).then_some(column)
+    if others > 0 {
+        return None;
+    }
+    let (columns, end) = (u64::from(columns), u64::from(column) + letters);
+    // A letter that finds the line full begins the next one.
+    let column = if end <= columns { end } else { (end - 1) % columns + 1 };
+    u16::try_from(column).ok().filter(|column| u64::from(*column) < columns)
 }
