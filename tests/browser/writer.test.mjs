@@ -119,3 +119,30 @@ journey("what a run changed lies side by side, and goes back file by file or as 
   assert.equal(gone, 404);
   world.forgive(/404/);
 });
+
+journey("what is held for review arrives file by file or as a whole, when a person says so", { scenario: "studio.json" }, async (world) => {
+  await world.start();
+  const page = await world.signIn();
+  await prompt(page).waitFor();
+  await choose(page, "Settings");
+  const settings = window(page, "Settings");
+  await settings.getByRole("checkbox", { name: /^Hold what agents change/ }).check();
+  await page.getByRole("status").getByText("Kept.").waitFor();
+  await settings.getByRole("button", { name: "Close", exact: true }).click();
+  await call(page, "PUT", "/api/files?path=greeting/words.txt", "Hello, world\n", "application/octet-stream");
+  await ask(page, "Translate the greeting.");
+  const writer = window(page, "Writer");
+  await writer.getByRole("button", { name: "Undo", exact: true }).waitFor();
+  await writer.getByRole("button", { name: "Changes", exact: true }).click();
+  await writer.getByText("held until you have looked at it").waitFor();
+  const read = (path) => page.evaluate(async (path) => (await fetch(`/api/files?path=${path}`)).text(), path);
+  assert.equal(await read("greeting/words.txt"), "Hello, world\n");
+
+  await writer.getByRole("button", { name: "Keep greeting/words.txt" }).click();
+  await page.getByRole("status").getByText("greeting/words.txt is in the workspace.").waitFor();
+  assert.equal(await read("greeting/words.txt"), "Hallo, Welt\n");
+  await world.assertAccessible(page);
+  await writer.getByRole("button", { name: "Keep all that was held" }).click();
+  await writer.getByText("in the workspace", { exact: true }).waitFor();
+  assert.match(await read("greeting/greet.sh"), /words\.txt/);
+});

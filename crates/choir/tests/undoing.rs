@@ -202,3 +202,32 @@ fn an_undo_survives_a_kill_in_the_middle() {
     assert_eq!(finished["payload"]["files_changed"].as_array().unwrap().len(), 300);
     assert_eq!(std::fs::read_dir(&workspace).unwrap().count(), 0);
 }
+
+#[test]
+fn what_is_held_for_review_waits_outside_until_it_is_brought_in() {
+    let instance = Instance::start(TWO_TASKS);
+    let workspace = instance.workspace();
+    std::fs::write(workspace.join("file"), "mine\n").unwrap();
+    let before = look(&workspace);
+    assert_eq!(instance.api("PUT /api/settings", &json!({"changes": {"hold": true}})).0, 200);
+    let held = instance.task(&commands(&["echo held >> file", "echo new > new"]));
+    assert_eq!((&held["status"], &held["held"]), (&"ok".into(), &true.into()), "{held}");
+    assert_eq!(look(&workspace), before, "nothing arrives unseen");
+
+    let id = held["task_id"].as_str().unwrap();
+    let changes = || instance.api(&format!("GET /api/tasks/{id}/changes"), &Value::Null).1["changes"].clone();
+    assert_eq!(changes()[0]["state"], "held");
+    // Another task comes and goes, and the person goes on; what is held is still there to be brought in.
+    instance.api("PUT /api/settings", &json!({"changes": {"hold": false}}));
+    instance.task(&commands(&["echo other > other"]));
+    let (status, merged) = instance.api(&format!("POST /api/tasks/{id}/merge"), &json!({}));
+    assert_eq!((status, &merged["summary"]), (200, &"2 paths brought in.".into()), "{merged}");
+    assert_eq!(std::fs::read_to_string(workspace.join("file")).unwrap(), "mine\nheld\n");
+    assert_eq!(changes()[0]["state"], "merged");
+    assert_eq!(instance.api(&format!("POST /api/tasks/{id}/merge"), &json!({})).0, 409, "nothing is held any more");
+
+    assert_eq!(instance.api(&format!("POST /api/tasks/{id}/undo"), &json!({})).0, 200);
+    assert_eq!(std::fs::read_to_string(workspace.join("file")).unwrap(), "mine\n");
+    assert_eq!(changes()[0]["state"], "held");
+    assert!(workspace.join("other").exists(), "what others made stays");
+}

@@ -64,6 +64,8 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(trace::get))
         .routes(routes!(undo::run))
         .routes(routes!(undo::run_changes))
+        .routes(routes!(undo::merge_run))
+        .routes(routes!(undo::merge_task))
         .routes(routes!(tasks::create))
         .routes(routes!(tasks::get))
         .routes(routes!(tasks::cancel))

@@ -8,9 +8,9 @@ use choir_proto::inbox::{Ask, Asked, Verdict, Waits};
 use choir_proto::model::{Answer, Delta, ModelError};
 use choir_proto::wire::mcp::{CallTool, Called, Offers, WhatTools};
 use choir_proto::wire::{
-    AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, DocumentSettings, EffectRecord, Exec, Exit,
-    Fetch, FinishAssociate, Mirror, Mirrored, ModelCall, Models, OutputStream, ReadTree, Search, SearchHits,
-    StartAssociate, TreeFiles, UndoChanges, WatchFiles, WatchFrame,
+    AssociateCaptured, AssociateFinished, AssociateStarted, ChangeSettings, ChangesUndone, DocumentSettings,
+    EffectRecord, Exec, Exit, Fetch, FinishAssociate, Mirror, Mirrored, ModelCall, Models, OutputStream, ReadTree,
+    Search, SearchHits, StartAssociate, TreeFiles, UndoChanges, WatchFiles, WatchFrame,
 };
 use choir_proto::{Hash, InboxId, TaskId};
 use futures_util::FutureExt;
@@ -59,6 +59,10 @@ pub trait Control: Send + Sync {
     /// How the person wants documents to be written.
     fn document_settings(&self) -> BoxFuture<'_, Result<DocumentSettings, ControlError>> {
         async { Ok(DocumentSettings::default()) }.boxed()
+    }
+    /// How the person wants changes of files to come into the workspace.
+    fn change_settings(&self) -> BoxFuture<'_, Result<ChangeSettings, ControlError>> {
+        async { Ok(ChangeSettings::default()) }.boxed()
     }
     /// Puts something to the person, unless it is decided already. Asking again changes nothing.
     fn ask(&self, id: InboxId, ask: Ask) -> BoxFuture<'_, Result<Asked, ControlError>>;

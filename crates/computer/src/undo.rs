@@ -6,7 +6,7 @@ use crate::harness::{Harness, HarnessError, Past};
 use crate::journal::Scope as Place;
 use choir_core::undo::{ActiveUndos, Changes, Made, Scope, Undoing};
 use choir_proto::api::{self, Change};
-use choir_proto::event::{Actor, UndoFinished, UndoOutcome, UndoStarted};
+use choir_proto::event::{Actor, UndoFinished, UndoOutcome, UndoStarted, Undone};
 use choir_proto::task::Diff;
 use choir_proto::wire::{ChangesUndone, UndoChanges};
 use choir_proto::{Event, Seq, UndoId};
@@ -26,6 +26,9 @@ pub enum UndoError {
     /// Nothing of it is in the workspace.
     #[error("nothing of it is in the workspace")]
     Nothing,
+    /// Nothing of it waits for review.
+    #[error("nothing of it is held")]
+    NotHeld,
     /// More than can be taken back at once.
     #[error("it made more changes than can be taken back at once")]
     TooMuch,
@@ -45,6 +48,9 @@ impl From<StoreError> for UndoError {
         Self::Harness(error.into())
     }
 }
+
+/// Which changes of a scope an undo turns around.
+type Wanted = fn(&Changes, Scope) -> Vec<Undone>;
 
 /// Takes changes back, one undo at a time; a cheap handle.
 #[derive(Clone)]
@@ -81,12 +87,24 @@ impl Undoer {
 
     /// Takes back what is in effect of a scope. Goes on when the caller goes away.
     pub async fn undo(&self, scope: Scope, id: Option<UndoId>) -> Result<api::Undo, UndoError> {
+        self.turn(scope, id, Changes::next).await
+    }
+
+    /// Brings in what waited for a person to look at it.
+    pub async fn merge(&self, scope: Scope, id: Option<UndoId>) -> Result<api::Undo, UndoError> {
+        self.turn(scope, id, Changes::held).await.map_err(|error| match error {
+            UndoError::Nothing => UndoError::NotHeld,
+            other => other,
+        })
+    }
+
+    async fn turn(&self, scope: Scope, id: Option<UndoId>, wanted: Wanted) -> Result<api::Undo, UndoError> {
         let this = self.clone();
-        let undone = tokio::spawn(async move { this.undo_in_turn(scope, id).await });
+        let undone = tokio::spawn(async move { this.in_turn(scope, id, wanted).await });
         undone.await.unwrap_or(Err(UndoError::Harness(HarnessError::LetGo)))
     }
 
-    async fn undo_in_turn(&self, scope: Scope, id: Option<UndoId>) -> Result<api::Undo, UndoError> {
+    async fn in_turn(&self, scope: Scope, id: Option<UndoId>, wanted: Wanted) -> Result<api::Undo, UndoError> {
         let _turn = self.turn.lock().await;
         let journal = &self.harness.journal;
         let id = id.unwrap_or_else(|| UndoId::new(journal.world().uuid()));
@@ -98,15 +116,14 @@ impl Undoer {
         let undoing = match self.harness.views.get::<ActiveUndos>(id).await? {
             Some(begun) if begun.scope == scope => begun,
             Some(_) => return Err(UndoError::Elsewhere),
-            None => self.begin(scope, id, &past).await?,
+            None => self.begin(scope, id, wanted(&fold(&past), scope)).await?,
         };
         let (seq, finished) = self.act(id, undoing).await?;
         self.answer(seq, finished).await
     }
 
     /// Appends the intent.
-    async fn begin(&self, scope: Scope, id: UndoId, past: &Past) -> Result<Undoing, UndoError> {
-        let undoes = fold(past).next(scope);
+    async fn begin(&self, scope: Scope, id: UndoId, undoes: Vec<Undone>) -> Result<Undoing, UndoError> {
         match undoes.len() {
             0 => return Err(UndoError::Nothing),
             count if count > UNDONE_MAX => return Err(UndoError::TooMuch),
@@ -120,8 +137,10 @@ impl Undoer {
     /// Has the keeper do it, and appends what came of it.
     async fn act(&self, id: UndoId, undoing: Undoing) -> Result<(Seq, UndoFinished), UndoError> {
         let Undoing { scope, undoes } = undoing;
+        let past = Past::read(self.harness.journal.log(), scope.run()).await?;
+        let verb = if fold(&past).brings_in(&undoes) { "brought in" } else { "taken back" };
         let finished = match self.harness.control.undo(UndoChanges { undoes }).await {
-            Ok(undone) => self.undone(id, undone).await,
+            Ok(undone) => self.undone(id, undone, verb).await,
             Err(ControlError::Refused(why)) => failed(id, why),
             // Control is gone and this process with it: the next start goes on.
             Err(gone @ (ControlError::Gone(_) | ControlError::Waits(_))) => {
@@ -132,12 +151,12 @@ impl Undoer {
         Ok((seq, finished))
     }
 
-    async fn undone(&self, id: UndoId, undone: ChangesUndone) -> UndoFinished {
+    async fn undone(&self, id: UndoId, undone: ChangesUndone, verb: &str) -> UndoFinished {
         let ChangesUndone { base_tree, result_tree, files_changed, diff, conflicts } = undone;
         UndoFinished {
             undo_id: id,
             outcome: UndoOutcome::Ok,
-            summary: summary(files_changed.len(), conflicts.len()),
+            summary: summary(verb, files_changed.len(), conflicts.len()),
             base_tree,
             result_tree,
             files_changed,
@@ -246,10 +265,10 @@ fn failed(undo_id: UndoId, why: String) -> UndoFinished {
     }
 }
 
-fn summary(changed: usize, kept: usize) -> String {
+fn summary(verb: &str, changed: usize, kept: usize) -> String {
     let paths = |count: usize| if count == 1 { "1 path".to_owned() } else { format!("{count} paths") };
     match kept {
-        0 => format!("{} taken back.", paths(changed)),
-        kept => format!("{} taken back, {} left alone because they changed since.", paths(changed), paths(kept)),
+        0 => format!("{} {verb}.", paths(changed)),
+        kept => format!("{} {verb}, {} left alone because they changed since.", paths(changed), paths(kept)),
     }
 }

@@ -122,15 +122,35 @@ impl Changes {
         of_tasks.filter_map(Change::undone).collect()
     }
 
+    /// What brings in now what a task's end held back: the way there, as the way back of a way back.
+    pub fn held(&self, scope: Scope) -> Vec<Undone> {
+        let held = |change: &&Change| scope.holds(change.task) && self.state(change) == ChangeState::Held;
+        let turned = |undone: Undone| Undone { base_tree: undone.result_tree, result_tree: undone.base_tree, ..undone };
+        self.changes.iter().filter(held).filter_map(Change::undone).map(turned).collect()
+    }
+
+    /// Whether an intent brings in what was held, or takes something back.
+    pub fn brings_in(&self, undoes: &[Undone]) -> bool {
+        let way_there = |undone: &Undone, change: &Change| {
+            change.seq == undone.seq && change.is_held() && change.trees == Some((undone.result_tree, undone.base_tree))
+        };
+        undoes.iter().any(|undone| self.changes.iter().any(|change| way_there(undone, change)))
+    }
+
     fn state(&self, change: &Change) -> ChangeState {
         if change.trees.is_none() {
             return ChangeState::KeptOut;
         }
-        // What takes it back comes later, so this ends.
-        let taken_back = self.changes.iter().any(|later| {
+        // What turns it around comes later, so this ends. What was held is brought in by the first turn, and is out again
+        // after the next.
+        let turns = |later: &&Change| {
             later.seq > change.seq && self.takes_back(later, change.seq) && self.state(later) == ChangeState::Merged
-        });
-        if taken_back { ChangeState::Undone } else { ChangeState::Merged }
+        };
+        match (change.is_held(), self.changes.iter().filter(turns).count()) {
+            (true, turns) if turns % 2 == 0 => ChangeState::Held,
+            (false, turns) if turns > 0 => ChangeState::Undone,
+            _ => ChangeState::Merged,
+        }
     }
 
     fn takes_back(&self, change: &Change, seq: Seq) -> bool {
@@ -154,6 +174,10 @@ impl Change {
         self.trees.map(|(base_tree, result_tree)| Undone { seq: self.seq, base_tree, result_tree })
     }
 
+    fn is_held(&self) -> bool {
+        matches!(&self.made, Made::Task(result) if result.held)
+    }
+
     fn shows_something(&self) -> bool {
         match &self.made {
             Made::Task(result) => !result.files_changed.is_empty(),
@@ -162,7 +186,7 @@ impl Change {
     }
 }
 
-/// What arrived in the workspace. Results from before this was said apart arrived whole when they were `ok`.
+/// What arrived in the workspace, or waits to. Results from before this was said apart arrived whole when they were `ok`.
 fn merged(result: &TaskResult) -> Option<(Hash, Hash)> {
     let whole = result.result_tree.filter(|_| result.status == TaskStatus::Ok);
     result.base_tree.zip(result.merged_tree.or(whole)).filter(|(base, merged)| base != merged)
@@ -243,9 +267,22 @@ mod tests {
         changes.apply(&header(seq, Some(task(number))), &TaskFinished { result }.into());
     }
 
+    /// A task that ended well and was held.
+    fn hold(changes: &mut Changes, seq: u64, number: u128) {
+        let files_changed = vec![FileChange { path: "a".into(), change: ChangeKind::Added }];
+        let (base_tree, result_tree) = (Some(Hash([1; 32])), Some(Hash([2; 32])));
+        let status = TaskStatus::Ok;
+        let result = TaskResult { status, base_tree, result_tree, files_changed, held: true, ..running(task(number)) };
+        changes.apply(&header(seq, Some(task(number))), &TaskFinished { result }.into());
+    }
+
     /// Undoes what is next and gives the positions of what that was.
     fn undo(changes: &mut Changes, seq: u64, scope: Scope) -> Vec<u64> {
         let undoes = changes.next(scope);
+        turn(changes, seq, scope, undoes)
+    }
+
+    fn turn(changes: &mut Changes, seq: u64, scope: Scope, undoes: Vec<Undone>) -> Vec<u64> {
         let undo_id = UndoId::new(Uuid::from_u128(seq.into()));
         let started = UndoStarted { undo_id, undoes: undoes.clone() };
         changes.apply(&header(seq, scope.task()), &started.into());
@@ -281,6 +318,30 @@ mod tests {
         assert_eq!(states(&changes), [Merged, KeptOut, Merged, Undone, Merged]);
         assert_eq!(undo(&mut changes, 30, run), [21]);
         assert_eq!(states(&changes), [Undone, KeptOut, Undone, Merged, Undone, Merged]);
+    }
+
+    #[test]
+    fn what_is_held_is_brought_in_and_taken_back_like_anything_else() {
+        use ChangeState::{Held, Merged, Undone};
+        let mut changes = Changes::default();
+        hold(&mut changes, 1, 1);
+        finish(&mut changes, 2, 2, TaskStatus::Ok);
+        let (run, held) = (Scope::Run(RUN), Scope::Task(RUN, task(1)));
+        assert_eq!(states(&changes), [Held, Merged]);
+        assert_eq!(changes.held(Scope::Task(RUN, task(2))), [], "only what waits");
+        let wanted = changes.held(held);
+        assert_eq!((wanted[0].base_tree, wanted[0].result_tree), (Hash([2; 32]), Hash([1; 32])), "the way there");
+        assert!(changes.brings_in(&wanted) && !changes.brings_in(&changes.next(run)));
+        turn(&mut changes, 10, held, wanted);
+        assert_eq!(states(&changes), [Merged, Merged, Merged]);
+        assert_eq!(changes.held(run), []);
+        // Taken back with the run, brought back with it, and held again when its own merge is taken back.
+        assert_eq!(undo(&mut changes, 20, run), [1, 2]);
+        assert_eq!(states(&changes), [Held, Undone, Merged, Merged]);
+        assert_eq!(undo(&mut changes, 30, run), [21]);
+        assert_eq!(states(&changes)[..2], [Merged, Merged]);
+        let back = undo(&mut changes, 40, held);
+        assert_eq!((back, states(&changes)[0]), (vec![11], Held));
     }
 
     #[test]

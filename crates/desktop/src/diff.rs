@@ -34,9 +34,16 @@ pub enum Whole {
     Deleted,
 }
 
-/// What takes a change of one file back.
+/// Which way a change is gone.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    There,
+    Back,
+}
+
+/// What makes a change of one file, or takes it back.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Revert {
+pub enum Turn {
     /// The file goes.
     Delete,
     /// The file holds this.
@@ -47,39 +54,64 @@ pub enum Revert {
 
 impl File {
     /// What takes this change back from a file that holds `now`; nothing where there is no such file.
-    pub fn revert(&self, now: Option<&str>) -> Revert {
+    pub fn revert(&self, now: Option<&str>) -> Turn {
+        self.turn(Way::Back, now)
+    }
+
+    /// What makes this change in a file that holds `now`; nothing where there is no such file.
+    pub fn apply(&self, now: Option<&str>) -> Turn {
+        self.turn(Way::There, now)
+    }
+
+    fn turn(&self, way: Way, now: Option<&str>) -> Turn {
         if self.note.is_some() {
-            return Revert::Unknown;
+            return Turn::Unknown;
         }
+        let (goes, comes) = match way {
+            Way::Back => (Whole::Added, Whole::Deleted),
+            Way::There => (Whole::Deleted, Whole::Added),
+        };
         match (self.whole, now) {
-            (Some(Whole::Added), Some(now)) if self.after(now) == Some(String::new()) => Revert::Delete,
-            (Some(Whole::Deleted), None) => self.after("").map_or(Revert::Unknown, Revert::Write),
-            (None, Some(now)) => self.after(now).map_or(Revert::Unknown, Revert::Write),
-            _ => Revert::Unknown,
+            (Some(whole), Some(now)) if whole == goes && self.after(way, now) == Some(String::new()) => Turn::Delete,
+            (Some(whole), None) if whole == comes => self.after(way, "").map_or(Turn::Unknown, Turn::Write),
+            (None, Some(now)) => self.after(way, now).map_or(Turn::Unknown, Turn::Write),
+            _ => Turn::Unknown,
         }
     }
 
-    /// The text with every hunk turned around. Nothing: a line is not what the difference says.
-    fn after(&self, now: &str) -> Option<String> {
+    /// The text with every hunk made or turned around. Nothing: a line is not what the difference says.
+    fn after(&self, way: Way, now: &str) -> Option<String> {
+        let here = |row: &'_ Row| match way {
+            Way::Back => row.right.clone(),
+            Way::There => row.left.clone(),
+        };
         let lines: Vec<&str> = now.split_terminator('\n').collect();
         let mut made: Vec<&str> = Vec::new();
         let mut at = 0;
         for hunk in &self.hunks {
-            let first = hunk.rows.iter().find_map(|row| row.right.as_ref());
+            let first = hunk.rows.iter().find_map(here);
             let start = first.map_or(at, |line| line.number as usize - 1);
             made.extend(lines.get(at..start)?);
             at = start;
             for row in &hunk.rows {
-                if let Some(right) = &row.right {
-                    (lines.get(at)? == &right.text).then_some(())?;
+                if let Some(line) = here(row) {
+                    (*lines.get(at)? == line.text).then_some(())?;
                     at += 1;
                 }
             }
-            made.extend(hunk.rows.iter().filter_map(|row| row.left.as_ref()).map(|line| line.text.as_str()));
+            let there = hunk.rows.iter().filter_map(|row| match way {
+                Way::Back => row.left.as_ref(),
+                Way::There => row.right.as_ref(),
+            });
+            made.extend(there.map(|line| line.text.as_str()));
         }
         let touched_end = at == lines.len();
         made.extend(lines.get(at..)?);
-        let ends = if touched_end { !self.open_ended.0 } else { now.ends_with('\n') };
+        let open_ended = match way {
+            Way::Back => self.open_ended.0,
+            Way::There => self.open_ended.1,
+        };
+        let ends = if touched_end { !open_ended } else { now.ends_with('\n') };
         let end = if ends && !made.is_empty() { "\n" } else { "" };
         Some(made.join("\n") + end)
     }
@@ -342,16 +374,29 @@ deleted file mode 100644
     #[test]
     fn one_file_is_taken_back_unless_it_changed_since() {
         let files = parse(DIFF);
-        let text = |text: &str| Revert::Write(text.to_owned());
+        let text = |text: &str| Turn::Write(text.to_owned());
         assert_eq!(files[0].revert(Some("one\nzwei\ndrei\nfour\nfive\n")), text("one\ntwo\nfour\nfive\n"));
-        assert_eq!(files[0].revert(Some("one\nzwei\nDREI\nfour\n")), Revert::Unknown);
-        assert_eq!(files[0].revert(None), Revert::Unknown);
-        assert_eq!(files[1].revert(Some("")), Revert::Unknown, "not text");
+        assert_eq!(files[0].revert(Some("one\nzwei\nDREI\nfour\n")), Turn::Unknown);
+        assert_eq!(files[0].revert(None), Turn::Unknown);
+        assert_eq!(files[1].revert(Some("")), Turn::Unknown, "not text");
         assert_eq!(files[2].revert(None), text("last"), "it had no end of line");
-        assert_eq!(files[2].revert(Some("back already")), Revert::Unknown);
+        assert_eq!(files[2].revert(Some("back already")), Turn::Unknown);
         let added = parse("diff --git a/n b/n\nnew file mode 100644\n@@ -0,0 +1,2 @@\n+a\n+b\n");
-        assert_eq!(added[0].revert(Some("a\nb\n")), Revert::Delete);
-        assert_eq!(added[0].revert(Some("a\nb\nmine\n")), Revert::Unknown);
+        assert_eq!(added[0].revert(Some("a\nb\n")), Turn::Delete);
+        assert_eq!(added[0].revert(Some("a\nb\nmine\n")), Turn::Unknown);
+    }
+
+    #[test]
+    fn one_file_is_brought_in_unless_it_changed_since() {
+        let files = parse(DIFF);
+        let text = |text: &str| Turn::Write(text.to_owned());
+        assert_eq!(files[0].apply(Some("one\ntwo\nfour\nfive\n")), text("one\nzwei\ndrei\nfour\nfive\n"));
+        assert_eq!(files[0].apply(Some("one\nTWO\nfour\n")), Turn::Unknown);
+        assert_eq!(files[2].apply(Some("last")), Turn::Delete);
+        assert_eq!(files[2].apply(Some("last and mine")), Turn::Unknown);
+        let added = parse("diff --git a/n b/n\nnew file mode 100644\n@@ -0,0 +1,2 @@\n+a\n+b\n");
+        assert_eq!(added[0].apply(None), text("a\nb\n"));
+        assert_eq!(added[0].apply(Some("mine")), Turn::Unknown, "somebody else's file");
     }
 
     #[test]

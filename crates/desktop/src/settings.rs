@@ -16,6 +16,10 @@ pub struct Settings {
     pub budget: Budget,
     /// Where tasks may connect to without asking.
     pub egress: Egress,
+    /// What waits for the person's eyes.
+    pub changes: Changes,
+    /// What waits for the person's word.
+    pub documents: Documents,
     /// While there is no model: what could be used.
     pub found: Vec<Found>,
 }
@@ -120,6 +124,22 @@ impl Key {
 pub struct Budget {
     /// Money per run.
     pub usd_per_run: f64,
+}
+
+/// How what tasks changed comes into the workspace.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Changes {
+    /// Whether it waits until the person has looked at it.
+    pub hold: bool,
+}
+
+/// How documents are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Documents {
+    /// Whether what agents would change of a person's words is accepted without asking.
+    pub auto_accept: bool,
 }
 
 /// Where tasks may connect to without asking.

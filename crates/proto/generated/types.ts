@@ -54,7 +54,7 @@ export type Change = { base_tree?: Hash | null; conflicts: string[]; diff?: Diff
 export type ChangeKind = "added" | "modified" | "deleted";
 
 /** Where a change stands. */
-export type ChangeState = "merged" | "undone" | "kept_out";
+export type ChangeState = "merged" | "undone" | "kept_out" | "held";
 
 /** The answer of `GET /api/runs/{id}/changes` and `GET /api/tasks/{id}/changes`. */
 export type Changes = { changes: Change[] };
@@ -357,7 +357,7 @@ export type TaskRequest = { acceptance_criteria?: string[]; allowed_tools?: stri
 export type TaskRequested = { parent?: TaskId | null; request: TaskRequest; role?: Role | null };
 
 /** What came of a task. */
-export type TaskResult = { base_tree?: Hash | null; commands?: CommandResult[]; conflicts?: string[]; diff?: Diff | null; files_changed?: FileChange[]; merged_tree?: Hash | null; questions?: string[]; result_tree?: Hash | null; status: TaskStatus; suggested_next?: string | null; summary: string; task_id: TaskId; usage?: TaskUsage; verify?: VerifyResult | null };
+export type TaskResult = { base_tree?: Hash | null; commands?: CommandResult[]; conflicts?: string[]; diff?: Diff | null; files_changed?: FileChange[]; held?: boolean; merged_tree?: Hash | null; questions?: string[]; result_tree?: Hash | null; status: TaskStatus; suggested_next?: string | null; summary: string; task_id: TaskId; usage?: TaskUsage; verify?: VerifyResult | null };
 
 /** A worker began. */
 export type TaskStarted = { alone?: boolean; base_tree?: Hash | null };

@@ -116,6 +116,8 @@ pub enum ChangeState {
     Undone,
     /// It never was: the task did not end well.
     KeptOut,
+    /// It waits for a person to look at it.
+    Held,
 }
 
 /// The answer of `GET /api/events`.

@@ -224,6 +224,9 @@ pub struct TaskResult {
     /// The base with what arrived in the workspace: the result without its conflicts. Nothing when nothing was merged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merged_tree: Option<Hash>,
+    /// Whether what it changed waits for a person to look at it, before anything of it is merged.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub held: bool,
     /// The change as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<Diff>,

@@ -59,6 +59,16 @@ pub struct DocumentSettings {
     pub auto_accept: bool,
 }
 
+/// How what tasks changed comes into the workspace: `GET /settings/changes`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ChangeSettings {
+    /// Whether it waits until a person has looked at it.
+    #[serde(default)]
+    pub hold: bool,
+}
+
 /// Start an associate for a task: `PUT /associates/{task}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartAssociate {

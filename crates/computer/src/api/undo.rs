@@ -33,6 +33,30 @@ pub(super) async fn task(
     undo(&app, scope_of_task(&app, &task).await?, wanted).await
 }
 
+/// Brings into the workspace what a run changed and what was held for review, as one new change.
+#[utoipa::path(post, path = "/api/runs/{id}/merge", params(("id" = String, Path)), request_body = Option<NewUndo>,
+    responses((status = 200, body = Undo)))]
+pub(super) async fn merge_run(
+    State(app): State<App>,
+    Path(run): Path<String>,
+    OptionalJson(wanted): OptionalJson<NewUndo>,
+) -> Result<Json<Undo>, Rejection> {
+    let scope = scope_of_run(&app, &run).await?;
+    Ok(Json(app.undoer.merge(scope, wanted.undo_id).await?))
+}
+
+/// The same, for one task.
+#[utoipa::path(post, path = "/api/tasks/{id}/merge", params(("id" = String, Path)), request_body = Option<NewUndo>,
+    responses((status = 200, body = Undo)))]
+pub(super) async fn merge_task(
+    State(app): State<App>,
+    Path(task): Path<String>,
+    OptionalJson(wanted): OptionalJson<NewUndo>,
+) -> Result<Json<Undo>, Rejection> {
+    let scope = scope_of_task(&app, &task).await?;
+    Ok(Json(app.undoer.merge(scope, wanted.undo_id).await?))
+}
+
 /// What a run changed, task by task, with the differences.
 #[utoipa::path(get, path = "/api/runs/{id}/changes", params(("id" = String, Path)),
     responses((status = 200, body = Changes)))]
@@ -73,6 +97,11 @@ async fn scope_of_task(app: &App, task: &str) -> Result<Scope, Rejection> {
 impl From<UndoError> for Rejection {
     fn from(error: UndoError) -> Self {
         match error {
+            UndoError::NotHeld => Self::conflict_as(
+                "nothing_held",
+                "Nothing of it is held for review.",
+                "See its changes; what was held and is there already can be taken back.",
+            ),
             UndoError::Nothing => Self::conflict_as(
                 "nothing_to_undo",
                 "Nothing of it is in the workspace.",

@@ -8,9 +8,9 @@ use choir_proto::inbox::{Ask, Asked, Verdict};
 use choir_proto::model::{Answer, ErrorClass, ModelError};
 use choir_proto::wire::mcp::{CallTool, Called, Offers, WhatTools};
 use choir_proto::wire::{
-    AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, DocumentSettings, EffectRecord, Exec,
-    ExecFrame, Exit, Fetch, FinishAssociate, Mirror, Mirrored, ModelCall, ModelFrame, Models, PAGE_URL_HEADER,
-    ReadTree, Search, SearchHits, StartAssociate, TreeFiles, UndoChanges, WatchFiles, WatchFrame,
+    AssociateCaptured, AssociateFinished, AssociateStarted, ChangeSettings, ChangesUndone, DocumentSettings,
+    EffectRecord, Exec, ExecFrame, Exit, Fetch, FinishAssociate, Mirror, Mirrored, ModelCall, ModelFrame, Models,
+    PAGE_URL_HEADER, ReadTree, Search, SearchHits, StartAssociate, TreeFiles, UndoChanges, WatchFiles, WatchFrame,
 };
 use choir_proto::{ApiError, Hash, InboxId, TaskId};
 use futures_util::FutureExt;
@@ -127,6 +127,10 @@ impl Control for ControlClient {
 
     fn document_settings(&self) -> BoxFuture<'_, Result<DocumentSettings, ControlError>> {
         async move { self.call(Method::GET, "/settings/documents", &()).await }.boxed()
+    }
+
+    fn change_settings(&self) -> BoxFuture<'_, Result<ChangeSettings, ControlError>> {
+        async move { self.call(Method::GET, "/settings/changes", &()).await }.boxed()
     }
 
     fn ask(&self, id: InboxId, ask: Ask) -> BoxFuture<'_, Result<Asked, ControlError>> {

@@ -76,12 +76,16 @@ impl Home<'_> {
 
     async fn finish(&self, result: &mut TaskResult, checked: Option<Hash>) {
         // Whoever only looks changes nothing, whatever it did.
-        let merge = result.status == TaskStatus::Ok && self.kind != TaskKind::Inspect;
+        let well = result.status == TaskStatus::Ok && self.kind != TaskKind::Inspect;
+        // What cannot be asked now is held: that can be brought in later, and the other way round is too late.
+        let hold = well && self.context.harness.control.change_settings().await.map_or(true, |settings| settings.hold);
+        let merge = well && !hold;
         let finish = || self.context.harness.control.finish_associate(self.task, FinishAssociate { merge, checked });
         match again(finish).await {
             Ok(finished) => {
                 result.result_tree = finished.result_tree;
                 result.merged_tree = finished.merged_tree;
+                result.held = hold && result.result_tree != result.base_tree;
                 result.files_changed = finished.files_changed;
                 self.name_changed_checks(result);
                 result.diff = self.context.harness.keep_diff(finished.diff).await;

@@ -8,7 +8,7 @@ use axum::extract::{DefaultBodyLimit, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
-use choir_proto::wire::{DocumentSettings, ModelCall, ModelFrame};
+use choir_proto::wire::{ChangeSettings, DocumentSettings, ModelCall, ModelFrame};
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use serde::Serialize;
@@ -25,6 +25,7 @@ pub fn service(gateway: Gateway) -> Router {
     Router::new()
         .route("/model", post(model))
         .route("/settings/documents", get(documents))
+        .route("/settings/changes", get(changes))
         .route("/models", get(models))
         .layer(DefaultBodyLimit::max(CALL_BYTES_MAX))
         .with_state(gateway)
@@ -32,6 +33,10 @@ pub fn service(gateway: Gateway) -> Router {
 
 async fn documents(State(gateway): State<Gateway>) -> axum::Json<DocumentSettings> {
     axum::Json(gateway.settings().documents)
+}
+
+async fn changes(State(gateway): State<Gateway>) -> axum::Json<ChangeSettings> {
+    axum::Json(gateway.settings().changes)
 }
 
 async fn models(State(gateway): State<Gateway>) -> axum::Json<choir_proto::wire::Models> {

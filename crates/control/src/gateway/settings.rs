@@ -4,7 +4,7 @@ use super::Error;
 use crate::config::{Budget, Config, Egress, Models};
 use crate::db::Db;
 use crate::inbox::Tools;
-use choir_proto::wire::DocumentSettings;
+use choir_proto::wire::{ChangeSettings, DocumentSettings};
 use serde::{Deserialize, Serialize};
 
 const NAME: &str = "settings";
@@ -24,6 +24,9 @@ pub struct Settings {
     /// How documents are written.
     #[serde(default)]
     pub documents: DocumentSettings,
+    /// How what tasks changed comes into the workspace.
+    #[serde(default)]
+    pub changes: ChangeSettings,
 }
 
 impl Settings {
@@ -37,6 +40,7 @@ impl Settings {
                 egress: config.egress.clone(),
                 tools: config.tools.clone(),
                 documents: DocumentSettings::default(),
+                changes: ChangeSettings::default(),
             }),
         }
     }

@@ -9,7 +9,7 @@ use crate::egress::{ENTRY, is_entry};
 use crate::gateway::{self, Found, KeyFrom, Provider, Settings};
 use crate::inbox::Tools;
 use axum::extract::State;
-use choir_proto::wire::DocumentSettings;
+use choir_proto::wire::{ChangeSettings, DocumentSettings};
 use choir_proto::{Role, Usd};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -26,6 +26,8 @@ pub(super) struct Shown {
     tools: Tools,
     /// How documents are written.
     documents: DocumentSettings,
+    /// How what tasks changed comes into the workspace.
+    changes: ChangeSettings,
     providers: Vec<ShownProvider>,
     /// While there is no model: what could be added by `PUT /api/providers/{name}`.
     found: Vec<Found>,
@@ -69,6 +71,7 @@ pub(super) struct SettingsChange {
     egress: Option<EgressChange>,
     tools: Option<Tools>,
     documents: Option<DocumentSettings>,
+    changes: Option<ChangeSettings>,
 }
 
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
@@ -132,6 +135,7 @@ fn changed(mut settings: Settings, change: SettingsChange) -> Result<Settings, R
     }
     settings.tools = change.tools.unwrap_or(settings.tools);
     settings.documents = change.documents.unwrap_or(settings.documents);
+    settings.changes = change.changes.unwrap_or(settings.changes);
     Ok(settings)
 }
 
@@ -146,6 +150,7 @@ async fn shown(app: &App) -> Shown {
         egress: ShownEgress { ceiling: settings.egress.ceiling },
         tools: settings.tools,
         documents: settings.documents,
+        changes: settings.changes,
         providers: app.gateway.providers().iter().map(|provider| shown_provider(provider)).collect(),
     }
 }

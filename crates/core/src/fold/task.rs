@@ -100,6 +100,7 @@ pub fn running(task_id: TaskId) -> TaskResult {
         base_tree: None,
         result_tree: None,
         merged_tree: None,
+        held: false,
         diff: None,
         files_changed: Vec::new(),
         commands: Vec::new(),

@@ -4,7 +4,7 @@ use crate::page::bridge;
 use crate::page::desk::{Desk, use_desk};
 use crate::page::rich::Glyph;
 use crate::page::server::{self, Failure};
-use choir_desktop::diff::{File, Hunk, Line, Revert, Row, parse};
+use choir_desktop::diff::{File, Hunk, Line, Row, Turn, parse};
 use choir_desktop::files::query;
 use choir_desktop::icon::Icon;
 use choir_desktop::words::{count, headline};
@@ -50,10 +50,25 @@ impl Review {
         });
     }
 
+    /// Brings in everything that was held.
+    fn merge(mut self) {
+        self.busy.set(true);
+        spawn(async move {
+            let path = format!("/api/runs/{}/merge", self.run);
+            let answer: Result<Undo, Failure> = server::send("POST", &path, &NewUndo::default()).await;
+            self.busy.set(false);
+            match answer {
+                Ok(merged) => self.desk.tell(merged.summary),
+                Err(failure) => self.desk.undone("What was held is held still.", &failure),
+            }
+            self.load();
+        });
+    }
+
     /// Takes one file's change back, unless the file has changed since.
     fn revert(mut self, key: String, file: File) {
         spawn(async move {
-            match revert(&file).await {
+            match turn(&file, File::revert).await {
                 Ok(()) => {
                     self.reverted.write().insert(key);
                     self.desk.tell(format!("{} is as it was before.", file.path));
@@ -62,19 +77,33 @@ impl Review {
             }
         });
     }
+
+    /// Brings in one file of what was held, unless the file has changed since.
+    fn apply(mut self, key: String, file: File) {
+        spawn(async move {
+            match turn(&file, File::apply).await {
+                Ok(()) => {
+                    self.kept.write().insert(key);
+                    self.desk.tell(format!("{} is in the workspace.", file.path));
+                }
+                Err(why) => self.desk.tell(why),
+            }
+        });
+    }
 }
 
-async fn revert(file: &File) -> Result<(), String> {
+/// Turns one file around, whichever way.
+async fn turn(file: &File, way: impl Fn(&File, Option<&str>) -> Turn) -> Result<(), String> {
     let address = format!("/api/files?path={}", query(&file.path));
     let now = match server::get_text(&address).await {
         Ok(text) => Some(text),
         Err(Failure::Refused(refusal)) if refusal.error.code == "not_found" => None,
         Err(failure) => return Err(failure.to_string()),
     };
-    let done = match file.revert(now.as_deref()) {
-        Revert::Delete => server::act("DELETE", &address).await,
-        Revert::Write(text) => server::done(bridge::upload(&address, text.into(), |_| {}).await),
-        Revert::Unknown => {
+    let done = match way(file, now.as_deref()) {
+        Turn::Delete => server::act("DELETE", &address).await,
+        Turn::Write(text) => server::done(bridge::upload(&address, text.into(), |_| {}).await),
+        Turn::Unknown => {
             return Err(format!("{} has changed since, or is not text. It was left as it is.", file.path));
         }
     };
@@ -116,6 +145,7 @@ pub(crate) fn Changes(run: RunId) -> Element {
 
 #[component]
 fn Found(review: Review, changes: Vec<Change>) -> Element {
+    let held = changes.iter().any(|change| change.state == ChangeState::Held);
     let mut in_effect = changes.iter().filter(|change| change.state == ChangeState::Merged).peekable();
     let any = in_effect.peek().is_some();
     // What an undo took back, another one brings back: then the tasks' own changes are in effect again.
@@ -123,6 +153,12 @@ fn Found(review: Review, changes: Vec<Change>) -> Element {
     rsx! {
         div { class: "changes-head",
             span { {count(changes.len(), "change", "changes")} }
+            if held {
+                button { r#type: "button", class: "primary small", disabled: (review.busy)(), onclick: move |_| review.merge(),
+                    Glyph { icon: Icon::Check }
+                    "Keep all that was held"
+                }
+            }
             if any {
                 button {
                     r#type: "button",
@@ -148,11 +184,12 @@ fn ChangeView(review: Review, change: Change) -> Element {
         Some((task.role.map_or("task", |role| role.name()).to_owned(), headline(&task.objective, 100)))
     });
     let state = match (change.undo_id, change.state) {
-        (Some(_), ChangeState::Merged) => "in effect",
+        (Some(_), ChangeState::Merged | ChangeState::Held) => "in effect",
         (Some(_), _) => "taken back since",
         (None, ChangeState::Merged) => "in the workspace",
         (None, ChangeState::Undone) => "taken back since",
         (None, ChangeState::KeptOut) => "kept out: the task did not end well",
+        (None, ChangeState::Held) => "held until you have looked at it",
     };
     // A folder says nothing that its files do not say.
     let folder = |path: &str| {
@@ -162,6 +199,7 @@ fn ChangeView(review: Review, change: Change) -> Element {
     let diffs = change.diff.as_ref().map(|diff| parse(&diff.content)).unwrap_or_default();
     let seq = change.seq.0;
     let can_revert = change.state == ChangeState::Merged && change.undo_id.is_none();
+    let held = change.state == ChangeState::Held;
     rsx! {
         section { class: "change", "aria-label": "Change",
             h3 {
@@ -182,6 +220,7 @@ fn ChangeView(review: Review, change: Change) -> Element {
                     diff: diffs.iter().find(|file| file.path == listed.path).cloned(),
                     listed,
                     can_revert,
+                    held,
                 }
             }
         }
@@ -189,7 +228,14 @@ fn ChangeView(review: Review, change: Change) -> Element {
 }
 
 #[component]
-fn FileView(review: Review, name: String, listed: FileChange, diff: Option<File>, can_revert: bool) -> Element {
+fn FileView(
+    review: Review,
+    name: String,
+    listed: FileChange,
+    diff: Option<File>,
+    can_revert: bool,
+    held: bool,
+) -> Element {
     let kept = review.kept.read().contains(&name);
     let reverted = review.reverted.read().contains(&name);
     let word = match listed.change {
@@ -200,6 +246,7 @@ fn FileView(review: Review, name: String, listed: FileChange, diff: Option<File>
     let (added, removed) = diff.as_ref().map_or((0, 0), |file| (file.added, file.removed));
     let mut marks = review.kept;
     let (keep, back, file) = (name.clone(), name, diff.clone());
+    let brought = diff.clone().filter(|_| held);
     rsx! {
         article { class: "file-change", "aria-label": "{listed.path}",
             header {
@@ -216,10 +263,14 @@ fn FileView(review: Review, name: String, listed: FileChange, diff: Option<File>
                         r#type: "button",
                         class: "secondary",
                         "aria-pressed": "{kept}",
-                        "aria-label": "Keep {listed.path}",
-                        onclick: move |_| {
-                            let mut marks = marks.write();
-                            if !marks.remove(&keep) { marks.insert(keep.clone()); }
+                        "aria-label": if kept { "Kept {listed.path}" } else { "Keep {listed.path}" },
+                        disabled: held && (kept || brought.is_none()),
+                        onclick: move |_| match brought.clone() {
+                            Some(file) => review.apply(keep.clone(), file),
+                            None => {
+                                let mut marks = marks.write();
+                                if !marks.remove(&keep) { marks.insert(keep.clone()); }
+                            }
                         },
                         if kept { "Kept" } else { "Keep" }
                     }

@@ -34,7 +34,8 @@ pub(crate) fn Settings() -> Element {
                 Some(settings) => rsx! {
                     Providers { providers: settings.providers.clone() }
                     Models { settings: settings.clone() }
-                    Walls { settings }
+                    Walls { settings: settings.clone() }
+                    Looking { settings }
                 },
                 None => rsx! { p { class: "none", "Settings cannot be read now. They are kept; try again in a moment." } },
             }
@@ -295,6 +296,34 @@ fn Walls(settings: View) -> Element {
                     input { placeholder: "nothing", value: "{ceiling}", oninput: move |event| ceiling.set(event.value()) }
                 }
                 button { class: "secondary", "Keep limits" }
+            }
+        }
+    }
+}
+
+/// What agents do only after the person has looked at it.
+#[component]
+fn Looking(settings: View) -> Element {
+    let desk = use_desk();
+    let (hold, accept) = (settings.changes.hold, settings.documents.auto_accept);
+    rsx! {
+        section { "aria-labelledby": "settings-review",
+            h2 { id: "settings-review", "Review" }
+            label { class: "tick",
+                input {
+                    r#type: "checkbox",
+                    checked: hold,
+                    onchange: move |event| change(desk, json!({ "changes": { "hold": event.checked() } }), "Kept."),
+                }
+                "Hold what agents change in files until I have looked at it, in Changes"
+            }
+            label { class: "tick",
+                input {
+                    r#type: "checkbox",
+                    checked: accept,
+                    onchange: move |event| change(desk, json!({ "documents": { "auto_accept": event.checked() } }), "Kept."),
+                }
+                "Accept what agents would change of my own words, without asking"
             }
         }
     }
