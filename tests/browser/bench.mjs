@@ -2,12 +2,14 @@
 // SPECIFICATION.md; times depend on what else the machine does, so its load stands beside them.
 
 import { loadavg } from "node:os";
+import { setTimeout as sleep } from "node:timers/promises";
 import { World } from "./harness.mjs";
 import { call, choose, prompt, text, window } from "./speech.mjs";
 
 const LOADS = 7;
 const KEYS = 120;
-const DRAG_EVENTS = 150;
+const DRAG_EVENTS = 200;
+const DRAG_PACE = 50;
 const WINDOWS = 10;
 const DOCUMENT_BYTES = 200_000;
 
@@ -82,17 +84,22 @@ async function drag(page) {
   const bar = await page.getByRole("dialog").last().boundingBox();
   await page.mouse.move(bar.x + 200, bar.y + 16);
   await page.mouse.down();
-  const begun = Date.now();
+  // Sent by the clock, whether the page keeps up or not: a hand does not wait either.
+  const client = await page.context().newCDPSession(page);
+  const [begun, sent] = [performance.now(), []];
   for (let index = 0; index < DRAG_EVENTS; index++) {
-    await page.mouse.move(bar.x + 200 + 120 * Math.sin(index / 12), bar.y + 16 + 60 * Math.sin(index / 7));
-    // One event a frame: as quick as a hand on a screen of sixty frames a second.
-    await page.evaluate(() => new Promise(requestAnimationFrame));
+    const at = { x: bar.x + 200 + 120 * Math.sin(index / 12), y: bar.y + 16 + 60 * Math.sin(index / 7) };
+    sent.push(client.send("Input.dispatchMouseEvent", { type: "mouseMoved", button: "left", buttons: 1, ...at }));
+    await sleep(begun + (index + 1) * (1000 / DRAG_PACE) - performance.now());
   }
-  const pace = Math.round((DRAG_EVENTS * 1000) / (Date.now() - begun));
+  await Promise.all(sent);
+  const pace = Math.round((DRAG_EVENTS * 1000) / (performance.now() - begun));
   await page.mouse.up();
+  await client.detach();
   const long = await page.evaluate(() => globalThis.long);
   const worst = Math.round(Math.max(0, ...long));
-  note(`dragging a window with ${WINDOWS} open at 50 events/s (${pace}/s here)`, "no long task > 50 ms", worst ? `${long.length} long tasks, worst ${worst} ms` : "no long task", worst <= 50);
+  const measured = worst ? `${long.length} long tasks at ${pace} events/s, worst ${worst} ms` : `no long task at ${pace} events/s`;
+  note(`dragging a window with ${WINDOWS} open at ${DRAG_PACE} events/s`, "no long task > 50 ms", measured, worst <= 50 && pace >= 0.9 * DRAG_PACE);
   const { windows } = await call(page, "GET", "/api/desktop");
   for (const { window_id } of windows) await call(page, "POST", "/api/desktop", { command: "close", window_id });
   await page.getByRole("dialog").first().waitFor({ state: "detached" });
@@ -122,18 +129,38 @@ async function type(page) {
   note("key to glyph in Terminal", "p95 ≤ 30 ms", `p50 ${at(times, 0.5)} ms, p95 ${at(times, 0.95)} ms`, at(times, 0.95) <= 30);
 }
 
-/// Presses keys one by one; each is measured in the page, from its event until the frame after the letter is in the DOM.
+/// Presses keys one by one; each is measured in the page, from its event until the frame that shows the letter is drawn. What
+/// changes while a frame is prepared is in that frame, and what changes between two is in the next; a message that is sent while
+/// a frame is prepared arrives when it is drawn.
 async function keys(page, selector) {
   await page.evaluate((selector) => {
     globalThis.times = [];
-    let pressed;
+    let [pressed, preparing] = [undefined, false];
+    const request = globalThis.requestAnimationFrame.bind(globalThis);
+    globalThis.requestAnimationFrame = (callback) =>
+      request((time) => {
+        preparing = true;
+        try {
+          callback(time);
+        } finally {
+          // After the observers of what the callback changed.
+          queueMicrotask(() => (preparing = false));
+        }
+      });
+    const drawn = (act) => {
+      const { port1, port2 } = new MessageChannel();
+      port1.onmessage = act;
+      port2.postMessage(0);
+    };
     const element = document.querySelector(selector);
     document.addEventListener("keydown", () => (pressed = performance.now()), true);
     new MutationObserver(() => {
       if (pressed === undefined) return;
       const began = pressed;
       pressed = undefined;
-      requestAnimationFrame(() => globalThis.times.push(performance.now() - began));
+      const seen = () => globalThis.times.push(performance.now() - began);
+      if (preparing) drawn(seen);
+      else request(() => drawn(seen));
     }).observe(element, { childList: true, subtree: true, characterData: true });
   }, selector);
   for (let index = 0; index < KEYS; index++) {

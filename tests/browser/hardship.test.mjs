@@ -2,12 +2,13 @@
 
 import assert from "node:assert/strict";
 import { journey } from "./harness.mjs";
-import { choose, open, prompt, saving, text, window } from "./speech.mjs";
+import { call, choose, open, prompt, saving, text, window } from "./speech.mjs";
 
 /// Three pieces make a document that no page keeps a replica of.
-const PIECE_BYTES = 6_000_000;
+const PIECE_BYTES = 6_660_000;
 const PIECES = 3;
 const MANY_LINES = 1_000_000;
+const MANY_FILES = 100_000;
 
 journey("a long document and a million lines leave the desktop usable", {}, async (world) => {
   await world.start();
@@ -39,6 +40,26 @@ journey("a long document and a million lines leave the desktop usable", {}, asyn
   await page.keyboard.type(`seq ${MANY_LINES} && echo a''ll there\n`);
   await usable(page);
   await terminal.getByText("all there").first().waitFor({ timeout: 60_000 });
+  await usable(page);
+});
+
+journey("a folder of a hundred thousand files is listed, says what it leaves out, and finds each of them", {}, async (world) => {
+  await world.start();
+  const page = await world.signIn();
+  await prompt(page).waitFor();
+  await choose(page, "Terminal");
+  const terminal = window(page, "Terminal");
+  await terminal.getByRole("textbox", { name: "Terminal input" }).focus();
+  await page.keyboard.type(`mkdir many && (cd many && seq ${MANY_FILES} | xargs touch) && echo a''ll made\n`);
+  await terminal.getByText("all made").first().waitFor({ timeout: 60_000 });
+  await call(page, "POST", "/api/desktop", { command: "open", app: "files", subject: { path: "many" } });
+  const files = window(page, "Files");
+  await files.getByRole("status").filter({ hasText: `1000 of ${MANY_FILES} are shown` }).waitFor({ timeout: 60_000 });
+  await usable(page);
+  await files.getByRole("searchbox", { name: "Find in this folder" }).fill("99999");
+  await files.getByRole("button", { name: /^99999/ }).waitFor();
+  await files.getByRole("searchbox", { name: "Find in this folder" }).fill("nothing like it");
+  await files.getByText("Nothing here is called “nothing like it”.").waitFor();
   await usable(page);
 });
 

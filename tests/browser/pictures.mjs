@@ -19,12 +19,28 @@ for (const { name, screen } of [WIDE, NARROW]) {
     await prompt(page).waitFor();
     await page.getByText("What should be done?").waitFor();
     await each(page, `home${name}`);
+    await tour(page, name);
     await fill(page);
     await apps(page, name);
     if (name === "") await hero(page, world);
   } finally {
     await world.destroy();
   }
+}
+
+/// What a newcomer without a model sees: the liar caught, and the plug at hand.
+async function tour(page, name) {
+  await page.getByRole("button", { name: /^The liar is caught/ }).click();
+  const card = page.getByRole("article", { name: "Tour", exact: true });
+  await card.getByRole("listitem").filter({ hasText: "says no" }).getByLabel("seen").waitFor();
+  await each(page, `tour${name}`);
+  await card.getByLabel("verified", { exact: true }).first().waitFor();
+  await card.getByRole("button", { name: "Dismiss" }).click();
+  await close(page, window(page, "Writer"));
+  const { runs } = await call(page, "GET", "/api/runs");
+  for (const { run_id } of runs) await call(page, "POST", `/api/runs/${run_id}/trash`);
+  const { documents } = await call(page, "GET", "/api/documents");
+  for (const { document_id } of documents) await call(page, "POST", `/api/documents/${document_id}/trash`);
 }
 
 /// A day's work: a comparison with sources, a change of files, a question that waits.
@@ -35,6 +51,9 @@ async function fill(page) {
   await ask(page, "Translate the greeting.");
   await window(page, "Writer").getByRole("button", { name: "Undo", exact: true }).waitFor();
   await page.getByRole("button", { name: "Close", exact: true }).click();
+  // The window said it all; a card about it is no part of the other pictures.
+  const cards = page.getByRole("article", { name: "Answer" });
+  if ((await cards.count()) > 0) await cards.first().getByRole("button", { name: "Dismiss" }).click();
 }
 
 async function apps(page, name) {

@@ -84,9 +84,8 @@ impl Runs {
 
     /// All of them, the newest first.
     pub fn newest(&self) -> impl Iterator<Item = &Run> {
-        let mut all: Vec<&Run> = self.0.values().collect();
-        all.sort_by_key(|run| std::cmp::Reverse(run.seq));
-        all.into_iter()
+        let all: Vec<&Run> = self.0.values().collect();
+        newest(all.iter().map(|run| run.seq)).into_iter().map(move |place| all[place])
     }
 
     /// Those that are not in the trash, the newest first.
@@ -161,9 +160,8 @@ impl Documents {
 
     /// All of them, the one that changed last first.
     pub fn newest(&self) -> impl Iterator<Item = &DocumentSummary> {
-        let mut all: Vec<&DocumentSummary> = self.0.values().collect();
-        all.sort_by_key(|document| std::cmp::Reverse(document.seq));
-        all.into_iter()
+        let all: Vec<&DocumentSummary> = self.0.values().collect();
+        newest(all.iter().map(|document| document.seq)).into_iter().map(move |place| all[place])
     }
 
     /// Those that are not in the trash, the one that changed last first.
@@ -189,6 +187,13 @@ impl Documents {
             fold::<choir_core::fold::document::Documents, _>(&mut self.0, id, envelope, event);
         }
     }
+}
+
+/// The places of positions, the newest first. Sorting is in the page once, and not once for every thing that is sorted.
+fn newest(all: impl Iterator<Item = Seq>) -> Vec<usize> {
+    let mut places: Vec<(u64, usize)> = all.map(|seq| u64::MAX - seq.0).zip(0..).collect();
+    places.sort_unstable();
+    places.into_iter().map(|(_, place)| place).collect()
 }
 
 fn document_of(event: &Event) -> Option<DocumentId> {

@@ -1,11 +1,18 @@
 //! The events that the page folds, and only these: reading every kind would make the page a third heavier.
 
+use choir_core::fold::task::running;
 use choir_proto::event::{
     DocumentCreated, DocumentRemoved, DocumentRestored, DocumentTrashed, DocumentUpdated, DocumentVersioned, Envelope,
     Event, InboxAsked, ModelCalled, RunAccepted, RunAnswered, RunBlocked, RunEnded, RunPaused, RunRemoved, RunRestored,
     RunResumed, RunStarted, TaskFinished, TaskRequested, ThemeChosen, WindowClosed, WindowFocused, WindowMoved,
     WindowOpened, WindowShaped, WindowShown,
 };
+
+use choir_proto::model::{AssistantMessage, StopReason, Usage};
+use choir_proto::run::{NewRun, Selection};
+use choir_proto::task::{TaskKind, TaskRequest, TaskResult, TaskStatus};
+use choir_proto::{DocumentId, Role, TaskId};
+use serde::Deserialize;
 
 /// The only version of a payload that there is so far; what is of another is not folded, as with kinds of newer computers.
 const VERSION: u16 = 1;
@@ -25,7 +32,7 @@ pub fn folded(envelope: &Envelope) -> Result<Option<Event>, serde_json::Error> {
         };
     }
     read! {
-        "run.accepted": RunAccepted,
+        "run.accepted": Accepted,
         "run.started": RunStarted,
         "run.blocked": RunBlocked,
         "run.paused": RunPaused,
@@ -34,9 +41,9 @@ pub fn folded(envelope: &Envelope) -> Result<Option<Event>, serde_json::Error> {
         "run.ended": RunEnded,
         "run.removed": RunRemoved,
         "run.restored": RunRestored,
-        "task.requested": TaskRequested,
-        "task.finished": TaskFinished,
-        "model.called": ModelCalled,
+        "task.requested": Requested,
+        "task.finished": Finished,
+        "model.called": Called,
         "inbox.asked": InboxAsked,
         "document.created": DocumentCreated,
         "document.versioned": DocumentVersioned,
@@ -51,6 +58,98 @@ pub fn folded(envelope: &Envelope) -> Result<Option<Event>, serde_json::Error> {
         "window.shown": WindowShown,
         "window.closed": WindowClosed,
         "theme.chosen": ThemeChosen,
+    }
+}
+
+// Of the four long ones only what the folds look at is read; the rest is left as if nobody had said anything of it.
+
+#[derive(Deserialize)]
+struct Accepted {
+    request: Asked,
+    document_id: Option<DocumentId>,
+}
+
+#[derive(Deserialize)]
+struct Asked {
+    prompt: String,
+    model: Option<String>,
+    selection: Option<Selection>,
+}
+
+impl From<Accepted> for Event {
+    fn from(Accepted { request: Asked { prompt, model, selection }, document_id }: Accepted) -> Self {
+        let request = NewRun {
+            prompt,
+            document_id: None,
+            context: Vec::new(),
+            plan_first: None,
+            budget: None,
+            model,
+            verify: None,
+            selection,
+        };
+        RunAccepted { request, document_id }.into()
+    }
+}
+
+#[derive(Deserialize)]
+struct Requested {
+    request: Instruction,
+    role: Option<Role>,
+    parent: Option<TaskId>,
+}
+
+#[derive(Deserialize)]
+struct Instruction {
+    instruction: String,
+}
+
+impl From<Requested> for Event {
+    fn from(Requested { request: Instruction { instruction }, role, parent }: Requested) -> Self {
+        let request = TaskRequest {
+            kind: TaskKind::Edit,
+            instruction,
+            acceptance_criteria: Vec::new(),
+            base_ref: None,
+            commands: Vec::new(),
+            git_action: None,
+            allowed_tools: None,
+            egress: None,
+            verify: None,
+            budget: None,
+            wanted: None,
+        };
+        TaskRequested { request, role, parent }.into()
+    }
+}
+
+#[derive(Deserialize)]
+struct Finished {
+    result: Ended,
+}
+
+#[derive(Deserialize)]
+struct Ended {
+    task_id: TaskId,
+    status: TaskStatus,
+    summary: String,
+}
+
+impl From<Finished> for Event {
+    fn from(Finished { result: Ended { task_id, status, summary } }: Finished) -> Self {
+        TaskFinished { result: TaskResult { status, summary, ..running(task_id) } }.into()
+    }
+}
+
+#[derive(Deserialize)]
+struct Called {
+    usage: Usage,
+}
+
+impl From<Called> for Event {
+    fn from(Called { usage }: Called) -> Self {
+        let (message, stop) = (AssistantMessage::default(), StopReason::Finished);
+        ModelCalled { turn: 0, model: String::new(), message, stop, usage, duration_ms: 0, window: None }.into()
     }
 }
 
@@ -111,7 +210,10 @@ pub(crate) mod tests {
             match folded(&envelope).unwrap() {
                 Some(event) => {
                     read += 1;
+                    let mut whole = views.clone();
+                    whole.apply(&envelope, &envelope.event().unwrap());
                     views.apply(&envelope, &event);
+                    assert_eq!(whole.shown(), views.shown(), "{kind} is not read as a whole, and misses something");
                 }
                 None => {
                     let mut changed = views.clone();

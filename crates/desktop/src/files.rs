@@ -69,14 +69,36 @@ pub enum Preview {
     None,
 }
 
-/// Folders first, then by name without regard to case; long folders are cut after filtering.
-pub fn shown(listing: &Listing, wanted: &str) -> Vec<Entry> {
-    let wanted = wanted.to_lowercase();
-    let matching = |entry: &&Entry| wanted.is_empty() || entry.name.to_lowercase().contains(&wanted);
-    let mut entries: Vec<Entry> = listing.files.iter().filter(matching).cloned().collect();
-    entries.sort_by_key(|entry| (entry.kind, entry.name.to_lowercase()));
-    entries.truncate(ENTRIES_MAX);
-    entries
+/// A folder in order: sorted once, so that a hundred thousand entries can be looked through at every letter.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sorted {
+    /// Each with its name in small letters.
+    entries: Vec<(String, Entry)>,
+    /// Whether the server has more than were read.
+    pub more: bool,
+}
+
+impl From<Listing> for Sorted {
+    /// Folders first, then by name without regard to case.
+    fn from(listing: Listing) -> Self {
+        let mut entries: Vec<_> = listing.files.into_iter().map(|entry| (entry.name.to_lowercase(), entry)).collect();
+        entries.sort_unstable_by(|(a, one), (b, other)| (one.kind, a).cmp(&(other.kind, b)));
+        Self { entries, more: listing.next.is_some() }
+    }
+}
+
+impl Sorted {
+    /// How many entries there are.
+    pub fn count(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Those whose name holds the words; long folders are cut after filtering.
+    pub fn shown(&self, wanted: &str) -> Vec<Entry> {
+        let wanted = wanted.to_lowercase();
+        let matching = self.entries.iter().filter(|(name, _)| name.contains(&wanted));
+        matching.take(ENTRIES_MAX).map(|(_, entry)| entry.clone()).collect()
+    }
 }
 
 /// What to show of a file, decided by its name; bytes that are no text are noticed later.
@@ -203,10 +225,18 @@ mod tests {
     fn folders_come_first_and_the_filter_knows_no_case() {
         let entry = |name: &str, kind| Entry { name: name.to_owned(), kind, size: 1 };
         let files = vec![entry("b.txt", Kind::File), entry("A.txt", Kind::File), entry("src", Kind::Directory)];
-        let listing = Listing { files, next: None };
-        let names = |wanted| shown(&listing, wanted).into_iter().map(|entry| entry.name).collect::<Vec<_>>();
+        let sorted = Sorted::from(Listing { files, next: None });
+        let names = |wanted| sorted.shown(wanted).into_iter().map(|entry| entry.name).collect::<Vec<_>>();
         assert_eq!(names(""), ["src", "A.txt", "b.txt"]);
         assert_eq!(names("a.T"), ["A.txt"]);
+    }
+
+    #[test]
+    fn a_long_folder_is_cut_and_its_last_file_is_still_found() {
+        let file = |number| Entry { name: format!("File {number}"), kind: Kind::File, size: 1 };
+        let sorted = Sorted::from(Listing { files: (0..100_000).map(file).collect(), next: Some("x".to_owned()) });
+        assert_eq!((sorted.count(), sorted.shown("").len(), sorted.more), (100_000, ENTRIES_MAX, true));
+        assert_eq!(sorted.shown("file 99999"), [file(99_999)]);
     }
 
     #[test]

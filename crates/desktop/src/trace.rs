@@ -1,6 +1,6 @@
 //! Events as lines that a person can read: who, what, and how long it took.
 
-use crate::words::headline;
+use crate::words::{headline, tokens};
 use choir_proto::event::Actor;
 use serde_json::Value;
 
@@ -33,11 +33,10 @@ const WORDS: [(&str, &str); 22] = [
     ("actor.escalated", "/name"),
 ];
 /// What is said after it, where there is more: what stands between, and where.
-const MORE: [(&str, &str, &str); 6] = [
+const MORE: [(&str, &str, &str); 5] = [
     ("tool.started", " ", "/arguments"),
     ("document.versioned", " version ", "/version"),
     ("document.updated", "version ", "/version"),
-    ("model.called", ", output tokens ", "/usage/output_tokens"),
     ("actor.restarted", ": ", "/reason"),
     ("actor.escalated", ": ", "/reason"),
 ];
@@ -46,8 +45,17 @@ const MORE: [(&str, &str, &str); 6] = [
 pub fn describe(kind: &str, payload: &Value) -> String {
     let at = |path: &str| payload.pointer(path).map(arguments).unwrap_or_default();
     let first = WORDS.iter().find(|(known, _)| *known == kind).map(|(_, path)| at(path));
-    let more = MORE.iter().find(|(known, ..)| *known == kind).map(|(_, before, path)| format!("{before}{}", at(path)));
+    let more = match payload.get("usage").filter(|_| kind == "model.called") {
+        Some(usage) => Some(format!(", {} tokens", tokens(used(usage)))),
+        None => MORE.iter().find(|(known, ..)| *known == kind).map(|(_, before, path)| format!("{before}{}", at(path))),
+    };
     headline(&[first, more].into_iter().flatten().collect::<String>(), CHARACTERS_MAX)
+}
+
+/// All tokens of a call together.
+fn used(usage: &Value) -> u64 {
+    let kinds = ["input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"];
+    kinds.iter().filter_map(|kind| usage.get(kind)?.as_u64()).sum()
 }
 
 /// The values of a call without their JSON dress.
@@ -105,6 +113,8 @@ mod tests {
             assert!(!said(kind).trim().is_empty(), "{kind} says nothing");
         }
         assert_eq!(said("run.ended"), "done");
+        let usage = serde_json::json!({"input_tokens": 2_000, "output_tokens": 300});
+        assert_eq!(describe("model.called", &serde_json::json!({"model": "a/b", "usage": usage})), "a/b, 2.3k tokens");
         assert!(said("document.versioned").contains(" version "));
     }
 

@@ -3,7 +3,7 @@
 use super::desk::Desk;
 use super::rich::Glyph;
 use super::server;
-use choir_desktop::files::{Listing, folder, join, query, shown};
+use choir_desktop::files::{Listing, Sorted, folder, join, query};
 use choir_desktop::icon::Icon;
 use choir_desktop::prompt::{Mention, candidates, completing};
 use dioxus::prelude::*;
@@ -82,7 +82,7 @@ fn read(inside: String, mut files: Signal<Option<(String, Vec<String>)>>) {
     spawn(async move {
         // Without a workspace the list has documents and runs only.
         if let Ok(listing) = server::get::<Listing>(&format!("/api/files/list?path={}", query(&inside))).await {
-            let paths = shown(&listing, "").into_iter().map(|entry| join(&inside, &entry.name)).collect();
+            let paths = Sorted::from(listing).shown("").into_iter().map(|entry| join(&inside, &entry.name)).collect();
             files.set(Some((inside, paths)));
         }
     });

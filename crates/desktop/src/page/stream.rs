@@ -7,7 +7,7 @@ use choir_core::fold::desktop;
 use choir_desktop::computer::{Arrival, Touches, arrival};
 use choir_desktop::event::folded;
 use choir_desktop::surface::{Surface, surface};
-use choir_proto::desktop::{App, Desktop, DesktopCommand, Subject};
+use choir_proto::desktop::{App, Desktop, DesktopCommand, Subject, Theme, Window};
 use choir_proto::document::DocumentSummary;
 use choir_proto::event::Event;
 use choir_proto::{DocumentId, Envelope, Run, RunId, Seq};
@@ -25,8 +25,10 @@ const PAGES_MAX: u32 = 20;
 
 #[derive(Deserialize)]
 struct DesktopView {
-    #[serde(flatten)]
-    desktop: Desktop,
+    #[serde(default)]
+    windows: Vec<Window>,
+    #[serde(default)]
+    theme: Option<Theme>,
     #[serde(default)]
     seq: Seq,
 }
@@ -76,7 +78,7 @@ async fn load(mut desk: Desk) -> Result<(), Failure> {
         let after: DesktopView = server::get("/api/desktop").await?;
         tries -= 1;
         if after.seq == before.seq || tries == 0 {
-            break (runs, documents, after.desktop);
+            break (runs, documents, Desktop { windows: after.windows, theme: after.theme });
         }
         before = after;
     };

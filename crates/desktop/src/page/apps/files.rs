@@ -7,7 +7,7 @@ use crate::page::desk::{Desk, late, use_desk};
 use crate::page::rich::{Glyph, IconButton};
 use crate::page::server::{self, Failure};
 use choir_desktop::files::{
-    ENTRIES_MAX, Entry, Kind, Listing, READ_MAX, crumbs, folder, is_name, join, query, restored, shown, trashed,
+    ENTRIES_MAX, Entry, Kind, Listing, READ_MAX, Sorted, crumbs, folder, is_name, join, query, restored, trashed,
 };
 use choir_desktop::icon::Icon;
 use choir_desktop::words::bytes;
@@ -26,23 +26,13 @@ pub(super) struct Folder {
     desk: Desk,
     window_id: WindowId,
     pub(super) path: Signal<String>,
-    pub(super) listing: Signal<Option<Result<ListingView, String>>>,
+    pub(super) listing: Signal<Option<Result<Sorted, String>>>,
     chosen: Signal<Option<Entry>>,
     renaming: Signal<Option<Entry>>,
     /// What was deleted last: where it was, and where it is in the trash.
     deleted: Signal<Option<(String, String)>>,
     /// The name of a folder that is being made.
     making: Signal<Option<String>>,
-}
-
-/// Signals compare what they hold; a listing is compared by its entries.
-#[derive(Clone)]
-pub(super) struct ListingView(Listing);
-
-impl PartialEq for ListingView {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.files == other.0.files
-    }
 }
 
 #[derive(Serialize)]
@@ -56,7 +46,7 @@ impl Folder {
         let Ok(path) = self.path.try_peek().map(|path| query(&path)) else { return };
         spawn_local(async move {
             let listing = whole(&path).await;
-            late(self.listing, Some(listing.map(ListingView).map_err(|failure| failure.to_string())));
+            late(self.listing, Some(listing.map(Sorted::from).map_err(|failure| failure.to_string())));
         });
     }
 
@@ -255,7 +245,7 @@ fn Tools(folder: Folder, wanted: Signal<String>) -> Element {
 #[component]
 fn List(folder: Folder, wanted: Signal<String>) -> Element {
     let listing = folder.listing.read();
-    let entries = match listing.as_ref() {
+    let sorted = match listing.as_ref() {
         None => return rsx! { p { class: "none", "Reading the folder …" } },
         Some(Err(why)) => {
             return rsx! {
@@ -266,12 +256,13 @@ fn List(folder: Folder, wanted: Signal<String>) -> Element {
                 }
             };
         }
-        Some(Ok(listing)) => shown(&listing.0, &wanted.read()),
+        Some(Ok(sorted)) => sorted,
     };
-    let all = listing.as_ref().and_then(|listing| listing.as_ref().ok()).map_or(0, |listing| listing.0.files.len());
-    let more =
-        listing.as_ref().and_then(|listing| listing.as_ref().ok()).is_some_and(|listing| listing.0.next.is_some());
+    let (all, more, entries) = (sorted.count(), sorted.more, sorted.shown(&wanted.read()));
     let cut = entries.len() == ENTRIES_MAX && all > ENTRIES_MAX;
+    if all > 0 && entries.is_empty() && folder.making.read().is_none() {
+        return rsx! { p { class: "none", role: "status", "Nothing here is called “{wanted}”." } };
+    }
     if entries.is_empty() && folder.making.read().is_none() {
         return rsx! {
             div { class: "empty",

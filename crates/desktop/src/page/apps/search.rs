@@ -6,18 +6,37 @@ use crate::page::server;
 use choir_desktop::files::{folder, query};
 use choir_desktop::icon::Icon;
 use choir_desktop::words::ago;
-use choir_proto::api::{Found, SearchResult, SearchResults};
 use choir_proto::desktop::{App, Subject};
+use choir_proto::{DocumentId, RunId, Seq, Timestamp};
 use dioxus::prelude::*;
+use serde::Deserialize;
 
 /// Results asked for.
 const RESULTS_MAX: usize = 50;
+
+#[derive(Deserialize)]
+struct Results {
+    results: Vec<Found>,
+}
+
+/// One thing that holds the words, as it is shown. All kinds in one: the page needs no reader of each.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+struct Found {
+    kind: String,
+    document_id: Option<DocumentId>,
+    run_id: Option<RunId>,
+    path: Option<String>,
+    title: String,
+    snippet: String,
+    seq: Seq,
+    at: Timestamp,
+}
 
 /// What is known of the words in the field.
 #[derive(Clone, PartialEq)]
 enum Answer {
     Nothing,
-    Found(Vec<SearchResult>),
+    Found(Vec<Found>),
     Failed(String),
 }
 
@@ -50,7 +69,7 @@ pub(crate) fn Search() -> Element {
             match answer.read().clone() {
                 Answer::Nothing => rsx! { p { class: "none", "Type a few words. The last one may be only begun." } },
                 Answer::Failed(why) => rsx! { p { role: "alert", class: "none", "{why}" } },
-                Answer::Found(results) => rsx! { Results { results } },
+                Answer::Found(results) => rsx! { Listed { results } },
             }
         }
     }
@@ -61,14 +80,14 @@ async fn find(words: &str) -> Answer {
         return Answer::Nothing;
     }
     let path = format!("/api/search?q={}&limit={RESULTS_MAX}", query(words));
-    match server::get::<SearchResults>(&path).await {
+    match server::get::<Results>(&path).await {
         Ok(answer) => Answer::Found(answer.results),
         Err(failure) => Answer::Failed(failure.to_string()),
     }
 }
 
 #[component]
-fn Results(results: Vec<SearchResult>) -> Element {
+fn Listed(results: Vec<Found>) -> Element {
     let count = match results.len() {
         0 => "Nothing holds all of these words.".to_owned(),
         1 => "1 result".to_owned(),
@@ -83,11 +102,11 @@ fn Results(results: Vec<SearchResult>) -> Element {
 }
 
 #[component]
-fn ResultRow(result: SearchResult) -> Element {
+fn ResultRow(result: Found) -> Element {
     let desk = use_desk();
     let when = ago(*desk.now.read(), result.at);
-    let (icon, kind) = picture(&result.found);
-    let found = result.found.clone();
+    let (icon, kind) = (picture(&result.kind), result.kind.clone());
+    let found = result.clone();
     rsx! {
         button { r#type: "button", class: "row result", onclick: move |_| show(desk, &found),
             Glyph { icon }
@@ -100,23 +119,24 @@ fn ResultRow(result: SearchResult) -> Element {
     }
 }
 
-const fn picture(found: &Found) -> (Icon, &'static str) {
-    match found {
-        Found::Document { .. } => (Icon::FileText, "document"),
-        Found::Run { .. } => (Icon::Trace, "run"),
-        Found::Artifact { .. } => (Icon::Image, "artifact"),
-        Found::File { .. } => (Icon::File, "file"),
-        Found::Event { .. } => (Icon::Timeline, "event"),
+fn picture(kind: &str) -> Icon {
+    match kind {
+        "document" => Icon::FileText,
+        "run" => Icon::Trace,
+        "artifact" => Icon::Image,
+        "file" => Icon::File,
+        _ => Icon::Timeline,
     }
 }
 
 /// Opens what was found, in the app that shows it best.
 fn show(desk: Desk, found: &Found) {
-    match found {
-        Found::Document { document_id } => desk.open(App::Writer, Some(Subject::Document(*document_id))),
-        Found::Run { run_id } => desk.open(App::Writer, Some(Subject::Run(*run_id))),
-        Found::File { path } => desk.open(App::Files, Some(Subject::Path(folder(path).to_owned()))),
-        Found::Event { run_id: Some(run_id), .. } => desk.open(App::Trace, Some(Subject::Run(*run_id))),
-        Found::Event { run_id: None, .. } | Found::Artifact { .. } => desk.open(App::Timeline, None),
-    }
+    let (app, subject) = match (found.kind.as_str(), found.document_id, found.run_id, &found.path) {
+        ("document", Some(id), ..) => (App::Writer, Some(Subject::Document(id))),
+        ("run", _, Some(id), _) => (App::Writer, Some(Subject::Run(id))),
+        ("file", .., Some(path)) => (App::Files, Some(Subject::Path(folder(path).to_owned()))),
+        ("event", _, Some(id), _) => (App::Trace, Some(Subject::Run(id))),
+        _ => (App::Timeline, None),
+    };
+    desk.open(app, subject);
 }

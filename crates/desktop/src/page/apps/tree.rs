@@ -3,7 +3,7 @@
 use super::files::Folder;
 use crate::page::rich::Glyph;
 use crate::page::server;
-use choir_desktop::files::{Kind, Listing, join, query, shown};
+use choir_desktop::files::{Kind, Listing, Sorted, join, query};
 use choir_desktop::icon::Icon;
 use dioxus::prelude::*;
 
@@ -34,7 +34,7 @@ fn Branch(folder: Folder, path: String, name: String, open: bool) -> Element {
             spawn(async move {
                 // A folder that cannot be read has no branches; the list beside it says why.
                 let listing = server::get::<Listing>(&path).await.unwrap_or_default();
-                inner.set(Some(folders(&listing)));
+                inner.set(Some(folders(listing)));
             });
         }
     });
@@ -68,7 +68,7 @@ fn Branch(folder: Folder, path: String, name: String, open: bool) -> Element {
     }
 }
 
-fn folders(listing: &Listing) -> Vec<String> {
-    let all = shown(listing, "").into_iter().filter(|entry| entry.kind == Kind::Directory);
+fn folders(listing: Listing) -> Vec<String> {
+    let all = Sorted::from(listing).shown("").into_iter().filter(|entry| entry.kind == Kind::Directory);
     all.map(|entry| entry.name).take(BRANCHES_MAX).collect()
 }
