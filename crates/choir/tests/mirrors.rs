@@ -28,7 +28,9 @@ fn appears(instance: &Instance, words: &str) -> PathBuf {
     while std::time::Instant::now() < deadline {
         for entry in std::fs::read_dir(&directory).into_iter().flatten() {
             let path = entry.unwrap().path();
-            if std::fs::read_to_string(&path).is_ok_and(|text| text.ends_with(words)) {
+            // One that is being written has no name of its own yet.
+            let is_mirror = path.extension().is_some_and(|extension| extension == "md");
+            if is_mirror && std::fs::read_to_string(&path).is_ok_and(|text| text.ends_with(words)) {
                 return path;
             }
         }
@@ -86,4 +88,89 @@ fn what_was_written_while_nobody_looked_is_kept() {
     instance.follow(|event| event["kind"] == "document.versioned" && event["payload"]["reason"] == "edited as a file");
     let (_, document) = instance.api(&format!("GET /api/documents/{id}"), &Value::Null);
     assert_eq!(document["content"], "# Heron or Wren\n\nHeron, by night.\n");
+}
+
+const SECRET: &str = "KEYPELICAN99";
+
+/// A document of the person, with a secret in its second version and nowhere else.
+fn with_secret(instance: &Instance) -> (String, PathBuf) {
+    let (status, made) = instance.api("POST /api/documents", &json!({"title": "plan", "content": "hello there\n"}));
+    assert!(status < 300, "{made}");
+    let id = made["document_id"].as_str().unwrap().to_owned();
+    appears(instance, "hello there\n");
+    let edit = json!({"base_version": 1, "content": format!("hello there {SECRET}\n")});
+    assert_eq!(instance.api(&format!("PUT /api/documents/{id}"), &edit).0, 200);
+    (id, appears(instance, &format!("{SECRET}\n")))
+}
+
+/// Erases every event that holds the secret, whether or not the instance runs; how many.
+fn erase(data: &std::path::Path, events: &[Value]) -> usize {
+    let found: Vec<&Value> = events.iter().filter(|event| event.to_string().contains(SECRET)).collect();
+    for event in &found {
+        let erased = crate::support::choir(data).args(["erase", event["id"].as_str().unwrap()]).output().unwrap();
+        assert!(erased.status.success(), "{}", crate::support::stderr(&erased));
+    }
+    found.len()
+}
+
+fn nowhere(instance: &Instance) {
+    let events = instance.events();
+    let left: Vec<&Value> = events.iter().filter(|event| event.to_string().contains(SECRET)).collect();
+    assert_eq!(left, [&Value::Null; 0], "it came back into the log");
+    for entry in std::fs::read_dir(instance.workspace().join("documents")).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        assert!(!std::fs::read_to_string(&path).unwrap().contains(SECRET), "{path:?} still says it");
+    }
+}
+
+#[test]
+fn what_is_erased_leaves_its_mirror_at_once() {
+    let instance = Instance::start(SCENARIO);
+    let (id, mirror) = with_secret(&instance);
+    assert!(erase(instance.directory.path(), &instance.events()) >= 2);
+    assert_eq!(appears(&instance, "hello there\n"), mirror);
+    // Nor does it live on in the replica that the next change is made to.
+    let (_, document) = instance.api(&format!("GET /api/documents/{id}"), &Value::Null);
+    let edit = json!({"base_version": document["version"], "content": "hello there, you\n"});
+    let (status, edited) = instance.api(&format!("PUT /api/documents/{id}"), &edit);
+    assert_eq!((status, &edited["content"]), (200, &json!("hello there, you\n")), "{edited}");
+    appears(&instance, "hello there, you\n");
+    nowhere(&instance);
+}
+
+#[test]
+fn what_is_erased_while_stopped_does_not_come_back_from_its_mirror() {
+    let instance = Instance::start(SCENARIO);
+    let (id, _) = with_secret(&instance);
+    let events = instance.events();
+    let (_, _, directory) = instance.stop();
+    assert!(erase(directory.path(), &events) >= 2);
+    let instance = Instance::start_on(directory);
+    appears(&instance, "hello there\n");
+    let (_, document) = instance.api(&format!("GET /api/documents/{id}"), &Value::Null);
+    assert_eq!(document["content"], "hello there\n");
+    nowhere(&instance);
+    // What somebody wrote there is kept all the same.
+    let mirror = appears(&instance, "hello there\n");
+    let (_, _, directory) = instance.stop();
+    std::fs::write(mirror, "hello there, by night\n").unwrap();
+    let instance = Instance::start_on(directory);
+    instance.follow(|event| event["kind"] == "document.versioned" && event["payload"]["reason"] == "edited as a file");
+}
+
+#[test]
+fn a_document_that_is_erased_as_a_whole_takes_its_mirror_along() {
+    let instance = Instance::start(SCENARIO);
+    let body = json!({"title": SECRET, "content": format!("{SECRET}\n")});
+    assert!(instance.api("POST /api/documents", &body).0 < 300);
+    let mirror = appears(&instance, &format!("{SECRET}\n"));
+    let events = instance.events();
+    let (_, _, directory) = instance.stop();
+    assert!(erase(directory.path(), &events) >= 2);
+    let _instance = Instance::start_on(directory);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while mirror.exists() {
+        assert!(std::time::Instant::now() < deadline, "{mirror:?} is still there");
+        std::thread::yield_now();
+    }
 }

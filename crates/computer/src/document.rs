@@ -214,6 +214,17 @@ impl Documents {
         Arc::clone(rooms.entry(id).or_insert_with(|| Arc::new(Room::new(id))))
     }
 
+    /// Lets go of every replica: what was erased must not live on in one. They stand again from what the log says.
+    pub async fn forget(&self) {
+        let rooms: Vec<Arc<Room>> = {
+            let rooms = self.rooms.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            rooms.values().cloned().collect()
+        };
+        for room in rooms {
+            *room.lock().await = None;
+        }
+    }
+
     /// The document's replica, for whoever wants to change it. Nothing when there is no such document.
     async fn hold(&self, room: &Arc<Room>) -> Result<Option<Held>, StoreError> {
         let mut held = room.lock().await;

@@ -2,6 +2,9 @@
 //!
 //! A mirror says what its document says. What a person writes there becomes a version, what a task's merge brings there a
 //! proposal; then the mirror says again what the document says. Mirrors are derived: whoever deletes one loses nothing.
+//! What is erased from the log is gone from mirrors and their names too, whenever it was erased.
+
+mod record;
 
 use crate::control::ControlError;
 use crate::document::{Base, DocumentError, Edit, Manner};
@@ -12,11 +15,13 @@ use choir_core::fold::document::Documents;
 use choir_core::fold::task::TaskRuns;
 use choir_core::mirror;
 use choir_proto::document::DocumentSummary;
-use choir_proto::event::Actor;
+use choir_proto::event::{Actor, PAYLOAD_ERASED};
 use choir_proto::wire::{LiveFile, Mirror, WatchFiles, WatchFrame};
 use choir_proto::{DocumentId, Event, Hash, Role, TaskId};
-use choir_store::{AppendError, StoreError};
-use std::collections::{HashMap, HashSet};
+use choir_store::{AppendError, Query, StoreError};
+use record::Record;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::PathBuf;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -27,12 +32,14 @@ const DOCUMENTS_MAX: usize = 1000;
 const PAUSE: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// Keeps mirrors in step until the log is closed.
-pub async fn keep(harness: Harness) {
+/// Keeps mirrors in step until the log is closed. What they say is written down in the directory.
+pub async fn keep(harness: Harness, directory: PathBuf) {
     let mut pause = PAUSE;
     loop {
         let figures = Figures::new(harness.clone());
-        let mut keeper = Keeper { harness: harness.clone(), figures, known: HashMap::new() };
+        let record = Record::open(&directory).await;
+        let mut keeper =
+            Keeper { harness: harness.clone(), figures, known: HashMap::new(), orphans: Vec::new(), record };
         match keeper.work().await {
             Ok(()) => {
                 pause = PAUSE;
@@ -90,6 +97,9 @@ struct Keeper {
     harness: Harness,
     figures: Figures,
     known: HashMap<DocumentId, Known>,
+    /// Mirrors that were found although nothing is left of their documents.
+    orphans: Vec<(DocumentId, Known)>,
+    record: Record,
 }
 
 /// What a mirror was seen to say.
@@ -104,7 +114,7 @@ impl Keeper {
     async fn work(&mut self) -> Result<(), Broken> {
         let log = self.harness.journal.log().clone();
         let mut events = log.subscribe(log.head().seq);
-        if self.harness.views.newest::<Documents>(None, 1).await?.is_empty() {
+        if self.record.is_empty() && self.harness.views.newest::<Documents>(None, 1).await?.is_empty() {
             // Nothing to mirror yet: no sandbox is started for that.
             self.first(&mut events).await?;
         }
@@ -127,7 +137,7 @@ impl Keeper {
                     Some(WatchFrame::File(file)) => self.figures.seen(&file).await?,
                     Some(WatchFrame::Ready) => {
                         ready = true;
-                        self.write_all().await?;
+                        self.catch_up().await?;
                     }
                     Some(WatchFrame::Failed { .. }) | None => {}
                 },
@@ -136,6 +146,9 @@ impl Keeper {
                     if self.figures.heard(&happened).await? {
                         // Other files are to be heard of from now on.
                         return Ok(());
+                    }
+                    if happened.iter().any(|event| event.header.kind == PAYLOAD_ERASED) {
+                        self.obey_erasures().await?;
                     }
                     for document in happened.iter().filter_map(|event| concerned(event.event().ok()?)).collect::<HashSet<_>>() {
                         self.write(document).await?;
@@ -154,9 +167,55 @@ impl Keeper {
         }
     }
 
-    async fn write_all(&mut self) -> Result<(), Broken> {
+    /// Makes every mirror say what its document says, whatever happened while nobody looked.
+    async fn catch_up(&mut self) -> Result<(), Broken> {
+        for (id, orphan) in std::mem::take(&mut self.orphans) {
+            self.remove(id, &orphan).await?;
+        }
+        self.obey_erasures().await?;
         for (_, document) in self.harness.views.newest::<Documents>(None, DOCUMENTS_MAX).await? {
             self.write(document.document_id).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes every mirror anew if something was erased since that was last done. A tombstone does not say whose words it
+    /// stands for, so every mirror is looked at.
+    async fn obey_erasures(&mut self) -> Result<(), Broken> {
+        let log = self.harness.journal.log();
+        let upto = log.head().seq;
+        let kind = Some(PAYLOAD_ERASED.to_owned());
+        let query = Query { after: self.record.obeyed(), upto: Some(upto), limit: 1, kind, ..Query::default() };
+        if log.read(query).await?.is_empty() {
+            return Ok(());
+        }
+        let known: BTreeSet<DocumentId> = self.known.keys().copied().collect();
+        for id in known {
+            self.rename(id).await?;
+            self.write(id).await?;
+        }
+        self.record.obey(upto).await;
+        Ok(())
+    }
+
+    /// Takes a mirror away whose name holds a title that is no longer its document's: that may be what was erased. It is
+    /// then written under the name that is right now.
+    async fn rename(&mut self, id: DocumentId) -> Result<(), Broken> {
+        let Some(head) = self.harness.documents.find(id).await? else { return Ok(()) };
+        match self.known.remove(&id) {
+            Some(known) if known.path != mirror::path(id, &head.title) => self.remove(id, &known).await,
+            known => {
+                self.known.extend(known.map(|known| (id, known)));
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes a mirror away, unless somebody has written there meanwhile.
+    async fn remove(&mut self, id: DocumentId, known: &Known) -> Result<(), Broken> {
+        let gone = Mirror { path: known.path.clone(), text: None, over: known.hash };
+        if self.harness.control.mirror(gone).await?.written {
+            self.record.settle(id, None);
         }
         Ok(())
     }
@@ -179,9 +238,13 @@ impl Keeper {
         if over.is_some() && hash == over {
             return Ok(());
         }
+        if let Some(hash) = hash {
+            self.record.intend(id, hash).await;
+        }
         let mirrored = self.harness.control.mirror(Mirror { path: path.clone(), text, over }).await?;
         // Otherwise somebody has written there, and that will be told.
         if mirrored.written {
+            self.record.settle(id, hash);
             let version = head.map_or(0, |head| head.version);
             self.known.insert(id, Known { path, hash, version });
         }
@@ -190,11 +253,16 @@ impl Keeper {
 
     /// A mirror was found to say something.
     async fn seen(&mut self, file: LiveFile, ready: bool) -> Result<(), Broken> {
-        let Some(head) = self.owner(&file.path).await? else { return Ok(()) };
+        let Some(head) = self.owner(&file.path).await? else {
+            self.orphans.extend(self.orphan(file).await?);
+            return Ok(());
+        };
         let id = head.document_id;
         let Some(hash) = file.hash else {
             // It can be made again, and is with the next version.
-            self.known.remove(&id);
+            if self.known.get(&id).is_some_and(|known| known.path == file.path) {
+                self.known.remove(&id);
+            }
             return Ok(());
         };
         let expected = self.known.get(&id);
@@ -204,17 +272,34 @@ impl Keeper {
         let base = expected.map_or(head.version, |known| known.version);
         self.known.insert(id, Known { path: file.path.clone(), hash: Some(hash), version: head.version });
         if hash == head.content_hash {
+            self.record.intend(id, hash).await;
             return Ok(());
         }
-        // What an earlier process left behind may be old, which is nobody's wish.
-        let is_old = !ready && self.harness.documents.versions(id).await?.iter().any(|old| old.content_hash == hash);
-        if !is_old {
+        // What an earlier process left behind may be old or erased by now, which is nobody's wish.
+        if ready || !self.is_old(id, hash).await? {
             match file.text {
                 Some(text) => self.take(&head, base, &text, file.task).await?,
                 None => tracing::warn!(path = file.path, "a mirror is not text, and is left alone"),
             }
+            // Only now: an edit that a crash kept out of the document is still one at the next start.
+            self.record.intend(id, hash).await;
         }
         if ready { self.write(id).await } else { Ok(()) }
+    }
+
+    /// Whether a mirror says what its document once said, or was made to say.
+    async fn is_old(&self, id: DocumentId, hash: Hash) -> Result<bool, Broken> {
+        let versions = self.harness.documents.versions(id).await?;
+        Ok(self.record.holds(id, hash) || versions.iter().any(|old| old.content_hash == hash))
+    }
+
+    /// A mirror that says what was last written there, of a document that is gone.
+    async fn orphan(&self, file: LiveFile) -> Result<Option<(DocumentId, Known)>, Broken> {
+        let Some(hash) = file.hash else { return Ok(None) };
+        let ours = |id: &DocumentId| mirror::belongs(&file.path, *id) && self.record.holds(*id, hash);
+        let Some(id) = self.record.documents().find(ours) else { return Ok(None) };
+        let is_gone = self.harness.documents.find(id).await?.is_none();
+        Ok(is_gone.then_some((id, Known { path: file.path, hash: Some(hash), version: 0 })))
     }
 
     /// Takes what was written in a mirror into its document.

@@ -137,7 +137,7 @@ impl Computer {
         let finder = Finder::open(log, directory)?;
         let undoer = Undoer::new(harness.clone());
         undoer.pick_up();
-        let mirrors = Mirrors(tokio::spawn(crate::mirror::keep(harness.clone())).abort_handle());
+        let mirrors = Mirrors(tokio::spawn(crate::mirror::keep(harness.clone(), directory.to_owned())).abort_handle());
         let session = started.session;
         let app = App { harness, undoer, finder, tree, session, models, stopping: stopping.clone() };
         Ok(Self { app, stopping, application: started.actor, ended: Some(started.ended), mirrors })

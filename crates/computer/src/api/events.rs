@@ -54,7 +54,10 @@ pub(super) async fn list(State(app): State<App>, Query(filter): Query<Filter>) -
 pub(super) async fn erase(State(app): State<App>, Path(event): Path<String>) -> Result<Json<Acknowledged>, Rejection> {
     let event: EventId = id(&event, "event")?;
     match maintain::erase(&app.harness.journal, event).await {
-        Ok(seq) => Ok(Json(Acknowledged { seq })),
+        Ok(seq) => {
+            app.harness.documents.forget().await;
+            Ok(Json(Acknowledged { seq }))
+        }
         Err(ChoreError::NoEvent(_)) => Err(Rejection::missing("event")),
         Err(ChoreError::Read(error)) => Err(error.into()),
         Err(ChoreError::Append(error)) => Err(error.into()),
