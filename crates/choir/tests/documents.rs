@@ -88,6 +88,37 @@ fn a_browser_types_and_its_words_are_in_the_log_when_it_hears_so() {
     assert!(read(&again).contains(r#"one\ntwo\n"#), "what was acknowledged is there after a restart");
 }
 
+/// Types words at the end and waits until they are in the log.
+fn types(socket: &mut WebSocket<TcpStream>, doc: &Doc, words: &str) {
+    let text = doc.get_or_insert_text("content");
+    let end = text.get_string(&doc.transact()).len() as u32;
+    text.insert(&mut doc.transact_mut(), end, words);
+    let update = doc.transact().encode_state_as_update_v1(&StateVector::default());
+    say(socket, Message::Sync(SyncMessage::Update(update)));
+    hear(socket, |message| matches!(message, Message::Custom(ACKNOWLEDGED, _)).then_some(()));
+}
+
+#[test]
+fn a_mirror_that_was_left_behind_takes_no_words_back() {
+    let instance = Instance::start(SCENARIO);
+    let token = instance.token("run");
+    let id = document(&instance, &token, "");
+    let mut socket = open(&instance, &token, &id).unwrap();
+    let doc = Doc::with_client_id(77);
+    types(&mut socket, &doc, "one\n");
+    types(&mut socket, &doc, "two\n");
+    drop(socket);
+    let mirror = crate::mirrors::appears(&instance, "two\n");
+    let (_, _, directory) = instance.stop();
+    // As a process leaves it that is killed between two words: this text never had a name.
+    std::fs::write(&mirror, "one\n").unwrap();
+    let again = Instance::start_on(directory);
+    crate::mirrors::appears(&again, "one\ntwo\n");
+    let (_, document) = again.api(&format!("GET /api/documents/{id}"), &serde_json::Value::Null);
+    assert_eq!(document["content"], "one\ntwo\n");
+    assert!(again.events().iter().all(|event| event["payload"]["reason"] != "edited as a file"));
+}
+
 #[test]
 fn only_those_who_may_write_come_to_a_document_and_only_to_one_that_is_there() {
     let instance = Instance::start(SCENARIO);

@@ -22,7 +22,7 @@ fn written(instance: &Instance) -> (String, PathBuf) {
 }
 
 /// The mirror, as soon as it says something.
-fn appears(instance: &Instance, words: &str) -> PathBuf {
+pub(crate) fn appears(instance: &Instance, words: &str) -> PathBuf {
     let directory = instance.workspace().join("documents");
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
     while std::time::Instant::now() < deadline {

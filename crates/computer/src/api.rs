@@ -21,7 +21,6 @@ pub use reject::{Rejection, TypedJson};
 
 use crate::actor::{SessionMessage, Tree};
 use crate::harness::Harness;
-use crate::search::Finder;
 use crate::undo::Undoer;
 use axum::Router;
 use ractor::ActorRef;
@@ -37,8 +36,6 @@ pub struct App {
     pub harness: Harness,
     /// Takes changes back.
     pub undoer: Undoer,
-    /// Things by their words.
-    pub finder: Finder,
     /// What is known of every actor.
     pub tree: Tree,
     /// The present session; absent while it restarts.

@@ -16,6 +16,7 @@ mod person;
 mod plan;
 mod request;
 mod research;
+mod search;
 mod verify;
 mod waiting;
 
@@ -26,6 +27,7 @@ pub use waiting::Waiting;
 use crate::control::{Control, ControlError};
 use crate::document::Documents;
 use crate::journal::{Journal, Scope};
+use crate::search::Finder;
 use crate::view::ViewReader;
 use account::Purse;
 use begin::{Begun, intents};
@@ -61,6 +63,8 @@ pub struct Harness {
     pub control: Arc<dyn Control>,
     /// The words of documents.
     pub documents: Documents,
+    /// What is kept here, by its words.
+    pub finder: Finder,
     /// Pieces of answers while they arrive; nobody has to listen.
     pub live: broadcast::Sender<Live>,
     /// Counts up whenever models may have become available.

@@ -6,7 +6,7 @@
 
 mod record;
 
-use crate::control::ControlError;
+use crate::control::{ControlError, OnFile};
 use crate::document::{Base, DocumentError, Edit, Manner};
 use crate::figure::Figures;
 use crate::harness::{Harness, HarnessError};
@@ -17,16 +17,25 @@ use choir_core::mirror;
 use choir_proto::document::DocumentSummary;
 use choir_proto::event::{Actor, PAYLOAD_ERASED};
 use choir_proto::wire::{LiveFile, Mirror, WatchFiles, WatchFrame};
-use choir_proto::{DocumentId, Event, Hash, Role, TaskId};
+use choir_proto::{DocumentId, Event, Hash, Role, Seq, TaskId};
 use choir_store::{AppendError, Query, StoreError};
 use record::Record;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// Documents whose mirrors are looked after, newest first.
 const DOCUMENTS_MAX: usize = 1000;
+
+/// What may be heard of files while a mirror is written. Twice every mirror: that much is told when the watch begins.
+const FRAMES_MAX: usize = 2 * DOCUMENTS_MAX;
+
+/// Texts of one mirror that word may still come of.
+const BEFORE_MAX: usize = 16;
+
+/// Events looked at in one go, for what a document said once.
+const PAGE: usize = 500;
 
 /// Before the workspace is watched again after that broke off; doubled each time up to the limit.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -93,6 +102,19 @@ impl From<HarnessError> for Broken {
     }
 }
 
+/// Takes what is heard of files until somebody has time for it. When more waits than fits, nothing follows: whoever
+/// listens has missed something, and has to look at everything again.
+fn hearing(frames_max: usize) -> (OnFile, mpsc::Receiver<WatchFrame>) {
+    let (told, files) = mpsc::channel(frames_max);
+    let mut told = Some(told);
+    let hear = move |frame| {
+        if told.as_ref().is_some_and(|told| told.try_send(frame).is_err()) {
+            told = None;
+        }
+    };
+    (Box::new(hear), files)
+}
+
 struct Keeper {
     harness: Harness,
     figures: Figures,
@@ -108,6 +130,18 @@ struct Known {
     hash: Option<Hash>,
     /// The version that it showed.
     version: u32,
+    /// What we wrote there before, newest last: word of that may come late.
+    before: VecDeque<Hash>,
+}
+
+impl Known {
+    /// What was written before, with what is there now.
+    fn passed(mut self) -> VecDeque<Hash> {
+        self.before.extend(self.hash);
+        let too_many = self.before.len().saturating_sub(BEFORE_MAX);
+        self.before.drain(..too_many);
+        self.before
+    }
 }
 
 impl Keeper {
@@ -118,13 +152,12 @@ impl Keeper {
             // Nothing to mirror yet: no sandbox is started for that.
             self.first(&mut events).await?;
         }
-        let (told, mut files) = mpsc::unbounded_channel();
+        let (hear, mut files) = hearing(FRAMES_MAX);
         let mut paths = self.figures.inputs().await?;
         paths.push(mirror::DIRECTORY.to_owned());
         let wanted = WatchFiles { paths };
         let control = std::sync::Arc::clone(&self.harness.control);
-        // Whoever no longer listens is dropped with the rest.
-        let watching = control.watch(wanted, Box::new(move |frame| drop(told.send(frame))));
+        let watching = control.watch(wanted, hear);
         tokio::pin!(watching);
         let mut ready = false;
         loop {
@@ -139,7 +172,8 @@ impl Keeper {
                         ready = true;
                         self.catch_up().await?;
                     }
-                    Some(WatchFrame::Failed { .. }) | None => {}
+                    Some(WatchFrame::Failed { .. }) => {}
+                    None => return Err(ControlError::Refused("too much changed at once".into()).into()),
                 },
                 happened = events.next(), if ready => {
                     let happened = happened?;
@@ -246,7 +280,8 @@ impl Keeper {
         if mirrored.written {
             self.record.settle(id, hash);
             let version = head.map_or(0, |head| head.version);
-            self.known.insert(id, Known { path, hash, version });
+            let before = self.known.remove(&id).map(Known::passed).unwrap_or_default();
+            self.known.insert(id, Known { path, hash, version, before });
         }
         Ok(())
     }
@@ -269,8 +304,13 @@ impl Keeper {
         if expected.is_some_and(|known| known.hash == Some(hash)) {
             return Ok(());
         }
-        let base = expected.map_or(head.version, |known| known.version);
-        self.known.insert(id, Known { path: file.path.clone(), hash: Some(hash), version: head.version });
+        if expected.is_some_and(|known| known.before.contains(&hash)) && self.is_late(id).await? {
+            return Ok(());
+        }
+        let known = self.known.remove(&id);
+        let base = known.as_ref().map_or(head.version, |known| known.version);
+        let before = known.map(Known::passed).unwrap_or_default();
+        self.known.insert(id, Known { path: file.path.clone(), hash: Some(hash), version: head.version, before });
         if hash == head.content_hash {
             self.record.intend(id, hash).await;
             return Ok(());
@@ -289,8 +329,7 @@ impl Keeper {
 
     /// Whether a mirror says what its document once said, or was made to say.
     async fn is_old(&self, id: DocumentId, hash: Hash) -> Result<bool, Broken> {
-        let versions = self.harness.documents.versions(id).await?;
-        Ok(self.record.holds(id, hash) || versions.iter().any(|old| old.content_hash == hash))
+        Ok(self.record.holds(id, hash) || self.said_once(id, hash).await?)
     }
 
     /// A mirror that says what was last written there, of a document that is gone.
@@ -299,7 +338,37 @@ impl Keeper {
         let ours = |id: &DocumentId| mirror::belongs(&file.path, *id) && self.record.holds(*id, hash);
         let Some(id) = self.record.documents().find(ours) else { return Ok(None) };
         let is_gone = self.harness.documents.find(id).await?.is_none();
-        Ok(is_gone.then_some((id, Known { path: file.path, hash: Some(hash), version: 0 })))
+        Ok(is_gone.then_some((id, Known { path: file.path, hash: Some(hash), version: 0, before: VecDeque::new() })))
+    }
+
+    /// Whether a mirror still says what we wrote last, so that what was told of it has come late.
+    async fn is_late(&self, id: DocumentId) -> Result<bool, Broken> {
+        let Some(Known { path, hash, version, .. }) = self.known.get(&id) else { return Ok(false) };
+        let Some(text) = self.harness.documents.text(id, *version).await? else { return Ok(false) };
+        let again = Mirror { path: path.clone(), text: Some(text), over: *hash };
+        Ok(self.harness.control.mirror(again).await?.written)
+    }
+
+    /// Whether a document has ever said this. Texts that never got a name count too: mirrors show them.
+    async fn said_once(&self, id: DocumentId, hash: Hash) -> Result<bool, Broken> {
+        let is_it = |event: Event| match event {
+            Event::DocumentUpdated(updated) => updated.document_id == id && updated.content_hash == hash,
+            Event::DocumentVersioned(named) => named.document_id == id && named.content_hash == hash,
+            _ => false,
+        };
+        for kind in ["document.versioned", "document.updated"] {
+            let mut after = Seq::ZERO;
+            loop {
+                let query = Query { after, limit: PAGE, kind: Some(kind.to_owned()), ..Query::default() };
+                let page = self.harness.journal.log().read(query).await?;
+                let Some(last) = page.last() else { break };
+                after = last.header.seq;
+                if page.iter().any(|event| event.event().is_ok_and(&is_it)) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
     }
 
     /// Takes what was written in a mirror into its document.
@@ -359,6 +428,15 @@ fn concerned(event: Event) -> Option<DocumentId> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn whoever_cannot_keep_up_hears_nothing_more_and_looks_again() {
+        let (mut hear, mut files) = hearing(2);
+        (0..4).for_each(|_| hear(WatchFrame::Ready));
+        drop(hear);
+        assert_eq!([files.recv().await, files.recv().await], [Some(WatchFrame::Ready), Some(WatchFrame::Ready)]);
+        assert_eq!(files.recv().await, None, "what comes after a gap is not to be trusted");
+    }
 
     #[test]
     fn a_full_disk_is_waited_for_and_only_a_closed_log_is_the_end() {

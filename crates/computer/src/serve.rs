@@ -130,16 +130,16 @@ impl Computer {
         let (models, models_changed) = watch::channel(0);
         let (live, _) = broadcast::channel(LIVE_QUEUED_MAX);
         let documents = Documents::new(journal.clone(), views.clone());
-        let harness = Harness { journal, views, control, documents, live, models: models_changed };
+        let finder = Finder::open(log, directory)?;
+        let harness = Harness { journal, views, control, documents, finder, live, models: models_changed };
         let tree = Tree::default();
         let started = Application::start(harness.clone(), live_views, tree.clone()).await?;
         let (stopping, _) = watch::channel(false);
-        let finder = Finder::open(log, directory)?;
         let undoer = Undoer::new(harness.clone());
         undoer.pick_up();
         let mirrors = Mirrors(tokio::spawn(crate::mirror::keep(harness.clone(), directory.to_owned())).abort_handle());
         let session = started.session;
-        let app = App { harness, undoer, finder, tree, session, models, stopping: stopping.clone() };
+        let app = App { harness, undoer, tree, session, models, stopping: stopping.clone() };
         Ok(Self { app, stopping, application: started.actor, ended: Some(started.ended), mirrors })
     }
 

@@ -1,16 +1,19 @@
 //! What can be found by words: the text of an event, and what a person sees of it when it is found.
 
 use choir_proto::api::{Found, SearchResult};
-use choir_proto::event::Header;
+use choir_proto::event::{ArtifactImported, Header};
 use choir_proto::task::ChangeKind;
 use choir_proto::{Event, Hash};
 use serde_json::Value;
 
 /// Raised when the same events give other words.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Bytes of one event that can be found; what a tool said beyond that is read where it lies.
 const TEXT_BYTES_MAX: usize = 64 * 1024;
+
+/// The largest source that is read for its words.
+const SOURCE_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 /// Characters before and after the first word that was found.
 const SNIPPET_CHARACTERS: usize = 80;
@@ -41,7 +44,7 @@ pub fn words(event: &Event, blob: &dyn Fn(&Hash) -> Option<Vec<u8>>) -> Option<W
         Event::DocumentTrashed(trashed) => return gone(format!("document/{}", trashed.document_id)),
         Event::ArtifactImported(artifact) => (
             Some(format!("artifact/{}", artifact.artifact_id)),
-            format!("{}\n{}", artifact.origin, artifact.media_type),
+            format!("{}\n{}\n{}", artifact.origin, artifact.media_type, source_text(artifact, blob)),
         ),
         Event::FileChanged(file) if file.change == ChangeKind::Deleted => return gone(format!("file/{}", file.path)),
         Event::FileChanged(file) => (Some(format!("file/{}", file.path)), file.path.clone()),
@@ -75,6 +78,15 @@ pub fn result(
     };
     let snippet = snippet(&text, question);
     Some(SearchResult { found, title, snippet, event_kind: header.kind.to_string(), seq: header.seq, at: header.at })
+}
+
+/// The words of a source that is plain text. Whatever has to be parsed first has its text beside it, in another one.
+fn source_text(artifact: &ArtifactImported, blob: &dyn Fn(&Hash) -> Option<Vec<u8>>) -> String {
+    let plain = ["text/plain", "text/markdown", "text/csv"];
+    if !plain.iter().any(|kind| artifact.media_type.starts_with(kind)) || artifact.size > SOURCE_BYTES_MAX {
+        return String::new();
+    }
+    blob(&artifact.content_hash).and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
 }
 
 /// A call as a person would say it: the tool and the words it was given, without the braces around them.

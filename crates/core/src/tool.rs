@@ -51,7 +51,11 @@ pub enum Tool {
     /// Read a page.
     FetchUrl(FetchUrl),
     /// Look for pages.
-    WebSearch(WebSearch),
+    WebSearch(Query),
+    /// Look through what is kept here.
+    Search(Query),
+    /// Look for lines in files.
+    SearchFiles(SearchFiles),
     /// A tool of an MCP server.
     Elsewhere(Elsewhere),
 }
@@ -73,12 +77,23 @@ pub struct FetchUrl {
     pub url: String,
 }
 
-/// Arguments of `web_search`.
+/// Arguments of `web_search` and `search`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct WebSearch {
+pub struct Query {
     /// What for.
     pub query: String,
+}
+
+/// Arguments of `search_files`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SearchFiles {
+    /// An extended regular expression.
+    pub pattern: String,
+    /// Relative to the workspace.
+    #[serde(default = "here")]
+    pub path: String,
 }
 
 /// Arguments of `cite`.
@@ -275,6 +290,7 @@ impl Tool {
             }
             // A page that is fetched twice is read twice; nothing outside changes by a `GET`.
             Self::FetchUrl(_) | Self::WebSearch(_) | Self::Cite(_) => Nature::Repeatable,
+            Self::Search(_) | Self::SearchFiles(_) => Nature::Repeatable,
         }
     }
 
@@ -329,6 +345,8 @@ impl Tool {
             Self::Delegate(delegation) => ("objective", &delegation.objective),
             Self::WriteDocument(write) => ("content", &write.content),
             Self::Cite(cite) => ("quote", &cite.quote),
+            Self::WebSearch(search) | Self::Search(search) => ("query", &search.query),
+            Self::SearchFiles(search) => ("pattern", &search.pattern),
             _ => return None,
         };
         text.trim().is_empty().then_some(field)
@@ -360,6 +378,8 @@ impl Tool {
             "cite" => Self::Cite(from_value(arguments)?),
             "fetch_url" => Self::FetchUrl(from_value(arguments)?),
             "web_search" => Self::WebSearch(from_value(arguments)?),
+            "search" => Self::Search(from_value(arguments)?),
+            "search_files" => Self::SearchFiles(from_value(arguments)?),
             other => return Err(serde::de::Error::custom(format_args!("no tool is called {other}"))),
         })
     }

@@ -1,7 +1,7 @@
 //! Sources and attachments: bytes that were brought in, kept by their hash.
 
 use super::App;
-use super::reject::{Rejection, id};
+use super::reject::{Rejection, id, parse};
 use crate::journal::Scope;
 use axum::Json;
 use axum::body::Body;
@@ -28,7 +28,8 @@ struct FromUrl {
     url: String,
 }
 
-/// Brings something in: bytes with their `Content-Type` and a name in `Content-Disposition`, or `{"url"}` as JSON.
+/// Brings something in: bytes with their `Content-Type` and a name in `Content-Disposition`, or `{"url"}` as JSON. A file
+/// that holds JSON needs its name.
 #[utoipa::path(post, path = "/api/artifacts", request_body(content = String, content_type = "application/octet-stream"),
     responses((status = 201, body = Artifact)))]
 pub(super) async fn create(
@@ -42,8 +43,10 @@ pub(super) async fn create(
     })?;
     let bytes = bytes.to_bytes().to_vec();
     let media_type = text(&headers, header::CONTENT_TYPE).unwrap_or_else(|| "application/octet-stream".into());
-    let asked = serde_json::from_slice::<FromUrl>(&bytes).ok().filter(|_| media_type.starts_with("application/json"));
-    if let Some(FromUrl { url }) = asked {
+    let name = text(&headers, header::CONTENT_DISPOSITION).as_deref().and_then(file_name);
+    // JSON without a name is a request like every other, and a file that holds JSON has a name.
+    if name.is_none() && media_type.starts_with("application/json") {
+        let FromUrl { url } = parse(&bytes)?;
         let page = app.harness.control.fetch(Fetch { task: None, run: None, url }).await.map_err(|error| {
             Rejection::bad(
                 "not_fetched",
@@ -56,8 +59,7 @@ pub(super) async fn create(
     if bytes.is_empty() {
         return Err(Rejection::bad("empty_artifact", "There is nothing in it.", "Send the bytes of a file."));
     }
-    let origin = text(&headers, header::CONTENT_DISPOSITION).as_deref().and_then(file_name);
-    keep(&app, bytes, media_type, origin.unwrap_or_else(|| "upload".to_owned())).await
+    keep(&app, bytes, media_type, name.unwrap_or_else(|| "upload".to_owned())).await
 }
 
 async fn keep(

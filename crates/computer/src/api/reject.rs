@@ -176,7 +176,7 @@ async fn body<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Reje
     })
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Rejection> {
+pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Rejection> {
     // Every body is an object. Without this an array would do, field by field and without a name.
     if bytes.trim_ascii_start().first() == Some(&b'[') {
         return Err(Rejection::bad("bad_field", "The body is an array, not an object.", "See /api/openapi.json."));

@@ -39,5 +39,5 @@ pub(super) async fn search(
         return Err(Rejection::bad("search_too_long", message, "Use a few words."));
     }
     let limit = limit(question.limit, LIMIT, LIMIT_MAX)?;
-    Ok(Json(SearchResults { results: app.finder.find(&question.q, limit).await? }))
+    Ok(Json(SearchResults { results: app.harness.finder.find(&question.q, limit).await? }))
 }

@@ -142,6 +142,8 @@ impl Performer {
             Tool::Cite(cite) => self.cite(cite, begin).await,
             Tool::FetchUrl(fetch) => self.fetch(&fetch.url, begin).await,
             Tool::WebSearch(search) => self.web_search(&search.query).await,
+            Tool::Search(search) => self.search(&search.query).await,
+            Tool::SearchFiles(search) => self.search_files(search, &begin.effect_id).await,
             Tool::ReadDocument | Tool::WriteDocument(_) | Tool::EditDocument(_) => self.document(tool, begin).await,
             Tool::ReadFile(at) => {
                 let read = control.read_file(task, at.path.clone()).await.map_err(|error| error.to_string());

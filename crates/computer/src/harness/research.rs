@@ -9,8 +9,7 @@ use choir_core::page;
 use choir_proto::ArtifactId;
 use choir_proto::event::{ArtifactImported, ToolOutcome};
 use choir_proto::inbox::Verdict;
-use choir_proto::wire::{Fetch, Search};
-use std::fmt::Write;
+use choir_proto::wire::Fetch;
 
 /// Hosts that one page may ask for: where it is said to be, and where it is sent on to.
 const HOSTS_ASKED_MAX: usize = 6;
@@ -63,24 +62,6 @@ impl Performer {
         let (size, media_type, origin) = (bytes.len() as u64, media_type.to_owned(), origin.to_owned());
         let content_hash = self.context.harness.documents.keep(bytes).await?;
         Ok(ArtifactImported { artifact_id, content_hash, size, media_type, origin })
-    }
-
-    /// Asks the person's search engine. Without one the agent is told, and works from what it was given.
-    pub(super) async fn web_search(&self, query: &str) -> Result<Performed, HarnessError> {
-        let search = Search { task: self.task(), query: query.to_owned() };
-        let found = match self.context.harness.control.search(search).await {
-            Ok(found) => found,
-            Err(error) => {
-                let why = format!("{error} Work from the addresses and files that you were given.");
-                return Ok(Performed::new(ToolOutcome::Error, why));
-            }
-        };
-        let mut told = String::from("Found, as data:\n");
-        for hit in &found.hits {
-            // Writing to a string cannot fail.
-            writeln!(told, "- {} <{}>\n  {}", hit.title, hit.url, hit.snippet).ok();
-        }
-        Ok(Performed::new(ToolOutcome::Ok, shorten(&told)))
     }
 }
 

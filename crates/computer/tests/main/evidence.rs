@@ -1,7 +1,7 @@
 //! Sources, quotations that hold, and where words come from.
 
 use crate::fake::{Desk, Fake};
-use choir_proto::RunStatus;
+use choir_proto::{Role, RunStatus};
 use serde_json::{Value, json};
 
 const SOURCE: &str = "Report of Monday.\nThe tests were all green, they wrote.\nNobody was hurt.\n";
@@ -93,6 +93,15 @@ async fn artifacts_are_kept_as_they_came_and_bad_ones_are_refused() {
     assert_eq!(get(&desk, &path).await, artifact);
     assert_eq!(desk.send("GET", "/api/artifacts/nonsense", Value::Null).await.0, 404);
     assert_eq!(desk.send("POST", "/api/artifacts", Value::Null).await.0, 400, "nothing is no artifact");
+    let json = ("content-type", "application/json");
+    for (said, named) in [(r#"{"url": "https://x.example/", "depth": 2}"#, "`depth`"), (r#"{"uri": "x"}"#, "`uri`")] {
+        let (status, refused) = desk.import("/api/artifacts", &[json], said.as_bytes()).await;
+        assert_eq!((status, &refused["error"]["code"]), (400, &json!("bad_field")), "{refused}");
+        assert!(refused["error"]["message"].as_str().unwrap().contains(named), "{refused}");
+    }
+    let name = ("content-disposition", "attachment; filename=\"prices.json\"");
+    let (status, kept) = desk.import("/api/artifacts", &[json, name], br#"{"apples": 3}"#).await;
+    assert_eq!((status, &kept["origin"]), (201, &json!("prices.json")), "a file that holds JSON has a name");
 }
 
 #[tokio::test]
@@ -192,4 +201,42 @@ async fn orders_in_a_page_cause_nothing_that_its_reader_may_not_do_and_the_work_
         (4, 2),
         "three tools of others twice, one page and one quotation: {outcomes:?}"
     );
+}
+
+#[tokio::test]
+async fn what_is_kept_here_is_found_without_any_engine_and_files_are_searched_in_the_sandbox() {
+    let worker = |role: &str, tool: &str, arguments: &str| {
+        format!(
+            r#""{role}": [{{"tool_calls": [{{"name": "{tool}", "arguments": {arguments}}}]}},
+                {{"tool_calls": [{{"name": "finish", "arguments": {{"summary": "{{{{last_result}}}}"}}}}]}}]"#
+        )
+    };
+    let scenario = [
+        r#"{"roles": {"conductor": [
+            {"tool_calls": [{"name": "delegate", "arguments": {"role": "researcher", "objective": "look"}},
+                            {"name": "delegate", "arguments": {"role": "writer", "objective": "look"}},
+                            {"name": "delegate", "arguments": {"role": "terminal", "objective": "look"}}]},
+            {"tool_calls": [{"name": "finish", "arguments": {"summary": "{{results}}"}}]}],"#,
+        &[
+            worker("researcher", "web_search", r#"{"query": "slate herons"}"#),
+            worker("writer", "search", r#"{"query": "slate herons"}"#),
+            worker("terminal", "search_files", r#"{"pattern": "it's", "path": "src"}"#),
+        ]
+        .join(","),
+        "}}",
+    ]
+    .concat();
+    let directory = tempfile::tempdir().unwrap();
+    let desk = Desk::open(directory.path(), Fake::new(&scenario)).await;
+    let source = desk.upload("/api/artifacts", "text/plain", b"Slate herons wade.\n").await;
+    let done = desk.ended(desk.accept("look").await).await;
+    let said = |role| {
+        let task = done.tasks.iter().find(|task| task.role == Some(role)).unwrap();
+        task.summary.clone().unwrap()
+    };
+    let id = source["artifact_id"].as_str().unwrap();
+    let (web, here, files) = (said(Role::Researcher), said(Role::Writer), said(Role::Terminal));
+    assert!(web.contains("No search engine is configured") && web.contains(&format!("<source {id}>")), "{web}");
+    assert!(here.contains(&format!("source {id}")) && here.contains("wade"), "{here}");
+    assert!(files.contains(r"did grep -rnIE --exclude-dir=.git -e 'it'\''s' -- 'src'"), "{files}");
 }

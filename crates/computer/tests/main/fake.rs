@@ -288,13 +288,21 @@ impl Desk {
 
     /// Sends bytes as they are.
     pub(crate) async fn upload(&self, path: &str, media_type: &str, bytes: &[u8]) -> serde_json::Value {
+        let (status, artifact) = self.import(path, &[("content-type", media_type)], bytes).await;
+        assert_eq!(status, 201, "{artifact}");
+        artifact
+    }
+
+    /// Sends bytes as they are.
+    pub(crate) async fn import(&self, path: &str, headers: &[(&str, &str)], bytes: &[u8]) -> (u16, serde_json::Value) {
         use http_body_util::BodyExt;
         use tower::ServiceExt;
-        let request = http::Request::builder().method("POST").uri(path).header("content-type", media_type);
+        let request = http::Request::builder().method("POST").uri(path);
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
         let request = request.body(axum::body::Body::from(bytes.to_vec())).unwrap();
         let response = choir_computer::api::router(self.computer.app.clone()).oneshot(request).await.unwrap();
-        assert_eq!(response.status(), 201);
-        serde_json::from_slice(&response.into_body().collect().await.unwrap().to_bytes()).unwrap()
+        let status = response.status().as_u16();
+        (status, serde_json::from_slice(&response.into_body().collect().await.unwrap().to_bytes()).unwrap())
     }
 
     /// What a file says.

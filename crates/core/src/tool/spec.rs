@@ -9,9 +9,10 @@ use std::sync::LazyLock;
 pub fn specs(role: Role) -> &'static [ToolSpec] {
     static CONDUCTOR: LazyLock<Vec<ToolSpec>> = LazyLock::new(|| vec![delegate(), answer(), finish()]);
     static WRITER: LazyLock<Vec<ToolSpec>> =
-        LazyLock::new(|| vec![delegate(), read_document(), edit_document(), write_document(), finish()]);
-    static TERMINAL: LazyLock<Vec<ToolSpec>> =
-        LazyLock::new(|| vec![bash(), read_file(), write_file(), edit_file(), list_files(), request(), finish()]);
+        LazyLock::new(|| vec![delegate(), read_document(), edit_document(), write_document(), search(), finish()]);
+    static TERMINAL: LazyLock<Vec<ToolSpec>> = LazyLock::new(|| {
+        vec![bash(), read_file(), write_file(), edit_file(), list_files(), search_files(), request(), finish()]
+    });
     static RESEARCHER: LazyLock<Vec<ToolSpec>> =
         LazyLock::new(|| vec![web_search(), fetch_url(), read_file(), cite(), request(), finish()]);
     match role {
@@ -111,6 +112,19 @@ fn edit_document() -> ToolSpec {
 fn web_search() -> ToolSpec {
     let properties = json!({"query": {"type": "string"}});
     tool("web_search", "Look for pages. Answers with titles, addresses and a little of each.", properties, &["query"])
+}
+
+fn search() -> ToolSpec {
+    let description = "Look through the documents, sources, runs and files that this computer knows. Answers with names and a \
+                       little of each.";
+    tool("search", description, json!({"query": {"type": "string"}}), &["query"])
+}
+
+fn search_files() -> ToolSpec {
+    let pattern = json!({"type": "string", "description": "An extended regular expression."});
+    let properties =
+        json!({"pattern": pattern, "path": {"type": "string", "description": "Where; everywhere if left out."}});
+    tool("search_files", "Look for lines in the files of the workspace.", properties, &["pattern"])
 }
 
 fn fetch_url() -> ToolSpec {

@@ -1,0 +1,173 @@
+//! Looking for things: pages elsewhere, what is kept here, and words in files.
+
+use super::HarnessError;
+use super::perform::{Performed, Performer, shorten};
+use crate::search::Finder;
+use choir_core::tool::SearchFiles;
+use choir_proto::api::{Found, SearchResult};
+use choir_proto::event::ToolOutcome;
+use choir_proto::wire::{Exec, OutputStream, Search, SearchHit};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use std::fmt::Write;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Results of one look into what is kept here.
+const RESULTS_MAX: usize = 20;
+
+/// How long a search through files may take.
+const FILES_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Bytes of found lines that are kept.
+const FILES_BYTES_MAX: usize = 1024 * 1024;
+
+/// What `grep` says when nothing was found.
+const NOTHING: i32 = 1;
+
+/// Somewhere to look for sources. What it says is data; why it says nothing is for the agent to read.
+trait Engine: Sync {
+    fn search<'a>(&'a self, query: &'a str) -> BoxFuture<'a, Result<Result<Vec<SearchHit>, String>, HarnessError>>;
+}
+
+/// The engine that the person has set, behind control.
+struct Web<'a>(&'a Performer);
+
+impl Engine for Web<'_> {
+    fn search<'a>(&'a self, query: &'a str) -> BoxFuture<'a, Result<Result<Vec<SearchHit>, String>, HarnessError>> {
+        async move {
+            let search = Search { task: self.0.task(), query: query.to_owned() };
+            let found = self.0.context.harness.control.search(search).await;
+            Ok(found.map(|found| found.hits).map_err(|error| error.to_string()))
+        }
+        .boxed()
+    }
+}
+
+/// The sources that are kept on this computer: pages that were read, and what people brought in.
+struct Local<'a>(&'a Finder);
+
+impl Engine for Local<'_> {
+    fn search<'a>(&'a self, query: &'a str) -> BoxFuture<'a, Result<Result<Vec<SearchHit>, String>, HarnessError>> {
+        async move {
+            let found = self.0.find(query, RESULTS_MAX).await?;
+            Ok(Ok(found.into_iter().filter_map(source).collect()))
+        }
+        .boxed()
+    }
+}
+
+impl Performer {
+    /// Asks every engine that there is. Without one for the web the agent is told, and works from what it was given.
+    pub(super) async fn web_search(&self, query: &str) -> Result<Performed, HarnessError> {
+        let engines: [(&str, &dyn Engine); 2] =
+            [("Found", &Web(self)), ("Kept here, to be cited by its id", &Local(&self.context.harness.finder))];
+        let (mut told, mut outcome) = (String::new(), ToolOutcome::Error);
+        for (heading, engine) in engines {
+            match engine.search(query).await? {
+                Ok(hits) if hits.is_empty() => {}
+                Ok(hits) => {
+                    outcome = ToolOutcome::Ok;
+                    list(&mut told, heading, &hits);
+                }
+                // Writing to a string cannot fail.
+                Err(why) => {
+                    writeln!(told, "{why} Work from the addresses and files that you were given.").ok();
+                }
+            }
+        }
+        if told.is_empty() {
+            (told, outcome) = ("Nothing was found.".to_owned(), ToolOutcome::Ok);
+        }
+        Ok(Performed::new(outcome, shorten(&told)))
+    }
+
+    /// Looks through everything that this computer keeps.
+    pub(super) async fn search(&self, query: &str) -> Result<Performed, HarnessError> {
+        let found = self.context.harness.finder.find(query, RESULTS_MAX).await?;
+        let mut told = String::from("Found, as data:\n");
+        for result in &found {
+            // Writing to a string cannot fail.
+            writeln!(told, "- {} {}: {}", name(&result.found), result.title, result.snippet).ok();
+        }
+        let told = if found.is_empty() { "Nothing was found.".to_owned() } else { shorten(&told) };
+        Ok(Performed::new(ToolOutcome::Ok, told))
+    }
+
+    /// Looks for lines in the files of the agent's own copy of the workspace, in its sandbox.
+    pub(super) async fn search_files(&self, search: &SearchFiles, effect_id: &str) -> Result<Performed, HarnessError> {
+        let (pattern, path) = (quoted(&search.pattern), quoted(&search.path));
+        // Looking changes nothing, so it may be done again, and each time is a command of its own to the shim.
+        let again = self.context.harness.journal.world().uuid().simple();
+        let exec = Exec {
+            effect_id: format!("{effect_id}-{again}"),
+            command: format!("grep -rnIE --exclude-dir=.git -e {pattern} -- {path}"),
+            timeout_ms: FILES_TIMEOUT.min(self.purse.time_left()).as_millis() as u64,
+            call: None,
+        };
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&lines);
+        let on_output = Box::new(move |_: OutputStream, bytes: &[u8]| {
+            let mut lines = heard.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let space = FILES_BYTES_MAX.saturating_sub(lines.len());
+            lines.extend_from_slice(&bytes[..bytes.len().min(space)]);
+        });
+        let ended = self.context.harness.control.exec(self.task(), exec, on_output).await;
+        let lines = std::mem::take(&mut *lines.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        let lines = String::from_utf8_lossy(&lines).into_owned();
+        Ok(match ended {
+            Ok(exit) if exit.timed_out => Performed::new(ToolOutcome::Error, "It took too long.".to_owned()),
+            Ok(exit) => match exit.code {
+                Some(0) => Performed::new(ToolOutcome::Ok, lines),
+                Some(NOTHING) => Performed::new(ToolOutcome::Ok, "Nothing was found.".to_owned()),
+                _ => Performed::new(ToolOutcome::Error, lines),
+            },
+            Err(error) => Performed::new(ToolOutcome::Error, error.to_string()),
+        })
+    }
+}
+
+fn list(told: &mut String, heading: &str, hits: &[SearchHit]) {
+    // Writing to a string cannot fail.
+    writeln!(told, "{heading}, as data:").ok();
+    for hit in hits {
+        writeln!(told, "- {} <{}>\n  {}", hit.title, hit.url, hit.snippet).ok();
+    }
+}
+
+/// What is kept as a source; nothing for the rest of what a computer knows.
+fn source(result: SearchResult) -> Option<SearchHit> {
+    match &result.found {
+        Found::Artifact { .. } => {
+            Some(SearchHit { title: result.title, url: name(&result.found), snippet: result.snippet })
+        }
+        Found::Document { .. } | Found::Run { .. } | Found::File { .. } | Found::Event { .. } => None,
+    }
+}
+
+fn name(found: &Found) -> String {
+    match found {
+        Found::Document { document_id } => format!("document {document_id}"),
+        Found::Run { run_id } => format!("run {run_id}"),
+        Found::Artifact { artifact_id } => format!("source {artifact_id}"),
+        Found::File { path } => format!("file {path}"),
+        Found::Event { event_id, .. } => format!("event {event_id}"),
+    }
+}
+
+/// A word of a shell, whatever is in it.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_word_leaves_its_quotes() {
+        let hostile = r"'; rm -rf / #$(x)`y`\";
+        let shell = std::process::Command::new("sh").args(["-c", &format!("printf %s {}", quoted(hostile))]).output();
+        assert_eq!(String::from_utf8(shell.unwrap().stdout).unwrap(), hostile);
+    }
+}
