@@ -4,7 +4,7 @@ use crate::cli::Events;
 use crate::client::{Client, Error};
 use crate::{instance, output};
 use anyhow::Context;
-use choir_proto::{Envelope, Seq, api};
+use choir_proto::{Envelope, Hash, Seq, api};
 use choir_store::relay::{JsonLines, Relay, Sink};
 use std::io;
 use std::process::ExitCode;
@@ -107,6 +107,10 @@ struct Screen {
 impl Sink for Screen {
     fn position(&self) -> Seq {
         self.at
+    }
+
+    fn hash(&self) -> Option<Hash> {
+        None
     }
 
     fn take(&mut self, event: &Envelope) -> io::Result<()> {

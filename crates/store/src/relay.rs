@@ -3,7 +3,7 @@
 //! The cursor lies with the sink: whoever keeps the events knows best which ones it has. A cursor kept here could run
 //! ahead of a sink that lost its newest writes, or behind one that took them just before a crash.
 
-use choir_proto::{Envelope, Seq};
+use choir_proto::{Envelope, Hash, Seq};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -15,6 +15,8 @@ const STEP_BYTES: u64 = 64 * 1024;
 pub trait Sink {
     /// The last event that it holds for good.
     fn position(&self) -> Seq;
+    /// That event's hash, if it knows.
+    fn hash(&self) -> Option<Hash>;
     /// Takes the next event.
     fn take(&mut self, event: &Envelope) -> io::Result<()>;
     /// When this returns, what was taken need never be sent again.
@@ -24,6 +26,10 @@ pub trait Sink {
 impl<S: Sink + ?Sized> Sink for Box<S> {
     fn position(&self) -> Seq {
         (**self).position()
+    }
+
+    fn hash(&self) -> Option<Hash> {
+        (**self).hash()
     }
 
     fn take(&mut self, event: &Envelope) -> io::Result<()> {
@@ -49,6 +55,9 @@ pub enum RelayError {
         /// What came.
         found: Seq,
     },
+    /// What the sink holds comes from another log.
+    #[error("event {0} does not follow what is there already: that comes from another log")]
+    Foreign(Seq),
 }
 
 /// Hands events to a sink: those that it has are left out, and none is ever left out in between.
@@ -56,12 +65,13 @@ pub enum RelayError {
 pub struct Relay<S> {
     sink: S,
     at: Seq,
+    hash: Option<Hash>,
 }
 
 impl<S: Sink> Relay<S> {
     /// Goes on where the sink stands.
     pub fn new(sink: S) -> Self {
-        Self { at: sink.position(), sink }
+        Self { at: sink.position(), hash: sink.hash(), sink }
     }
 
     /// Where to read on from.
@@ -79,8 +89,12 @@ impl<S: Sink> Relay<S> {
             if found > expected {
                 return Err(RelayError::Gap { expected, found });
             }
+            if self.hash.is_some_and(|hash| hash != event.header.prev) {
+                return Err(RelayError::Foreign(found));
+            }
             self.sink.take(event)?;
             self.at = found;
+            self.hash = Some(event.header.hash);
         }
         Ok(self.sink.settle()?)
     }
@@ -91,6 +105,7 @@ impl<S: Sink> Relay<S> {
 pub struct JsonLines {
     file: BufWriter<File>,
     at: Seq,
+    hash: Option<Hash>,
 }
 
 impl JsonLines {
@@ -99,11 +114,12 @@ impl JsonLines {
     pub fn open(path: &Path) -> io::Result<Self> {
         let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
         let end = after_last_newline(&mut file)?;
-        let at = match last_line(&mut file, end)? {
-            None => Seq::ZERO,
+        let (at, hash) = match last_line(&mut file, end)? {
+            None => (Seq::ZERO, None),
             Some(line) => {
                 let event = serde_json::from_slice::<Envelope>(&line);
-                event.map_err(|error| foreign(&format!("its last line is no event: {error}")))?.header.seq
+                let event = event.map_err(|error| foreign(&format!("its last line is no event: {error}")))?;
+                (event.header.seq, Some(event.header.hash))
             }
         };
         let mut rest = Vec::new();
@@ -113,7 +129,7 @@ impl JsonLines {
             return Err(foreign("what follows its last line is not the beginning of an event"));
         }
         file.set_len(end)?;
-        Ok(Self { file: BufWriter::new(file), at })
+        Ok(Self { file: BufWriter::new(file), at, hash })
     }
 }
 
@@ -129,10 +145,14 @@ impl Sink for JsonLines {
         self.at
     }
 
+    fn hash(&self) -> Option<Hash> {
+        self.hash
+    }
+
     fn take(&mut self, event: &Envelope) -> io::Result<()> {
         serde_json::to_writer(&mut self.file, event)?;
         self.file.write_all(b"\n")?;
-        self.at = event.header.seq;
+        (self.at, self.hash) = (event.header.seq, Some(event.header.hash));
         Ok(())
     }
 

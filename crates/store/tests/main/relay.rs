@@ -3,11 +3,16 @@ use choir_proto::{Envelope, Seq};
 use choir_store::relay::{JsonLines, Relay, RelayError};
 use choir_store::{Expect, Log};
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 async fn events(directory: &Path) -> Vec<Envelope> {
+    numbered(directory, 1..=20).await
+}
+
+async fn numbered(directory: &Path, numbers: RangeInclusive<u128>) -> Vec<Envelope> {
     let log = Log::open(directory).unwrap();
-    log.append((1..=20).map(event).collect(), Expect::Any).await.unwrap();
+    log.append(numbers.map(event).collect(), Expect::Any).await.unwrap();
     let events = all(&log).await;
     log.close().await;
     events
@@ -91,4 +96,16 @@ async fn a_gap_is_refused_and_a_foreign_file_is_left_alone() {
         assert!(opened == text.starts_with('{'), "only what a crash can leave of an event goes");
         assert!(opened || fs::read_to_string(&foreign).unwrap() == text);
     }
+}
+
+#[tokio::test]
+async fn a_file_of_another_log_is_not_continued() {
+    let (one, other) = (directory(), directory());
+    let (events, strangers) = (events(one.path()).await, numbered(other.path(), 101..=103).await);
+    let path = one.path().join("events.jsonl");
+    Relay::new(JsonLines::open(&path).unwrap()).carry(&strangers[..2]).unwrap();
+    let kept = fs::read(&path).unwrap();
+    let mut relay = Relay::new(JsonLines::open(&path).unwrap());
+    assert!(matches!(relay.carry(&events), Err(RelayError::Foreign(Seq(3)))));
+    assert_eq!(fs::read(&path).unwrap(), kept);
 }
