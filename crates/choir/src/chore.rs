@@ -33,7 +33,13 @@ pub(crate) fn verify(arguments: &Chore) -> anyhow::Result<ExitCode> {
         sound &= report.faults.is_empty();
         tell_report(id, &report, marks.len(), arguments.json)?;
     }
-    Ok(if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    if sound {
+        return Ok(ExitCode::SUCCESS);
+    }
+    eprintln!(
+        "choir: not everything is as it was written\n  Restore what is named from a backup that is as new as control/."
+    );
+    Ok(ExitCode::FAILURE)
 }
 
 /// Whatever is here, and whatever was here when control signed its head.
@@ -61,7 +67,13 @@ fn signed(root: &Path) -> anyhow::Result<Vec<Head>> {
     if !root.join("control/control.sqlite").exists() {
         return Ok(Vec::new());
     }
-    heads(root).context("control's signed heads cannot be trusted")
+    heads(root, choir_store::open_reader).context("control's signed heads cannot be trusted")
+}
+
+/// What control has signed of a computer's log; the beginning where it has signed nothing.
+fn seen(signed: &[Head], id: ComputerId) -> choir_store::log::Head {
+    let head = signed.iter().find(|head| head.computer == id);
+    head.map(|head| choir_store::log::Head { seq: head.seq, hash: head.hash }).unwrap_or_default()
 }
 
 fn tell_report(id: ComputerId, report: &Report, signed: usize, json: bool) -> anyhow::Result<()> {
@@ -84,10 +96,11 @@ fn tell_report(id: ComputerId, report: &Report, signed: usize, json: bool) -> an
 
 /// Builds the views of every computer anew.
 pub(crate) async fn rebuild(arguments: &Chore) -> anyhow::Result<ExitCode> {
-    let data = DataDir::at(&arguments.data.path()?);
+    let root = arguments.data.path()?;
+    let (data, signed) = (DataDir::at(&root), signed(&root)?);
     for id in data.known_computers()? {
         progress(&format!("computer {id}: folding the log anew"));
-        let rebuilt = maintain::rebuild(&data.computer(id)).await;
+        let rebuilt = maintain::rebuild(&data.computer(id), seen(&signed, id)).await;
         progress_done();
         let rebuilt = rebuilt.map_err(in_use)?;
         let equal = rebuilt.before == rebuilt.after;
@@ -121,9 +134,10 @@ pub(crate) async fn erase(arguments: &Erase) -> anyhow::Result<ExitCode> {
         }
         Instance::Absent(lock) => lock,
     };
-    let data = DataDir::at(&arguments.reach.data.path()?);
+    let root = arguments.reach.data.path()?;
+    let (data, signed) = (DataDir::at(&root), signed(&root)?);
     for id in data.known_computers()? {
-        match maintain::erase_in(&data.computer(id), RealWorld::new(), event).await {
+        match maintain::erase_in(&data.computer(id), seen(&signed, id), RealWorld::new(), event).await {
             Err(ChoreError::NoEvent(_)) => continue,
             erased => {
                 return tell_erased(erased.map_err(in_use)?, arguments.json);
@@ -136,7 +150,12 @@ pub(crate) async fn erase(arguments: &Erase) -> anyhow::Result<ExitCode> {
 fn tell_erased(seq: Seq, json: bool) -> anyhow::Result<ExitCode> {
     match json {
         true => output::json(&serde_json::json!({ "seq": seq }))?,
-        false => output::line(format!("erased; the tombstone is event {seq}"))?,
+        false => {
+            output::line(format!("erased; the tombstone is event {seq}"))?;
+            eprintln!(
+                "choir: other events may repeat what it said; `choir events` and the search in the desktop show them"
+            );
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

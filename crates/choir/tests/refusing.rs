@@ -119,7 +119,10 @@ fn damaged_pages_are_told_and_not_made_worse() {
         std::fs::write(&log, &broken).unwrap();
         assert_hopeless(&up(data.path()), "does not start", "backup");
         assert_eq!(std::fs::read(&log).unwrap(), broken);
-        assert_refused(&choir(data.path()).arg("verify").output().unwrap(), "cannot be read", "backup");
+        let verified = choir(data.path()).arg("verify").output().unwrap();
+        let said = format!("{}{}", stdout(&verified), stderr(&verified));
+        assert_eq!(verified.status.code(), Some(1), "{said}");
+        assert!(said.contains("cannot be read") && said.contains("backup"), "{said}");
     }
     settle(&log);
     for (path, bytes) in before {
@@ -182,21 +185,28 @@ fn a_flipped_bit_in_a_blob_is_found_and_never_served() {
     );
 }
 
-/// The same binary where the whole file system is read-only, or the data directory is a disk of so many bytes.
-fn walled(data: &Path, walls: &[&str]) -> Output {
+/// The same binary where the data directory is read-only, or a disk of so many bytes.
+fn behind(walls: &[&str]) -> Command {
     let mut command = Command::new("bwrap");
-    command.args(["--dev-bind", "/", "/"]).args(walls);
-    command.args([env!("CARGO_BIN_EXE_choir"), "up", "--listen", "127.0.0.1:0", "--data"]).arg(data);
-    refused(command.env_remove("CHOIR_LOG").env_remove("CHOIR_CONFIG"))
+    command.args(["--dev-bind", "/", "/"]).args(walls).arg(env!("CARGO_BIN_EXE_choir"));
+    command.env_remove("CHOIR_LOG").env_remove("CHOIR_CONFIG");
+    command
+}
+
+fn walled(data: &Path, walls: &[&str]) -> Output {
+    refused(behind(walls).args(["up", "--listen", "127.0.0.1:0", "--data"]).arg(data))
 }
 
 #[test]
 fn a_read_only_disk_is_said() {
     let data = used();
     let path = data.path().to_str().unwrap();
-    assert_refused(&walled(data.path(), &["--ro-bind", path, path]), "Read-only", "--data");
-    let verified = choir(data.path()).arg("verify").output().unwrap();
+    let walls = ["--ro-bind", path, path];
+    assert_refused(&walled(data.path(), &walls), "Read-only", "--data");
+    // A backup is often mounted like that.
+    let verified = behind(&walls).args(["verify", "--data", path]).output().unwrap();
     assert!(verified.status.success(), "{}", stderr(&verified));
+    assert!(stdout(&verified).contains("sound"), "{}", stdout(&verified));
 }
 
 #[test]
@@ -254,7 +264,41 @@ fn a_log_that_is_lost_emptied_or_cut_off_is_not_written_to() {
         assert_eq!(std::fs::read(log.with_extension("sqlite-wal")).unwrap_or_default(), b"");
         let verified = choir(data).arg("verify").output().unwrap();
         assert_eq!(verified.status.code(), Some(1), "{}", stdout(&verified));
+        for chore in [&["rebuild"][..], &["erase", "01890000-0000-7000-8000-000000000000"]] {
+            assert_refused(&choir(data).args(chore).output().unwrap(), "was seen up to event", "backup");
+            assert_eq!(std::fs::read(&log).ok(), harmed, "nothing is written");
+        }
     }
+}
+
+/// Words of what is erased while nothing runs are not in what was made of the log either.
+#[test]
+fn an_erasure_while_nothing_runs_leaves_no_word_in_any_file() {
+    const WORD: &str = "OSTRICHKEY42";
+    let instance = Instance::start(SCENARIO);
+    let (status, _) = instance.api("POST /api/documents", &serde_json::json!({"title": "plan", "content": WORD}));
+    assert_eq!(status, 201);
+    let found = instance.api(&format!("GET /api/search?q={WORD}"), &serde_json::Value::Null);
+    assert!(found.1.to_string().contains(WORD), "{found:?}");
+    let holds = |event: &serde_json::Value| event["payload"].to_string().contains(WORD);
+    let ids: Vec<String> = instance
+        .events()
+        .iter()
+        .filter(|event| holds(event))
+        .map(|event| event["id"].as_str().unwrap().into())
+        .collect();
+    assert!(!ids.is_empty());
+    let (_, _, data) = instance.stop();
+    for id in &ids {
+        let erased = choir(data.path()).args(["erase", id]).output().unwrap();
+        assert!(erased.status.success(), "{}", stderr(&erased));
+    }
+    for file in std::fs::read_dir(computer(data.path())).unwrap().map(|entry| entry.unwrap().path()) {
+        let bytes = std::fs::read(&file).unwrap_or_default();
+        assert!(!bytes.windows(WORD.len()).any(|window| window == WORD.as_bytes()), "{}", file.display());
+    }
+    let verified = choir(data.path()).arg("verify").output().unwrap();
+    assert!(verified.status.success(), "{}{}", stdout(&verified), stderr(&verified));
 }
 
 #[test]

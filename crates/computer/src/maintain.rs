@@ -5,6 +5,7 @@ use crate::view::projections;
 use crate::world::World;
 use choir_proto::event::{Actor, PAYLOAD_ERASED, PayloadErased};
 use choir_proto::{Envelope, EventId, Hash, Seq};
+use choir_store::log::Head;
 use choir_store::{AppendError, Erasure, LiveViews, Log, OpenError, Query, StoreError, Views};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -44,10 +45,16 @@ pub struct Rebuilt {
     pub after: Hash,
 }
 
-/// Drops every view and the index of a computer that is not running, and makes them anew from the log.
-pub async fn rebuild(directory: &Path) -> Result<Rebuilt, ChoreError> {
-    let log = Log::open_reindexed(directory)?;
-    let before = digest(&log, Views::open(directory, projections())?).await?;
+/// Drops every view and the index of a computer that is not running, and makes them anew from the log, which must hold
+/// what was `seen` of it.
+pub async fn rebuild(directory: &Path, seen: Head) -> Result<Rebuilt, ChoreError> {
+    let log = Log::open_reindexed(directory, seen)?;
+    let mut kept = Views::open(directory, projections())?;
+    let before = match log.holds(kept.at()).await {
+        true => digest(&log, kept).await?,
+        // Made from something else: folding on would make them anew, and compare that with itself.
+        false => kept.digest()?,
+    };
     let mut views = Views::open(directory, projections())?;
     views.reset()?;
     let after = digest(&log, views).await?;
@@ -78,11 +85,15 @@ pub async fn erase(journal: &Journal, target: EventId) -> Result<Seq, ChoreError
     Ok(log.erase(Erasure { target, tombstone, blobs, unnamed_upto }).await?.last)
 }
 
-/// Opens a computer that is not running and erases in it.
-pub async fn erase_in(directory: &Path, world: Arc<dyn World>, target: EventId) -> Result<Seq, ChoreError> {
-    let log = Log::open(directory)?;
+/// Opens a computer that is not running, which must hold what was `seen` of it, and erases in it. What was derived from the
+/// log goes as well: it may hold the words.
+pub async fn erase_in(directory: &Path, seen: Head, world: Arc<dyn World>, target: EventId) -> Result<Seq, ChoreError> {
+    let log = Log::open_seen(directory, seen)?;
     let erased = erase(&Journal::new(log.clone(), world), target).await;
     log.close().await;
+    if !matches!(erased, Err(ChoreError::NoEvent(_) | ChoreError::Tombstone(_))) {
+        choir_store::remove_derived(directory)?;
+    }
     erased
 }
 

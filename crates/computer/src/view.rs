@@ -133,6 +133,11 @@ impl ViewReader {
         Self { views }
     }
 
+    /// Why they do not follow the log at the moment.
+    pub fn trouble(&self) -> Option<String> {
+        self.views.trouble()
+    }
+
     /// One row.
     pub async fn get<F: Fold>(&self, key: impl ToString) -> Result<Option<F::Row>, StoreError> {
         let key = key.to_string();

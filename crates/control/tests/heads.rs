@@ -21,20 +21,24 @@ async fn the_last_position_is_signed_and_a_changed_one_is_noticed() {
     let directory = world.directory;
     world.control.stop().await;
 
-    let signed = heads(directory.path()).unwrap();
+    let signed = heads(directory.path(), |path| rusqlite::Connection::open(path)).unwrap();
     assert_eq!(signed.len(), 1);
     assert_eq!((signed[0].seq, &signed[0].hash.0[..8]), (Seq(7), &7_u64.to_be_bytes()[..]));
 
     let database = rusqlite::Connection::open(directory.path().join("control/control.sqlite")).unwrap();
     database.execute("UPDATE heads SET seq = 6", []).unwrap();
-    assert!(matches!(heads(directory.path()), Err(HeadsError::Forged { .. })));
+    assert!(matches!(heads(directory.path(), |path| rusqlite::Connection::open(path)), Err(HeadsError::Forged { .. })));
 }
 
 /// A data directory whose log was seen up to an event.
 async fn signed_up_to(events: u64) -> TempDir {
     let World { control, directory, .. } = World::with(Default::default(), FakeComputer::with_events(events)).await;
     control.stop().await;
-    assert_eq!(heads(directory.path()).unwrap()[0].seq, Seq(events), "signed from the first start on");
+    assert_eq!(
+        heads(directory.path(), |path| rusqlite::Connection::open(path)).unwrap()[0].seq,
+        Seq(events),
+        "signed from the first start on"
+    );
     directory
 }
 
@@ -69,7 +73,11 @@ async fn another_event_in_the_place_of_the_signed_one_ends_the_start() {
     other.append(3);
     let error = refused(directory.path(), &other).await;
     assert!(matches!(&error, up::Error::Contradicted(reason) if reason.contains("event 7")), "{error}");
-    assert_eq!(heads(directory.path()).unwrap()[0].seq, Seq(7), "what was signed stays signed");
+    assert_eq!(
+        heads(directory.path(), |path| rusqlite::Connection::open(path)).unwrap()[0].seq,
+        Seq(7),
+        "what was signed stays signed"
+    );
 }
 
 #[tokio::test]
@@ -95,7 +103,7 @@ async fn a_head_never_goes_back() {
     for seq in [5, 9, 8, 3] {
         db.sign_head(head(seq), &key).await.unwrap();
     }
-    assert_eq!(heads(directory.path()).unwrap(), [head(9)]);
+    assert_eq!(heads(directory.path(), |path| rusqlite::Connection::open(path)).unwrap(), [head(9)]);
 }
 
 #[tokio::test]

@@ -78,10 +78,14 @@ impl Blobs {
 
     fn write(&self, bytes: &[u8], path: &Path) -> Result<(), StoreError> {
         let temporary = self.directory.join("tmp").join(self.counter.fetch_add(1, Ordering::Relaxed).to_string());
-        let mut file = File::create(&temporary)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        Ok(fs::rename(&temporary, path)?)
+        let written = File::create(&temporary)
+            .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+            .and_then(|()| fs::rename(&temporary, path));
+        if written.is_err() {
+            // Half of something large may be what fills the disk. One that cannot be removed goes with the next start.
+            fs::remove_file(&temporary).ok();
+        }
+        Ok(written?)
     }
 
     fn ensure_shard(&self, path: &Path) -> Result<PathBuf, StoreError> {

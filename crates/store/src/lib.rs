@@ -17,12 +17,19 @@ mod sqlite;
 pub use blob::Blobs;
 pub use log::{AppendError, Appended, Erasure, Expect, Log, Query, Subscription};
 pub use search::Search;
-pub use sqlite::{OpenError, StoreError};
+pub use sqlite::{OpenError, StoreError, open_reader};
 pub use verify::{Report, verify};
 pub use view::{LiveViews, Projection, Views};
 
 use choir_proto::Hash;
 use sha2::{Digest, Sha256};
+use std::path::Path;
+
+/// Removes what was derived from the log of a computer that is not running. The next start makes it anew.
+pub fn remove_derived(directory: &Path) -> Result<(), OpenError> {
+    sqlite::remove(&view::path(directory))?;
+    sqlite::remove(&search::path(directory))
+}
 
 /// The name of content.
 pub fn sha256(bytes: &[u8]) -> Hash {

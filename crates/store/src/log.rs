@@ -165,8 +165,21 @@ impl Log {
     /// Opens a log of which somebody else has seen `head`. One that does not hold that event was cut off, rewritten or
     /// lost: it is refused, and nothing is made or changed.
     pub fn open_seen(directory: &Path, head: Head) -> Result<Self, OpenError> {
+        Self::open_seen_with(directory, head, Index::open)
+    }
+
+    /// The same, building the index anew.
+    pub fn open_reindexed(directory: &Path, head: Head) -> Result<Self, OpenError> {
+        Self::open_seen_with(directory, head, Index::open_anew)
+    }
+
+    fn open_seen_with(
+        directory: &Path,
+        head: Head,
+        open_index: impl FnOnce(&Path, &rusqlite::Connection, Seq) -> Result<Arc<Index>, OpenError>,
+    ) -> Result<Self, OpenError> {
         if head.seq == Seq::ZERO {
-            return Self::open(directory);
+            return Self::open_with(directory, open_index);
         }
         let path = log_path(directory);
         if !path.exists() {
@@ -174,12 +187,7 @@ impl Log {
         }
         let lock = lock(directory)?;
         holds(&path, head)?;
-        Self::open_locked(directory, lock, Index::open)
-    }
-
-    /// The same, building the index anew.
-    pub fn open_reindexed(directory: &Path) -> Result<Self, OpenError> {
-        Self::open_with(directory, Index::open_anew)
+        Self::open_locked(directory, lock, open_index)
     }
 
     fn open_with(
@@ -297,7 +305,7 @@ impl Log {
     }
 
     /// Whether this very event is in the log; the empty head is in every log.
-    pub(crate) async fn holds(&self, head: Head) -> bool {
+    pub async fn holds(&self, head: Head) -> bool {
         if head == Head::default() {
             return true;
         }

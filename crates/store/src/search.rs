@@ -265,7 +265,7 @@ fn cursor(connection: &Connection, version: u32) -> Result<Option<Head>, OpenErr
     Ok(connection.query_row(sql, [version], head).optional()?)
 }
 
-fn path(directory: &Path) -> PathBuf {
+pub(crate) fn path(directory: &Path) -> PathBuf {
     directory.join("search.sqlite")
 }
 

@@ -1,7 +1,10 @@
 //! How every SQLite file of the store is opened, and what can go wrong with one.
 
 use rusqlite::{Connection, OpenFlags};
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The first SQLite without the WAL-reset corruption bug.
 const SQLITE_VERSION_MIN: i32 = 3_051_003;
@@ -85,6 +88,14 @@ pub enum StoreError {
         /// What was seen.
         what: String,
     },
+    /// The views do not hold everything that was asked for, because the log cannot be read.
+    #[error("the log cannot be read after event {at}: {what}")]
+    Stuck {
+        /// How far the views are.
+        at: choir_proto::Seq,
+        /// What was seen.
+        what: Arc<str>,
+    },
     /// The store is closing.
     #[error("the store is closed")]
     Closed,
@@ -103,11 +114,46 @@ pub(crate) fn open_writer(path: &Path) -> Result<Connection, OpenError> {
 }
 
 /// Opens a connection that cannot write.
-pub(crate) fn open_reader(path: &Path) -> Result<Connection, rusqlite::Error> {
+///
+/// Beside a file with a write-ahead log SQLite wants to make shared memory. Where it may not, as on a backup that is mounted
+/// read-only, nobody else can write either: a file whose write-ahead log is folded in is then read as it is.
+pub fn open_reader(path: &Path) -> Result<Connection, rusqlite::Error> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags)?;
+    let mut connection = Connection::open_with_flags(path, flags)?;
+    let readable = connection.pragma_query_value(None, "schema_version", |row| row.get::<_, i64>(0));
+    if readable.is_err_and(|error| is_cannot_open(&error)) && !has_content(&beside(path, "-wal")) {
+        connection = Connection::open_with_flags(immutable(path), flags | OpenFlags::SQLITE_OPEN_URI)?;
+    }
     connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
     Ok(connection)
+}
+
+fn is_cannot_open(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{CannotOpen, ReadOnly};
+    matches!(error.sqlite_error_code(), Some(CannotOpen | ReadOnly))
+}
+
+fn has_content(path: &Path) -> bool {
+    path.metadata().is_ok_and(|file| file.len() > 0)
+}
+
+/// A path as SQLite takes it together with the promise that nothing changes the file.
+fn immutable(path: &Path) -> PathBuf {
+    let mut uri = b"file:".to_vec();
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'%' | b'?' | b'#' => uri.extend_from_slice(format!("%{byte:02x}").as_bytes()),
+            other => uri.push(*other),
+        }
+    }
+    uri.extend_from_slice(b"?immutable=1");
+    PathBuf::from(OsString::from_vec(uri))
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
 }
 
 /// Sets a number and reads it back: a pragma that is not understood is silently ignored by SQLite.
@@ -135,11 +181,10 @@ pub(crate) fn ensure_schema(connection: &Connection, path: &Path, known: i32, sc
 /// Removes a database that can be made again.
 pub(crate) fn remove(path: &Path) -> Result<(), OpenError> {
     for suffix in ["", "-wal", "-shm"] {
-        let mut name = path.as_os_str().to_owned();
-        name.push(suffix);
-        match std::fs::remove_file(&name) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(OpenError::File { path: name.into(), source: error });
+        let path = beside(path, suffix);
+        match std::fs::remove_file(&path) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                return Err(OpenError::File { path, source });
             }
             _ => {}
         }

@@ -3,7 +3,8 @@
 use crate::blob::Blobs;
 use crate::log::{self, Query};
 use crate::sqlite::StoreError;
-use choir_proto::{Hash, Seq};
+use choir_proto::{Event, EventId, Hash, Seq};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// What a check of a whole log saw.
@@ -36,11 +37,20 @@ pub fn verify(directory: &Path, marks: &[(Seq, Hash)], mut progress: impl FnMut(
         report.faults.push(format!("the log has format {format}, but this version of choir reads up to {known}"));
         return Ok(report);
     }
-    report.faults.extend(readers.faults()?);
-    let mut chain = Chain::default();
+    report.faults.extend(match readers.faults() {
+        Err(StoreError::Sqlite(error)) if is_damage(&error) => vec![format!("the file is damaged: {error}")],
+        faults => faults?,
+    });
+    let (mut chain, mut erasures) = (Chain::default(), Erasures::default());
     loop {
         let query = Query { after: chain.seq, limit: log::reader::EVENTS_READ_MAX, ..Query::default() };
-        let rows = readers.stored(&query)?;
+        let rows = match readers.stored(&query) {
+            Err(StoreError::Sqlite(error)) if is_damage(&error) => {
+                report.faults.push(format!("events after {} cannot be read: {error}", chain.seq));
+                break;
+            }
+            rows => rows?,
+        };
         if rows.is_empty() || report.faults.len() >= FAULTS_MAX {
             break;
         }
@@ -53,10 +63,11 @@ pub fn verify(directory: &Path, marks: &[(Seq, Hash)], mut progress: impl FnMut(
             if marks.iter().any(|mark| differs(&mark)) {
                 report.faults.push(format!("event {} is not the one that control signed", stored.header.seq));
             }
-            check_payload(stored, &blobs, &mut report);
+            check_payload(stored, &blobs, &mut erasures, &mut report);
         }
         progress(chain.seq);
     }
+    report.faults.extend(erasures.unspoken().take(FAULTS_MAX));
     if let Some((seq, _)) = marks.iter().find(|(seq, _)| *seq > chain.seq && report.faults.is_empty()) {
         report.faults.push(format!("the log ends at {}, but control signed event {seq}", chain.seq));
     }
@@ -87,7 +98,28 @@ impl Chain {
     }
 }
 
-fn check_payload(stored: log::row::Stored, blobs: &Blobs, report: &mut Report) {
+/// Payloads that are gone, and the tombstones that say so. Whoever holds the file can take a payload out of it; only a
+/// tombstone, which the chain binds, makes that an erasure.
+#[derive(Default)]
+struct Erasures {
+    gone: BTreeMap<EventId, Seq>,
+    told: BTreeSet<EventId>,
+}
+
+impl Erasures {
+    fn unspoken(&self) -> impl Iterator<Item = String> {
+        let unspoken = self.gone.iter().filter(|(id, _)| !self.told.contains(id));
+        unspoken.map(|(_, seq)| format!("the payload of event {seq} is gone, and no tombstone says that it was erased"))
+    }
+}
+
+/// Whether the file itself is wrong, not the disk or the moment.
+fn is_damage(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+    matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))
+}
+
+fn check_payload(stored: log::row::Stored, blobs: &Blobs, erasures: &mut Erasures, report: &mut Report) {
     let seq = stored.header.seq;
     match stored.payload_matches(blobs) {
         Ok(true) => {}
@@ -96,9 +128,15 @@ fn check_payload(stored: log::row::Stored, blobs: &Blobs, report: &mut Report) {
     }
     if stored.place == log::row::Place::Erased {
         report.erased += 1;
+        erasures.gone.insert(stored.header.id, seq);
         return;
     }
     let named = match stored.envelope(blobs).map(|envelope| envelope.event()) {
+        Ok(Ok(Event::PayloadErased(tombstone))) => {
+            erasures.told.insert(tombstone.event_id);
+            // They are gone because of it.
+            Vec::new()
+        }
         Ok(Ok(event)) => event.blobs(),
         Ok(Err(error)) => return report.faults.push(format!("event {seq}: {error}")),
         Err(error) => return report.faults.push(format!("event {seq}: {error}")),

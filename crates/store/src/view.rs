@@ -84,7 +84,7 @@ impl std::fmt::Debug for Views {
 impl Views {
     /// Opens the file of views in a computer's directory; one that cannot be used is begun anew.
     pub fn open(directory: &Path, projections: Vec<Box<dyn Projection>>) -> Result<Self, OpenError> {
-        let path = directory.join("views.sqlite");
+        let path = path(directory);
         let connection = match open_file(&path) {
             Ok(connection) => connection,
             Err(error) => {
@@ -115,14 +115,22 @@ impl Views {
     }
 
     /// Drops every row: the next fold starts from the beginning of the log.
+    ///
+    /// The file goes as a whole. Rows of erased payloads would survive a mere deletion inside it, and a deletion needs
+    /// space, which a full disk has only after the file has gone. Where no new one can be made, the views live in memory.
     pub fn reset(&mut self) -> Result<(), OpenError> {
         for kept in &mut self.projections {
             kept.projection.reset();
             kept.greatest = None;
         }
-        self.connection.execute_batch("DELETE FROM rows; DELETE FROM cursors;")?;
         self.at = Head::default();
         self.dirty = false;
+        // It can only be replaced once nobody has it open.
+        self.connection = in_memory()?;
+        match sqlite::remove(&self.path).and_then(|()| open_file(&self.path)) {
+            Ok(connection) => self.connection = connection,
+            Err(error) => tracing::error!(%error, "the views cannot be written and are kept in memory"),
+        }
         Ok(())
     }
 
@@ -248,12 +256,13 @@ impl Views {
     pub fn digest(&mut self) -> Result<Hash, StoreError> {
         self.flush()?;
         let mut all = Vec::new();
-        let mut statement = self.connection.prepare("SELECT name, key, sum FROM rows ORDER BY name, key")?;
+        // The bytes themselves: whoever changed them may have left their checksum as it was.
+        let mut statement = self.connection.prepare("SELECT name, key, bytes FROM rows ORDER BY name, key")?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
-            let (name, key, sum): (String, String, [u8; 32]) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            let (name, key): (String, String) = (row.get(0)?, row.get(1)?);
             all.extend_from_slice(format!("{name}\0{key}\0").as_bytes());
-            all.extend_from_slice(&sum);
+            all.extend_from_slice(&checksum(row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)?));
         }
         Ok(sha256(&all))
     }
@@ -292,6 +301,10 @@ fn overlaid(
     Ok(rows.into_iter().filter_map(|(key, bytes)| Some((key, bytes?))).collect())
 }
 
+pub(crate) fn path(directory: &Path) -> PathBuf {
+    directory.join("views.sqlite")
+}
+
 fn open_file(path: &Path) -> Result<Connection, OpenError> {
     let connection = sqlite::open_writer(path)?;
     sqlite::ensure_schema(&connection, path, FORMAT, SCHEMA)?;
@@ -299,6 +312,12 @@ fn open_file(path: &Path) -> Result<Connection, OpenError> {
     // is synced whenever the write-ahead log is folded in (NORMAL).
     sqlite::set_number(&connection, "synchronous", 1)?;
     sqlite::set_number(&connection, "cache_size", -CACHE_KIB)?;
+    Ok(connection)
+}
+
+fn in_memory() -> Result<Connection, OpenError> {
+    let connection = Connection::open_in_memory()?;
+    connection.execute_batch(SCHEMA)?;
     Ok(connection)
 }
 

@@ -32,7 +32,7 @@ pub(super) fn router() -> Router<App> {
 
 async fn health(State(app): State<App>) -> Json<Health> {
     let session = app.session.borrow().is_some();
-    let trouble = app.harness.journal.trouble();
+    let (trouble, behind) = (app.harness.journal.trouble(), app.harness.views.trouble());
     let component = |ok: bool, detail: &str| Component {
         status: if ok { "ok" } else { "degraded" }.into(),
         detail: (!ok).then(|| detail.to_owned()),
@@ -40,13 +40,18 @@ async fn health(State(app): State<App>) -> Json<Health> {
     let components = BTreeMap::from([
         ("log".to_owned(), component(trouble.is_none(), &refusing(trouble.as_deref().unwrap_or_default()))),
         ("session".to_owned(), component(session, "The session is being restarted.")),
+        ("views".to_owned(), component(behind.is_none(), &unreadable(behind.as_deref().unwrap_or_default()))),
     ]);
-    let status = if session && trouble.is_none() { "ok" } else { "degraded" };
+    let status = if components.values().all(|component| component.status == "ok") { "ok" } else { "degraded" };
     Json(Health { status: status.into(), version: crate::VERSION.into(), components })
 }
 
 fn refusing(trouble: &str) -> String {
     format!("{trouble}; what is there can be read, nothing new is accepted until the disk is mended")
+}
+
+fn unreadable(trouble: &str) -> String {
+    format!("{trouble}; `choir verify` says how far the log is sound")
 }
 
 async fn head(State(app): State<App>) -> Json<Head> {

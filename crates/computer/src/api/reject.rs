@@ -62,7 +62,7 @@ impl From<StoreError> for Rejection {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Missing(_) => Self::missing("content"),
-            StoreError::Damaged(_) | StoreError::Row { .. } => Self {
+            StoreError::Damaged(_) | StoreError::Row { .. } | StoreError::Stuck { .. } => Self {
                 status: StatusCode::INTERNAL_SERVER_ERROR,
                 error: ApiError::new("damaged", error.to_string(), "Run `choir verify` to see what is damaged."),
             },

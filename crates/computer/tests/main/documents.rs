@@ -49,7 +49,7 @@ async fn what_is_typed_is_acknowledged_read_by_everybody_and_there_after_a_resta
     assert_eq!(now["content"], expected);
     desk.computer.close("test").await.unwrap();
 
-    let rebuilt = choir_computer::maintain::rebuild(directory.path()).await.unwrap();
+    let rebuilt = choir_computer::maintain::rebuild(directory.path(), Default::default()).await.unwrap();
     assert_eq!(rebuilt.before, rebuilt.after);
     let again = desk_in(directory.path()).await;
     assert_eq!(read(&again, id).await, now);

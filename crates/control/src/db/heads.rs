@@ -4,7 +4,7 @@ use super::{Db, Error};
 use crate::data::{DataDir, read_key};
 use choir_proto::{ComputerId, Hash, Seq};
 use ed25519_dalek::{Signature, Signer, SigningKey, Verifier, VerifyingKey};
-use rusqlite::{Connection, OpenFlags, params};
+use rusqlite::{Connection, params};
 use std::path::Path;
 
 /// A position that control vouches for.
@@ -67,11 +67,14 @@ impl Db {
     }
 }
 
-/// Every signed head of a data directory, with its signature checked. Works whether or not an instance runs.
-pub fn heads(data_dir: &Path) -> Result<Vec<Head>, HeadsError> {
+/// Every signed head of a data directory, with its signature checked. Works whether or not an instance runs, given how a file
+/// is opened that may not be changed.
+pub fn heads(
+    data_dir: &Path,
+    open: impl FnOnce(&Path) -> rusqlite::Result<Connection>,
+) -> Result<Vec<Head>, HeadsError> {
     let control = data_dir.join("control");
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(control.join("control.sqlite"), flags).map_err(Error::from)?;
+    let connection = open(&control.join("control.sqlite")).map_err(Error::from)?;
     let key = SigningKey::from_bytes(&read_key(&control.join(KEY_FILE))?).verifying_key();
     let rows = read(&connection).map_err(Error::from)?;
     rows.into_iter().map(|(head, signature)| check(head, &signature, &key)).collect()

@@ -81,10 +81,7 @@ impl Stored {
     /// Fetches the payload from wherever it is.
     pub(crate) fn envelope(self, blobs: &Blobs) -> Result<Envelope, StoreError> {
         let seq = self.header.seq.0;
-        let mut bytes = payload(&self.header, self.place, self.payload.as_deref(), blobs)?.into_owned();
-        if self.place == Place::Inline && bytes != ABSENT && sha256(&bytes) != self.header.payload_hash {
-            bytes = absent(&self.header, "its bytes do not match its hash").into_owned();
-        }
+        let bytes = payload(&self.header, self.place, self.payload.as_deref(), blobs)?.into_owned();
         let text = String::from_utf8(bytes).map_err(|_| not_text(&self.header))?;
         let payload = RawValue::from_string(text);
         let payload = payload.map_err(|_| StoreError::Row { seq, what: "payload is not JSON".into() })?;
@@ -114,7 +111,8 @@ pub(crate) fn payload<'row>(
     blobs: &Blobs,
 ) -> Result<Cow<'row, [u8]>, StoreError> {
     match (place, inline) {
-        (Place::Inline, Some(bytes)) => Ok(bytes.into()),
+        (Place::Inline, Some(bytes)) if sha256(bytes) == header.payload_hash => Ok(bytes.into()),
+        (Place::Inline, Some(_)) => Ok(absent(header, "its bytes do not match its hash")),
         (Place::Inline, None) => Ok(absent(header, "it is not there")),
         (Place::Blob, _) => match blobs.get(&header.payload_hash) {
             Ok(bytes) => Ok(bytes.into()),

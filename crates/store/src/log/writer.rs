@@ -10,7 +10,7 @@ pub(crate) use open::{finish_erasure, last, open};
 use self::gather::Gathering;
 use self::open::{anchor, is_shared, named_after};
 use self::replies::Replies;
-use self::wal::{Wal, truncate};
+use self::wal::{Wal, tell_failure, truncate};
 use super::index::{Entry, Index};
 use super::row::{self, Place};
 use super::{AppendError, Appended, Expect, Head, PAYLOAD_INLINE_BYTES_MAX, is_full};
@@ -181,7 +181,7 @@ impl Writer {
         self.anchor = None;
         self.index.close();
         if let Some(connection) = &self.connection {
-            truncate(connection);
+            tell_failure(truncate(connection));
         }
     }
 
@@ -442,9 +442,11 @@ impl Writer {
             }
         }
         // The write-ahead log still holds the old page.
-        match &self.connection {
-            Some(connection) if !truncate(connection) => Err(AppendError::Lingers),
-            _ => Ok(()),
+        let Some(connection) = &self.connection else { return Ok(()) };
+        match truncate(connection) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(AppendError::Lingers),
+            Err(error) => Err(failed(StoreError::Sqlite(error))),
         }
     }
 
@@ -453,10 +455,7 @@ impl Writer {
         self.kinds.clear();
         self.staged.take();
         self.end = *self.head.borrow();
-        let answer = match &error {
-            StoreError::Sqlite(source) if is_full(source) => AppendError::Full,
-            _ => AppendError::Failed(Arc::new(error)),
-        };
+        let answer = failed(error);
         for Staged { reply, .. } in staged {
             reply.send(Err(answer.clone())).ok();
         }
@@ -536,6 +535,13 @@ enum Outcome {
     Appended { appended: Appended, events: Vec<Prepared>, erased: Vec<Hash>, forget: bool },
     /// The batch failed.
     Lost,
+}
+
+fn failed(error: StoreError) -> AppendError {
+    match &error {
+        StoreError::Sqlite(source) if is_full(source) => AppendError::Full,
+        _ => AppendError::Failed(Arc::new(error)),
+    }
 }
 
 fn rolled_back(connection: &Connection) -> bool {

@@ -7,6 +7,7 @@ use choir_proto::event::{DecodeError, Header, PAYLOAD_ERASED};
 use choir_proto::{Envelope, Event, Hash, Seq};
 use std::sync::mpsc::TrySendError;
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
+use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
 /// Events folded between two writes of changed rows.
@@ -22,14 +23,26 @@ const BATCH: usize = 256;
 /// How far the reading thread may be ahead: it goes on while rows are written.
 const BATCHES_AHEAD: usize = 16;
 
+/// How long the views wait before they try again what failed, at first and at last.
+const AGAIN_SOON: Duration = Duration::from_millis(100);
+const AGAIN_LATE: Duration = Duration::from_secs(30);
+
 /// A handle to views that are kept up to date.
 #[derive(Debug, Clone)]
 pub struct LiveViews {
     views: Arc<Mutex<Views>>,
-    at: watch::Receiver<Seq>,
+    at: watch::Receiver<Progress>,
     /// Tells the follower that a row is damaged.
     damage: Arc<Notify>,
     log: Log,
+}
+
+/// How far the views are.
+#[derive(Debug, Clone, Default)]
+struct Progress {
+    seq: Seq,
+    /// Why they do not go on.
+    stuck: Option<Arc<str>>,
 }
 
 impl LiveViews {
@@ -40,7 +53,7 @@ impl LiveViews {
             tracing::warn!("the views belong to another log and are built anew");
             views.reset()?;
         }
-        let (sender, at) = watch::channel(views.at().seq);
+        let (sender, at) = watch::channel(Progress { seq: views.at().seq, stuck: None });
         let after = views.at().seq;
         let views = Arc::new(Mutex::new(views));
         let damage = Arc::new(Notify::new());
@@ -62,13 +75,18 @@ impl LiveViews {
         while at.changed().await.is_ok() {}
     }
 
+    /// Why the views do not follow the log at the moment.
+    pub fn trouble(&self) -> Option<String> {
+        self.at.borrow().stuck.as_deref().map(str::to_owned)
+    }
+
     /// Reads once the views have seen everything that was acknowledged before this call.
     pub async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&mut Views) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let head = self.log.head().seq;
-        self.at.clone().wait_for(|at| *at >= head).await.map_err(|_| StoreError::Closed)?;
+        self.seen(head).await?;
         let views = Arc::clone(&self.views);
         let work = move || read(&mut lock(&views));
         let answer = tokio::task::spawn_blocking(work).await.map_err(|_| StoreError::Closed)?;
@@ -78,12 +96,30 @@ impl LiveViews {
         }
         answer
     }
+
+    async fn seen(&self, head: Seq) -> Result<(), StoreError> {
+        let mut at = self.at.clone();
+        let known = |at: &Progress| at.seq >= head || at.stuck.is_some();
+        let Progress { seq, stuck } = at.wait_for(known).await.map_err(|_| StoreError::Closed)?.clone();
+        match stuck {
+            Some(what) if seq < head => Err(StoreError::Stuck { at: seq, what }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What keeps the views from going on.
+enum Trouble {
+    /// Rows of their own cannot be read or are wrong; made anew they are right.
+    Views(StoreError),
+    /// What they are made from cannot be read; making them anew would lose what they have.
+    Log(StoreError),
 }
 
 struct Follower {
     log: Log,
     views: Arc<Mutex<Views>>,
-    at: watch::Sender<Seq>,
+    at: watch::Sender<Progress>,
     damage: Arc<Notify>,
     unflushed: u64,
     /// Erasures up to here are no longer in the views; meeting one of them on the way must not start over.
@@ -93,20 +129,26 @@ struct Follower {
 impl Follower {
     async fn run(mut self) {
         let mut head = self.log.watch();
+        let mut wait = Duration::ZERO;
         loop {
-            let at = *self.at.borrow();
+            let at = self.at.borrow().seq;
             let moved = tokio::select! {
                 moved = head.wait_for(|head| head.seq > at) => moved.map(|_| true),
                 () = self.damage.notified() => Ok(false),
             };
             let stepped = match moved {
                 Ok(true) => self.step(at).await,
-                Ok(false) => Err(StoreError::Damaged(Hash::ZERO)),
+                Ok(false) => Err(Trouble::Views(StoreError::Damaged(Hash::ZERO))),
                 Err(_) => return,
             };
-            if let Err(error) = stepped {
-                tracing::error!(%error, "a view is damaged and is built anew");
-                if let Err(error) = self.rebuild() {
+            match stepped.or_else(|trouble| self.mend(trouble)) {
+                Ok(true) => wait = Duration::ZERO,
+                // Trouble that comes again at once would otherwise take a processor and fill the disk with its lines.
+                Ok(false) => {
+                    tokio::time::sleep(wait).await;
+                    wait = (wait * 2).clamp(AGAIN_SOON, AGAIN_LATE);
+                }
+                Err(error) => {
                     tracing::error!(%error, "the views stopped following the log");
                     return;
                 }
@@ -114,19 +156,37 @@ impl Follower {
         }
     }
 
-    /// Folds what comes next: from memory at the head of the log, from disk further back.
-    async fn step(&mut self, at: Seq) -> Result<(), StoreError> {
+    /// Folds what comes next: from memory at the head of the log, from disk further back. True when all is well.
+    async fn step(&mut self, at: Seq) -> Result<bool, Trouble> {
         let folded = match self.log.recent().after(at, FLUSH_EVERY_EVENTS) {
-            Some(events) if !events.is_empty() => self.fold(&events)?,
+            Some(events) if !events.is_empty() => self.fold(&events).map_err(Trouble::Views)?,
             _ => self.replay(at).await?,
         };
-        let Some(seq) = folded else { return self.rebuild() };
+        let Some(seq) = folded else { return self.rebuild().map(|()| true).map_err(Trouble::Views) };
         self.unflushed += seq.0 - at.0;
         if self.unflushed >= FLUSH_EVERY_EVENTS as u64 {
             self.flush().await;
         }
-        self.at.send_replace(seq);
-        Ok(())
+        self.at.send_replace(Progress { seq, stuck: None });
+        Ok(true)
+    }
+
+    /// Does what can be done; false, because more trouble may follow.
+    fn mend(&mut self, trouble: Trouble) -> Result<bool, StoreError> {
+        match trouble {
+            Trouble::Views(StoreError::Closed) | Trouble::Log(StoreError::Closed) => return Err(StoreError::Closed),
+            Trouble::Views(error) => {
+                tracing::error!(%error, "a view is damaged and is built anew");
+                self.rebuild()?;
+            }
+            Trouble::Log(error) => {
+                let what: Arc<str> = in_full(&error).into();
+                tracing::error!(error = %what, "the log cannot be read; the views stay where they are");
+                let seq = lock(&self.views).at().seq;
+                self.at.send_replace(Progress { seq, stuck: Some(what) });
+            }
+        }
+        Ok(false)
     }
 
     /// The position reached, or nothing when an erasure makes folding on pointless.
@@ -141,10 +201,10 @@ impl Follower {
         Ok(Some(views.at().seq))
     }
 
-    async fn replay(&self, after: Seq) -> Result<Option<Seq>, StoreError> {
+    async fn replay(&self, after: Seq) -> Result<Option<Seq>, Trouble> {
         let (log, views, erased_upto) = (self.log.clone(), Arc::clone(&self.views), self.erased_upto);
         let work = move || replay(&log, &mut lock(&views), after, erased_upto);
-        tokio::task::spawn_blocking(work).await.map_err(|_| StoreError::Closed)?
+        tokio::task::spawn_blocking(work).await.map_err(|_| Trouble::Views(StoreError::Closed))?
     }
 
     async fn flush(&mut self) {
@@ -163,9 +223,20 @@ impl Follower {
             OpenError::Sqlite(error) => StoreError::Sqlite(error),
             _ => StoreError::Closed,
         })?;
-        self.at.send_replace(Seq::ZERO);
+        self.at.send_replace(Progress::default());
         Ok(())
     }
+}
+
+/// What went wrong, with what led to it.
+fn in_full(error: &StoreError) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(error) = source {
+        text.push_str(&format!(": {error}"));
+        source = error.source();
+    }
+    text
 }
 
 /// Whether rows were written. Nothing is lost if not: they stay in memory, and the next batch tries again.
@@ -239,7 +310,7 @@ impl Work {
 }
 
 /// Folds events from disk: one thread reads them while this one understands and folds them.
-fn replay(log: &Log, views: &mut Views, after: Seq, erased_upto: Seq) -> Result<Option<Seq>, StoreError> {
+fn replay(log: &Log, views: &mut Views, after: Seq, erased_upto: Seq) -> Result<Option<Seq>, Trouble> {
     let (sender, batches) = mpsc::sync_channel(BATCHES_AHEAD);
     std::thread::scope(|scope| {
         let reader = scope.spawn(move || read(log, after, erased_upto, &sender));
@@ -247,13 +318,13 @@ fn replay(log: &Log, views: &mut Views, after: Seq, erased_upto: Seq) -> Result<
         // Owned here, so that giving up also ends the reader.
         for work in batches.into_iter() {
             unflushed += work.len();
-            work.fold_into(views)?;
+            work.fold_into(views).map_err(Trouble::Views)?;
             if unflushed >= REPLAY_FLUSH_EVENTS {
                 tell_failure(views.flush());
                 unflushed = 0;
             }
         }
-        let erased = reader.join().map_err(|_| StoreError::Closed)??;
+        let erased = reader.join().map_err(|_| Trouble::Log(StoreError::Closed))?.map_err(Trouble::Log)?;
         Ok((!erased).then_some(views.at().seq))
     })
 }

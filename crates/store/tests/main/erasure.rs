@@ -137,3 +137,18 @@ async fn an_erasure_that_a_reader_holds_up_says_so_and_is_finished_later() {
     assert!(!holds("log.sqlite-wal") && !holds("log.sqlite"));
     assert_eq!(all(&log).await.len(), 2);
 }
+
+/// Whoever holds the file can take a payload out of it. Only a tombstone makes that an erasure.
+#[tokio::test]
+async fn a_payload_that_vanished_without_a_tombstone_is_not_erased() {
+    let directory = directory();
+    let log = Log::open(directory.path()).unwrap();
+    log.append(vec![event(1), event(2), event(3)], Expect::Any).await.unwrap();
+    let erased = PayloadErased { event_id: event(1).id, seq: Seq(1), blobs: Vec::new() };
+    log.erase(erasure(3, erased, Vec::new())).await.unwrap();
+    log.close().await;
+    let connection = rusqlite::Connection::open(directory.path().join("log.sqlite")).unwrap();
+    connection.execute_batch("UPDATE events SET place = 2, payload = NULL WHERE seq = 2").unwrap();
+    let report = verify(directory.path(), &[], |_| ()).unwrap();
+    assert_eq!(report.faults, ["the payload of event 2 is gone, and no tombstone says that it was erased"]);
+}

@@ -2,7 +2,7 @@
 
 use crate::fixture::{all, directory, event};
 use choir_proto::Seq;
-use choir_store::{AppendError, Expect, Log, OpenError, Query, verify};
+use choir_store::{AppendError, Blobs, Expect, Log, OpenError, Query, verify};
 use rusqlite::Connection;
 use std::path::Path;
 
@@ -125,4 +125,15 @@ fn copy(from: &Path, to: &Path) {
             false => drop(std::fs::copy(entry.path(), &target).unwrap()),
         }
     }
+}
+
+/// Half of something large may be what fills the disk.
+#[test]
+fn a_blob_that_could_not_be_kept_leaves_nothing_behind() {
+    let directory = directory();
+    let blobs = Blobs::open(directory.path()).unwrap();
+    let hash = choir_store::sha256(b"content").to_string();
+    std::fs::create_dir_all(directory.path().join(&hash[..2]).join(&hash[2..]).join("in the way")).unwrap();
+    assert!(blobs.put(b"content").is_err());
+    assert_eq!(std::fs::read_dir(directory.path().join("tmp")).unwrap().count(), 0);
 }

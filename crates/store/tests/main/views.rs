@@ -2,7 +2,7 @@ use crate::fixture::{directory, event};
 use choir_proto::event::Header;
 use choir_proto::{Event, Seq};
 use choir_store::view::Load;
-use choir_store::{Expect, LiveViews, Log, Projection, StoreError, Views};
+use choir_store::{Expect, LiveViews, Log, Projection, StoreError, Views, verify};
 use std::collections::BTreeMap;
 
 /// Counts events by run.
@@ -123,4 +123,68 @@ async fn rows_that_are_not_written_yet_are_seen_beside_those_that_are() {
     assert_eq!(counts, ["2", "2", "1"], "run 2 has the new event, run 1 two old ones, run 0 one");
     let first = views.read(|views| views.newest("counts", None, 1)).await.unwrap();
     assert_eq!(first.len(), 1);
+}
+
+fn damage_page(path: &std::path::Path, page: usize) {
+    let mut bytes = std::fs::read(path).unwrap();
+    bytes[page * 4096..(page + 1) * 4096].fill(0x5a);
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// What they are made from cannot be read: they say so, and what they have stays.
+#[tokio::test]
+async fn a_log_that_cannot_be_read_neither_hangs_readers_nor_costs_rows() {
+    let directory = directory();
+    let log = Log::open(directory.path()).unwrap();
+    log.append((1..=600).map(event).collect(), Expect::Any).await.unwrap();
+    log.close().await;
+    // Far from the end, which is looked at when a log is opened.
+    damage_page(&directory.path().join("log.sqlite"), 9);
+    let log = Log::open(directory.path()).unwrap();
+    let live = LiveViews::follow(log.clone(), Views::open(directory.path(), counts(1)).unwrap()).await.unwrap();
+    let newest = || live.read(|views| views.newest("counts", None, 10));
+    for _ in 0..3 {
+        assert!(matches!(newest().await, Err(StoreError::Stuck { .. })));
+    }
+    assert!(live.trouble().is_some_and(|trouble| trouble.contains("malformed")), "{:?}", live.trouble());
+    let report = verify(directory.path(), &[], |_| ()).unwrap();
+    assert!(report.faults.iter().any(|fault| fault.starts_with("events after ")), "{:?}", report.faults);
+}
+
+/// A checksum that was left as it was must not hide changed bytes from whoever compares everything.
+#[tokio::test]
+async fn a_digest_is_of_the_bytes_themselves() {
+    let directory = directory();
+    let log = Log::open(directory.path()).unwrap();
+    log.append((1..=9).map(event).collect(), Expect::Any).await.unwrap();
+    let live = LiveViews::follow(log, Views::open(directory.path(), counts(1)).unwrap()).await.unwrap();
+    let good = digest(&live).await;
+    let connection = rusqlite::Connection::open(directory.path().join("views.sqlite")).unwrap();
+    connection.execute_batch("UPDATE rows SET bytes = x'39'").unwrap();
+    assert_ne!(digest(&live).await, good);
+}
+
+/// The words of what was erased are gone from the views' files at once, and no space is needed for that.
+#[tokio::test]
+async fn views_that_are_dropped_leave_nothing_behind_in_their_files() {
+    const CANARY: &str = "00000000-0000-0000-0000-000000000001";
+    let directory = directory();
+    let log = Log::open(directory.path()).unwrap();
+    log.append((1..=9).map(event).collect(), Expect::Any).await.unwrap();
+    let mut views = Views::open(directory.path(), counts(1)).unwrap();
+    for number in 1..=9 {
+        let envelope = log.find(event(number).id).await.unwrap().unwrap();
+        views.fold(&envelope.header, envelope.event()).unwrap();
+    }
+    views.flush().unwrap();
+    let holds = || {
+        let files = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
+        let views = files.filter(|path| path.to_string_lossy().contains("views.sqlite"));
+        views
+            .map(|path| std::fs::read(path).unwrap())
+            .any(|bytes| bytes.windows(CANARY.len()).any(|window| window == CANARY.as_bytes()))
+    };
+    assert!(holds(), "otherwise nothing is shown");
+    views.reset().unwrap();
+    assert!(!holds());
 }

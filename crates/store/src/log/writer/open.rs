@@ -1,6 +1,6 @@
 //! Opening a log: what durability rests on is set and read back, and what a crash left unfinished is finished.
 
-use super::wal::truncate;
+use super::wal::{tell_failure, truncate};
 use crate::StoreError;
 use crate::blob::Blobs;
 use crate::log::index::Index;
@@ -85,7 +85,7 @@ pub(crate) fn finish_erasure(
     index: &Index,
     newest: Seq,
 ) -> Result<(), StoreError> {
-    truncate(connection);
+    tell_failure(truncate(connection));
     let find = "SELECT payload FROM events JOIN kinds ON kinds.id = kind WHERE seq = ?1 AND name = ?2";
     let tombstone: Option<Vec<u8>> =
         connection.query_row(find, params![newest.0, PAYLOAD_ERASED], |row| row.get(0)).optional()?;

@@ -122,15 +122,18 @@ fn fold_most(connection: &Connection) {
 
 /// Folds in everything and cuts the write-ahead log off, so that nothing that was erased is left in it. False when somebody
 /// reads an old page for longer than everybody else can be made to wait.
-pub(super) fn truncate(connection: &Connection) -> bool {
-    let cut_off = || -> Result<bool, rusqlite::Error> {
-        connection.busy_timeout(READER_PATIENCE)?;
-        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0).map(|busy| busy == 0))
-    };
-    cut_off().unwrap_or_else(|error| {
-        tracing::warn!(%error, "the write-ahead log could not be cut off");
-        false
-    })
+pub(super) fn truncate(connection: &Connection) -> Result<bool, rusqlite::Error> {
+    connection.busy_timeout(READER_PATIENCE)?;
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0).map(|busy| busy == 0))
+}
+
+/// Nothing is lost: the next start folds it in.
+pub(super) fn tell_failure(truncated: Result<bool, rusqlite::Error>) {
+    match truncated {
+        Ok(true) => {}
+        Ok(false) => tracing::warn!("the write-ahead log is still being read and was not cut off"),
+        Err(error) => tracing::warn!(%error, "the write-ahead log could not be cut off"),
+    }
 }
 
 /// Folds the write-ahead log into the file, and says how many of its pages are there now.
