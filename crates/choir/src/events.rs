@@ -67,8 +67,7 @@ async fn follow(mut client: Client, out: &mut Out, arguments: &Events) -> anyhow
         // A stream that breaks is as good as one that is closed: what was seen is known.
         if let Ok(mut stream) = client.stream(out.position().0).await {
             while let Ok(Some(line)) = stream.next().await {
-                // Live lines have no place in the log, and this is the log.
-                let Ok(event) = serde_json::from_str::<Envelope>(&line) else { continue };
+                let event: Envelope = serde_json::from_str(&line)?;
                 out.carry([&event])?;
             }
         }

@@ -41,13 +41,21 @@ async fn many_readers_share_one_subscription_while_the_log_grows() {
 }
 
 #[tokio::test]
-async fn live_lines_reach_readers_and_do_not_count() {
+async fn live_lines_reach_readers_that_ask_for_them_and_do_not_count() {
     let world = World::with(Default::default(), FakeComputer::with_events(2)).await;
-    let mut socket = world.client_with(Scope::Read).await.upgrade("/api/stream?after=2").await.unwrap();
+    let client = world.client_with(Scope::Read).await;
+    let mut asking = client.upgrade("/api/stream?after=2&live=true").await.unwrap();
+    let mut silent = client.upgrade("/api/stream?after=2").await.unwrap();
+    let mut declining = client.upgrade("/api/stream?after=2&live=false").await.unwrap();
     world.computer.publish_live("hel");
-    assert!(socket.next().await.unwrap().contains("\"hel\""));
+    assert!(asking.next().await.unwrap().contains("\"hel\""));
     world.computer.append(1);
-    assert_eq!(socket.events(1).await, [3]);
+    assert_eq!(asking.events(1).await, [3]);
+    // One JSON event in each text frame, and nothing else.
+    for socket in [&mut silent, &mut declining] {
+        let first = socket.next().await.unwrap();
+        assert!(first.contains("\"seq\":3"), "{first}");
+    }
 }
 
 #[tokio::test]

@@ -171,6 +171,11 @@ impl Stream {
         Ok(Self(web_socket(address, &format!("/api/stream?after={after}")).await?))
     }
 
+    /// With what is said live and in no log.
+    pub(crate) async fn open_live(address: &Address, after: u64) -> anyhow::Result<Self> {
+        Ok(Self(web_socket(address, &format!("/api/stream?after={after}&live=true")).await?))
+    }
+
     /// The next event, as it was sent.
     pub(crate) async fn next(&mut self) -> anyhow::Result<Utf8Bytes> {
         loop {

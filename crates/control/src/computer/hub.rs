@@ -1,6 +1,6 @@
 //! One subscription, any number of readers: the ring behind a lock, and a bell that rings when it grew.
 
-use super::ring::{Read, Ring};
+use super::ring::{Read, Ring, Wanted};
 use axum::extract::ws::Utf8Bytes;
 use choir_proto::Seq;
 use std::sync::Mutex;
@@ -62,8 +62,8 @@ impl Hub {
     }
 
     /// What stands at a position.
-    pub fn read(&self, position: u64, after: Seq, count: usize) -> Read {
-        self.with(|ring| ring.map_or(Read::Lapped, |ring| ring.read(position, after, count)))
+    pub fn read(&self, position: u64, after: Seq, wanted: Wanted, count: usize) -> Read {
+        self.with(|ring| ring.map_or(Read::Lapped, |ring| ring.read(position, after, wanted, count)))
     }
 
     fn with<T>(&self, look: impl FnOnce(Option<&Ring>) -> T) -> T {

@@ -12,5 +12,5 @@ pub(crate) use hyper::body::Incoming;
 pub use launch::{KEPT_APART, Launched, Launcher, REFUSED, program};
 pub(crate) use link::request;
 pub use link::{Link, LinkError};
-pub use ring::{Read, Ring};
+pub use ring::{Read, Ring, Wanted};
 pub use supervise::{Plug, State, Supervised, supervise};

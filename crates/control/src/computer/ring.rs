@@ -47,6 +47,15 @@ pub enum Read {
     Forgotten,
 }
 
+/// Which lines a reader wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// The log and nothing else.
+    Events,
+    /// What is said live too.
+    Live,
+}
+
 impl Ring {
     /// A window that begins after an event.
     pub fn after(head: Seq) -> Self {
@@ -105,17 +114,17 @@ impl Ring {
         Some(self.first + seen.map_or(0, |index| index as u64 + 1))
     }
 
-    /// Up to `count` lines from a position, leaving out events that are not after `after`.
-    pub fn read(&self, position: u64, after: Seq, count: usize) -> Read {
+    /// What is wanted of up to `count` lines from a position, leaving out events that are not after `after`.
+    pub fn read(&self, position: u64, after: Seq, wanted: Wanted, count: usize) -> Read {
         let Some(skip) = position.checked_sub(self.first) else {
             return if position < self.lapped { Read::Lapped } else { Read::Forgotten };
         };
         let rest = self.lines.range((skip as usize).min(self.lines.len())..);
         let batch: Vec<&Line> = rest.take(count).collect();
         let next = position + batch.len() as u64;
-        let wanted = batch.into_iter().filter(|line| line.seq.is_none_or(|seq| seq > after));
+        let is_wanted = |line: &&Line| line.seq.map_or(wanted == Wanted::Live, |seq| seq > after);
         let mut seen = after;
-        let lines = wanted.map(|line| {
+        let lines = batch.into_iter().filter(is_wanted).map(|line| {
             seen = line.seq.unwrap_or(seen);
             (seen, line.text.clone())
         });
@@ -138,7 +147,7 @@ mod tests {
     fn all(ring: &Ring, after: u64) -> Vec<String> {
         let mut position = ring.position(Seq(after)).unwrap();
         let mut seen = Vec::new();
-        while let Read::Lines { lines, next } = ring.read(position, Seq(after), 3) {
+        while let Read::Lines { lines, next } = ring.read(position, Seq(after), Wanted::Live, 3) {
             if next == position {
                 break;
             }
@@ -164,7 +173,10 @@ mod tests {
         for seq in 4..=6 {
             ring.push(Seq(seq), format!("{seq}").into());
         }
-        assert_eq!(ring.read(position, Seq(5), 9), Read::Lines { lines: vec![(Seq(6), "6".into())], next: 6 });
+        assert_eq!(
+            ring.read(position, Seq(5), Wanted::Live, 9),
+            Read::Lines { lines: vec![(Seq(6), "6".into())], next: 6 }
+        );
     }
 
     #[test]
@@ -174,7 +186,7 @@ mod tests {
         for seq in 4..=4 + LINES_MAX as u64 {
             ring.push(Seq(seq), "x".into());
         }
-        assert_eq!(ring.read(position, Seq(0), 9), Read::Lapped);
+        assert_eq!(ring.read(position, Seq(0), Wanted::Live, 9), Read::Lapped);
         assert_eq!(ring.position(Seq(0)), None);
     }
 
@@ -194,7 +206,13 @@ mod tests {
         assert_eq!(all(&ring, 1), ["2", "a", "3"]);
         assert_eq!(all(&ring, 2), ["a", "3"]);
         let first_two = Read::Lines { lines: vec![(Seq(2), "2".into()), (Seq(2), "a".into())], next: 3 };
-        assert_eq!(ring.read(1, Seq(1), 2), first_two, "a live line does not move the place to resume from");
+        assert_eq!(
+            ring.read(1, Seq(1), Wanted::Live, 2),
+            first_two,
+            "a live line does not move the place to resume from"
+        );
+        let without = Read::Lines { lines: vec![(Seq(2), "2".into())], next: 3 };
+        assert_eq!(ring.read(1, Seq(1), Wanted::Events, 2), without, "whoever wants the log gets the log");
     }
 
     #[test]
@@ -203,7 +221,7 @@ mod tests {
         let position = ring.position(Seq(5)).unwrap();
         ring.forget(Seq(7));
         assert_eq!(ring.position(Seq(6)), None, "it is read from the log");
-        assert_eq!(ring.read(position, Seq(5), 10), Read::Forgotten);
+        assert_eq!(ring.read(position, Seq(5), Wanted::Live, 10), Read::Forgotten);
         assert_eq!(all(&ring, 7), ["8", "9"]);
         ring.forget(Seq(6));
         assert_eq!(all(&ring, 7), ["8", "9"], "what is gone is not forgotten twice");

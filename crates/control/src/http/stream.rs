@@ -6,7 +6,7 @@ use super::auth::{Account, Lease};
 use super::error::Refused;
 use super::extract::Asked;
 use super::goodbye;
-use crate::computer::{LinkError, Read};
+use crate::computer::{LinkError, Read, Wanted};
 use axum::Extension;
 use axum::extract::State;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
@@ -35,11 +35,20 @@ const SEND: Duration = Duration::from_secs(20);
 pub(super) struct From {
     #[serde(default)]
     after: Seq,
+    #[serde(default)]
+    live: bool,
 }
 
 /// The log as a WebSocket: one JSON event in each text frame, from `after` on, without gap or duplicate.
+///
+/// With `live=true` there are frames between them that are no events and in no log: pieces of a model's answer while it is
+/// being given, `{"kind": "live", "run", "task", "actor", "delta"}`. They have no `seq`, and whoever misses one finds the whole in the
+/// event that follows.
 #[utoipa::path(get, path = "/api/stream", tag = "events",
-    params(("after" = Option<u64>, Query, description = "the last position that is already known")),
+    params(
+        ("after" = Option<u64>, Query, description = "the last position that is already known"),
+        ("live" = Option<bool>, Query, description = "whether pieces that are in no log are wanted too; false unless said"),
+    ),
     responses((status = 101, description = "the stream"), (status = 400, body = choir_proto::ApiError)))]
 pub(super) async fn open(
     State(app): State<App>,
@@ -49,6 +58,7 @@ pub(super) async fn open(
 ) -> Result<Response, Refused> {
     let hint = "Open /api/stream?after=SEQ as a WebSocket.";
     let upgrade = upgrade.map_err(|error| Refused::bad_request(error.body_text(), hint))?;
+    let wanted = if from.live { Wanted::Live } else { Wanted::Events };
     Ok(upgrade
         .read_buffer_size(READ_BUFFER)
         .write_buffer_size(WRITE_BUFFER)
@@ -56,7 +66,7 @@ pub(super) async fn open(
         .max_message_size(MESSAGE_BYTES_MAX)
         .max_frame_size(MESSAGE_BYTES_MAX)
         // Boxed, so that the task of an idle reader stays small.
-        .on_upgrade(move |socket| Box::pin(Reader { app, account, socket, after: from.after }.run())))
+        .on_upgrade(move |socket| Box::pin(Reader { app, account, socket, after: from.after, wanted }.run())))
 }
 
 struct Reader {
@@ -65,6 +75,7 @@ struct Reader {
     socket: WebSocket,
     /// Everything up to here has been handed to the socket.
     after: Seq,
+    wanted: Wanted,
 }
 
 /// Why a stream ends.
@@ -149,7 +160,7 @@ impl Reader {
 
     /// Sends what stands in the ring from a position and says where it ends. Nothing: it has to be read from the log.
     async fn send_from(&mut self, position: u64) -> Result<Option<u64>, End> {
-        let (lines, next) = match self.app.hub.read(position, self.after, BATCH) {
+        let (lines, next) = match self.app.hub.read(position, self.after, self.wanted, BATCH) {
             Read::Lines { lines, next } => (lines, next),
             Read::Lapped => return Err(End::Slow),
             Read::Forgotten => return Ok(None),

@@ -150,7 +150,7 @@ async fn prompts(table: &mut Table, address: &Address) -> anyhow::Result<()> {
 async fn pieces(table: &mut Table, address: &Address) -> anyhow::Result<()> {
     let mut client = Client::connect(address).await?;
     let head = client.get("/api/events?limit=1").await?["head"].as_u64().context("no head")?;
-    let mut stream = Stream::open(address, head).await?;
+    let mut stream = Stream::open_live(address, head).await?;
     let accepted = client.send(Method::POST, "/api/runs", &json!({"prompt": "speak slowly"})).await?;
     let mut times = Vec::new();
     while times.len() < PIECES {
