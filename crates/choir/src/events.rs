@@ -64,12 +64,16 @@ async fn read(client: &Client, out: &mut Out) -> anyhow::Result<()> {
 /// Follows the log. A stream that ends (a restart, a slow terminal) is resumed where it ended, without gap or duplicate.
 async fn follow(mut client: Client, out: &mut Out, arguments: &Events) -> anyhow::Result<()> {
     loop {
-        // A stream that breaks is as good as one that is closed: what was seen is known.
-        if let Ok(mut stream) = client.stream(out.position().0).await {
-            while let Ok(Some(line)) = stream.next().await {
-                let event: Envelope = serde_json::from_str(&line)?;
-                out.carry([&event])?;
+        match client.stream(out.position().0).await {
+            // A stream that breaks is as good as one that is closed: what was seen is known.
+            Ok(mut stream) => {
+                while let Ok(Some(line)) = stream.next().await {
+                    let event: Envelope = serde_json::from_str(&line)?;
+                    out.carry([&event])?;
+                }
             }
+            Err(error) if !error.is_passing() => return Err(error.into()),
+            Err(_) => {}
         }
         let told = || format!("the log was read up to event {}", out.position());
         client = again(arguments).await.with_context(told)?;

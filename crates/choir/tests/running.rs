@@ -203,7 +203,11 @@ fn positions_and_budgets_that_make_no_sense_are_answered_as_such() {
     let bearer = format!("authorization: Bearer {}\r\ncontent-type: application/json\r\n", instance.token("run"));
     for after in ["9223372036854775808", "18446744073709551615"] {
         let answer = instance.http(&format!("GET /api/events?after={after}"), &bearer, "");
-        assert!(answer.starts_with("HTTP/1.1 200") && answer.contains(r#""events":[]"#), "{answer}");
+        assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("beyond_head"), "{answer}");
+    }
+    for how in [["events", "--after", "1000000"].as_slice(), &["events", "--follow", "--after", "1000000"]] {
+        let refused = instance.choir(how);
+        assert!(!refused.status.success() && stderr(&refused).contains("The log ends at"), "{}", stderr(&refused));
     }
     for limit in ["-1", "NaN", "99999999999999999999999"] {
         let answer = instance.http(&format!("GET /api/events?limit={limit}"), &bearer, "");

@@ -32,7 +32,7 @@ pub(super) struct Filter {
     kind: Option<String>,
 }
 
-/// Reads the log.
+/// Reads the log. A position that it has not reached is refused: whoever knows it knows another log.
 #[utoipa::path(get, path = "/api/events", params(Filter), responses((status = 200, body = Events)))]
 pub(super) async fn list(State(app): State<App>, Query(filter): Query<Filter>) -> Result<Json<Events>, Rejection> {
     let log = app.harness.journal.log();
@@ -41,11 +41,14 @@ pub(super) async fn list(State(app): State<App>, Query(filter): Query<Filter>) -
     let after = Seq(filter.after);
     // The head is read first: an event that arrives in between belongs to the next page, never to none.
     let head = log.head().seq;
-    // Beyond the head there is nothing, however far beyond: a position that no log reaches is not a fault of the disk.
-    let query = choir_store::Query { after: after.min(head), upto: Some(head), limit, run, kind: filter.kind };
+    if after > head {
+        let message = format!("The log ends at {head}, before {after}.");
+        return Err(Rejection::bad("beyond_head", message, "Begin with after=0, or at a position that was told."));
+    }
+    let query = choir_store::Query { after, upto: Some(head), limit, run, kind: filter.kind };
     let events = log.read(query).await?;
     // A page may be cut short by its size as well as by its number: only an empty one says that there is no more.
-    let next = events.last().map_or(head.max(after), |last| last.header.seq);
+    let next = events.last().map_or(head, |last| last.header.seq);
     Ok(Json(Events { events, next, head }))
 }
 

@@ -12,7 +12,9 @@ use axum::extract::State;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
 use axum::response::Response;
 use choir_proto::Seq;
+use choir_proto::wire::Head;
 use futures_util::SinkExt;
+use http::StatusCode;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::time::Duration;
@@ -58,6 +60,7 @@ pub(super) async fn open(
 ) -> Result<Response, Refused> {
     let hint = "Open /api/stream?after=SEQ as a WebSocket.";
     let upgrade = upgrade.map_err(|error| Refused::bad_request(error.body_text(), hint))?;
+    reachable(&app, from.after).await?;
     let wanted = if from.live { Wanted::Live } else { Wanted::Events };
     Ok(upgrade
         .read_buffer_size(READ_BUFFER)
@@ -67,6 +70,25 @@ pub(super) async fn open(
         .max_frame_size(MESSAGE_BYTES_MAX)
         // Boxed, so that the task of an idle reader stays small.
         .on_upgrade(move |socket| Box::pin(Reader { app, account, socket, after: from.after, wanted }.run())))
+}
+
+/// A position that the log has not reached is not waited for: whoever knows it knows another log. The computer tells, since
+/// what it has acknowledged may not have come by the subscription yet; without one there is nobody to contradict.
+async fn reachable(app: &App, after: Seq) -> Result<(), Refused> {
+    if app.hub.head().is_none_or(|head| after <= head) {
+        return Ok(());
+    }
+    let Ok(head) = app.link.get::<Head>("/internal/head").await else { return Ok(()) };
+    if after <= head.seq {
+        return Ok(());
+    }
+    let message = format!("The log ends at {}, before {after}.", head.seq);
+    Err(Refused::new(
+        StatusCode::BAD_REQUEST,
+        "beyond_head",
+        message,
+        "Begin with after=0, or at a position that was told.",
+    ))
 }
 
 struct Reader {
@@ -82,6 +104,8 @@ struct Reader {
 enum End {
     /// The reader left or its connection broke: nobody to tell.
     Gone,
+    /// The reader said goodbye.
+    Left,
     /// The reader sent what no reader sends.
     Broken(CloseFrame),
     Slow,
@@ -95,6 +119,7 @@ impl Reader {
         let end = self.pump().await;
         let (code, reason) = match end {
             End::Gone => return,
+            End::Left => return goodbye::answer(&mut self.socket).await,
             End::Broken(frame) => (frame.code, frame.reason.to_string()),
             End::Slow => (close_code::AGAIN, "too slow".to_owned()),
             End::SignedOut => (close_code::POLICY, "signed out".to_owned()),
@@ -130,7 +155,8 @@ impl Reader {
             tokio::select! {
                 changed = bell.changed() => if changed.is_err() { return End::Stopping },
                 message = self.socket.recv() => match message {
-                    Some(Ok(Message::Close(_))) | None => return End::Gone,
+                    Some(Ok(Message::Close(_))) => return End::Left,
+                    None => return End::Gone,
                     Some(Err(error)) => return goodbye::to_sender_of(error).map_or(End::Gone, End::Broken),
                     Some(Ok(_)) => {}
                 },

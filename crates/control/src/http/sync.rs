@@ -98,7 +98,8 @@ async fn carry(
                 }
                 Some(Ok(Message::Text(_))) => break policy("documents are synchronised by binary frames"),
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
-                Some(Ok(Message::Close(_))) | None => return,
+                Some(Ok(Message::Close(_))) => return goodbye::answer(&mut socket).await,
+                None => return,
                 Some(Err(error)) => match goodbye::to_sender_of(error) {
                     Some(frame) => break frame,
                     None => return,
