@@ -30,6 +30,25 @@ fn control_starts_a_dead_computer_again() {
 }
 
 #[test]
+fn a_command_that_ended_with_the_computer_is_unknown_and_the_tree_counts_the_restart() {
+    let instance = Instance::start(SCENARIO);
+    let request = serde_json::json!({"kind": "run", "instruction": "a test", "commands": ["sleep 600; echo done"]});
+    let task = instance.begin_task(&request);
+    instance.follow(|event| event["kind"] == "tool.started" && event["task"] == task.as_str());
+    let computer = instance.computer();
+    rustix::process::kill_process(computer, Signal::KILL).unwrap();
+    assert!(ends_within(&watch(computer), 5));
+    instance.follow(|event| event["kind"] == "task.finished" && event["task"] == task.as_str());
+    let (_, result) = instance.api(&format!("GET /api/tasks/{task}"), &serde_json::Value::Null);
+    assert_eq!(result["status"], "unknown", "the platform ended it, not the command itself: {result}");
+    let (_, tree) = instance.api("GET /api/supervision", &serde_json::Value::Null);
+    let root = &tree["actors"][0];
+    assert_eq!((&root["name"], &root["restarts"]), (&"Computer".into(), &1.into()), "{tree}");
+    let application = tree["actors"].as_array().unwrap().iter().find(|actor| actor["name"] == "Application");
+    assert_eq!(application.unwrap()["parent"], "Computer", "{tree}");
+}
+
+#[test]
 fn a_stop_lets_the_computer_end_by_itself() {
     let (mut instance, mut log) = Instance::start_piped(SCENARIO);
     let computer = instance.computer();

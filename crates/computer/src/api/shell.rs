@@ -43,7 +43,7 @@ pub(super) async fn command(
     Ok(Json(Acknowledged { seq }))
 }
 
-/// The actor tree.
+/// The actor tree. Its root is the computer's process, whose restarts are counted since control started.
 #[utoipa::path(get, path = "/api/supervision", responses((status = 200, body = Supervision)))]
 pub(super) async fn supervision(State(app): State<App>) -> Json<Supervision> {
     Json(Supervision { actors: app.tree.list() })

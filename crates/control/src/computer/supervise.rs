@@ -57,11 +57,25 @@ pub enum State {
     },
     /// It runs, but its log contradicts what control has seen.
     Contradicted {
+        /// How often it died.
+        restarts: u32,
         /// How.
         reason: String,
     },
     /// It was stopped in order.
     Stopped,
+}
+
+impl State {
+    /// How often it died since control started, as far as that is told.
+    pub fn restarts(&self) -> u32 {
+        match self {
+            Self::Running { restarts, .. }
+            | Self::Restarting { restarts, .. }
+            | Self::Contradicted { restarts, .. } => *restarts,
+            Self::Starting | Self::Stopped => 0,
+        }
+    }
 }
 
 /// Handles to a supervised computer.
@@ -205,7 +219,7 @@ impl Keeper {
             contradiction => {
                 let reason = contradiction.to_string();
                 tracing::error!(%reason, "the computer's log contradicts what control has seen");
-                self.state.send_replace(State::Contradicted { reason });
+                self.state.send_replace(State::Contradicted { restarts: self.restarts, reason });
                 std::future::pending().await
             }
         }

@@ -89,7 +89,7 @@ fn plain(headers: &HeaderMap) -> Result<(), Refused> {
 /// Nothing is written to a log that contradicts what control has signed: it may not be the one that people think it is.
 fn agreement(app: &App) -> Result<(), Refused> {
     match &*app.computer.borrow() {
-        ComputerState::Contradicted { reason } => {
+        ComputerState::Contradicted { reason, .. } => {
             let message = format!("Nothing is written: {reason}.");
             Err(Refused::unavailable("log_contradicted", message, "Stop and run `choir verify`."))
         }

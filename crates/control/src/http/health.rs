@@ -47,7 +47,7 @@ fn computer(state: &ComputerState) -> Component {
         ComputerState::Restarting { restarts, reason, .. } => {
             component(DEGRADED, Some(format!("restarting, for the {restarts}. time: {reason}")))
         }
-        ComputerState::Contradicted { reason } => {
+        ComputerState::Contradicted { reason, .. } => {
             component(DEGRADED, Some(format!("{reason}; stop and run `choir verify`")))
         }
         ComputerState::Stopped => component(DEGRADED, Some("stopped".into())),

@@ -26,6 +26,7 @@ mod serve;
 mod session;
 mod settings;
 mod stream;
+mod supervision;
 mod sync;
 mod terminals;
 mod tokens;
@@ -131,6 +132,7 @@ pub fn router(app: App) -> Router {
         .route("/api/providers/{name}", put(providers::put))
         .route("/api/providers/{name}/test", post(providers::test))
         .route("/api/stream", get(stream::open))
+        .route("/api/supervision", get(supervision::get))
         .route("/api/files", get(files::read).put(files::write).delete(files::remove))
         .route("/api/files/list", get(files::list))
         .route("/api/files/move", post(files::rename))

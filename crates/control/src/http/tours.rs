@@ -58,14 +58,14 @@ pub(super) async fn pull_the_plug(
 ) -> Result<Json<PlugPulled>, Refused> {
     check(&app, id).await?;
     let mut computer = app.computer.clone();
-    let before = restarts(&computer.borrow());
+    let before = computer.borrow().restarts();
     let pulled = Instant::now();
     app.plug.pull();
-    let back = |state: &Computer| matches!(state, Computer::Running { .. }) && restarts(state) > before;
+    let back = |state: &Computer| matches!(state, Computer::Running { .. }) && state.restarts() > before;
     match tokio::time::timeout(BACK, computer.wait_for(back)).await {
         Ok(Ok(state)) => {
             let away_ms = u64::try_from(pulled.elapsed().as_millis()).unwrap_or(u64::MAX);
-            Ok(Json(PlugPulled { away_ms, restarts: restarts(&state) }))
+            Ok(Json(PlugPulled { away_ms, restarts: state.restarts() }))
         }
         Ok(Err(_)) | Err(_) => {
             let message = "The computer was killed and does not stand again yet.";
@@ -89,13 +89,6 @@ async fn check(app: &App, id: RunId) -> Result<(), Refused> {
         return Err(Refused::new(StatusCode::CONFLICT, "ended", message, "Begin another one by POST /api/tours."));
     }
     Ok(())
-}
-
-fn restarts(computer: &Computer) -> u32 {
-    match computer {
-        Computer::Running { restarts, .. } | Computer::Restarting { restarts, .. } => *restarts,
-        Computer::Starting | Computer::Contradicted { .. } | Computer::Stopped => 0,
-    }
 }
 
 /// Asks the computer in the person's name.

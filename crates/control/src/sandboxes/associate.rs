@@ -183,6 +183,8 @@ impl Sandboxes {
         Ok(match self.0.record.lookup(&EffectId::parse(id)?) {
             None | Some(record::Outcome::Refused) => EffectRecord::Absent,
             Some(record::Outcome::Started) => EffectRecord::Started,
+            // Ended by us because nobody listened any longer: that is no ending of its own, and nobody knows what it would be.
+            Some(record::Outcome::Exited(exit)) if matches!(exit.ending, Ending::Killed) => EffectRecord::Started,
             Some(record::Outcome::Exited(exit)) => EffectRecord::Exited(read_exit(&exit)),
         })
     }

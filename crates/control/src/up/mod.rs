@@ -316,7 +316,7 @@ impl Control {
         match self.computer.wait_for(settled).await.as_deref() {
             Ok(State::Restarting { hopeless: true, .. }) => Err(Error::Refused),
             Ok(State::Restarting { reason, .. }) => Err(Error::Computer(reason.clone())),
-            Ok(State::Contradicted { reason }) => Err(Error::Contradicted(reason.clone())),
+            Ok(State::Contradicted { reason, .. }) => Err(Error::Contradicted(reason.clone())),
             Ok(_) | Err(_) => Ok(()),
         }
     }
