@@ -143,6 +143,9 @@ pub(crate) enum Command {
     /// The inside of a sandbox.
     #[command(hide = true)]
     Guest(Guest),
+    /// The text of a web page, from standard input to standard output: for the inside of a sandbox, where pages are read.
+    #[command(hide = true)]
+    Page,
 }
 
 /// What was typed, or how it is refused: in the shape that was asked for, and without names that are not for people.
@@ -198,7 +201,8 @@ impl Command {
                 TokenCommand::Revoke(_) => false,
             },
             Self::Erase(arguments) => arguments.json,
-            Self::Up(_) | Self::Tour(_) | Self::Completions { .. } | Self::Computer(_) | Self::Guest(_) => false,
+            Self::Up(_) | Self::Tour(_) | Self::Completions { .. } => false,
+            Self::Computer(_) | Self::Guest(_) | Self::Page => false,
         }
     }
 }

@@ -10,6 +10,7 @@ mod guest;
 mod instance;
 mod log;
 mod output;
+mod page;
 mod project;
 mod replay;
 mod report;
@@ -66,6 +67,7 @@ fn dispatch(mut command: Command) -> anyhow::Result<ExitCode> {
         Command::Doctor(arguments) => runtime.block_on(doctor::doctor(arguments)),
         Command::Computer(arguments) => runtime.block_on(computer::computer(arguments)),
         Command::Completions { shell } => cli::completions(shell),
+        Command::Page => page::run(),
         // Handled before any thread was started.
         Command::Guest(arguments) => Ok(guest::run(&arguments)),
     }

@@ -15,6 +15,7 @@ mod mirrors;
 mod processes;
 mod projects;
 mod providers;
+mod reading;
 mod refusing;
 mod running;
 mod secrets;

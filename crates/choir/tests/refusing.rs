@@ -227,6 +227,25 @@ fn a_key_that_is_none_and_a_directory_that_is_none_are_named() {
 }
 
 #[test]
+fn a_scenario_that_is_none_is_named_with_the_place_that_is_wrong() {
+    let data = tempfile::tempdir().unwrap();
+    let config = "[providers.scripted]\nkind = \"scripted\"\nscript = \"scenario.json\"\n";
+    std::fs::write(data.path().join("choir.toml"), config).unwrap();
+    assert_refused(&up(data.path()), "scenario.json` of provider `scripted` cannot be read", "");
+    for (scenario, wrong) in [
+        ("{\"roles\": ", "is not JSON"),
+        (r#"{"roles": {"pianist": []}}"#, "pianist"),
+        (r#"{"roles": {"conductor": [{"tool_calls": [{"nam": "answer"}]}]}}"#, "roles.conductor[0]"),
+        (r#"{"roles": {"conductor": 7}}"#, "expected a sequence"),
+    ] {
+        std::fs::write(data.path().join("scenario.json"), scenario).unwrap();
+        let refused = up(data.path());
+        assert!(stderr(&refused).contains(wrong), "{scenario}: {}", stderr(&refused));
+        assert_refused(&refused, "scenario.json` of provider `scripted` is wrong", "");
+    }
+}
+
+#[test]
 fn rights_of_others_are_taken_away() {
     let data = used();
     let mode = |path: &str| std::fs::metadata(data.path().join(path)).unwrap().permissions().mode() & 0o777;

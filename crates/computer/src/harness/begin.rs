@@ -75,7 +75,7 @@ impl Driver {
     }
 
     async fn kill(&self) {
-        if self.identity.role != Role::Terminal {
+        if !matches!(self.identity.role, Role::Terminal | Role::Researcher) {
             return;
         }
         if let Err(error) = self.context.harness.control.kill_associate(self.identity.task).await {

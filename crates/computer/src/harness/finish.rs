@@ -34,10 +34,21 @@ impl Driver {
             home.bring(&mut result).await?;
         }
         self.append(vec![TaskFinished { result: result.clone() }.into()]).await?;
-        if self.identity.role == Role::Terminal {
-            let_go(&self.context, self.identity.task).await;
+        match self.identity.role {
+            Role::Terminal => let_go(&self.context, self.identity.task).await,
+            Role::Researcher => self.leave_reading_room().await,
+            Role::Conductor | Role::Writer => {}
         }
         Ok(result)
+    }
+
+    /// Where a researcher read, nothing is left behind.
+    async fn leave_reading_room(&self) {
+        let (control, task) = (&self.context.harness.control, self.identity.task);
+        // Most had none.
+        if control.finish_associate(task, FinishAssociate { merge: false, checked: None }).await.is_ok() {
+            let_go(&self.context, task).await;
+        }
     }
 }
 

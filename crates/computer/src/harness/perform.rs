@@ -146,6 +146,9 @@ impl Performer {
             Tool::SearchFiles(search) => self.search_files(search, &begin.effect_id).await,
             Tool::ReadDocument | Tool::WriteDocument(_) | Tool::EditDocument(_) => self.document(tool, begin).await,
             Tool::ReadFile(at) => {
+                if let Err(why) = self.reading_room().await? {
+                    return Ok(Performed::new(ToolOutcome::Error, why));
+                }
                 let read = control.read_file(task, at.path.clone()).await.map_err(|error| error.to_string());
                 Ok(Performed::of_bytes(read))
             }

@@ -1,18 +1,25 @@
 //! What a researcher reads: pages, kept as sources before anybody quotes them.
 
-use super::HarnessError;
 use super::perform::{Performed, Performer, shorten};
+use super::{HarnessError, start_associate};
 use crate::control::{ControlError, Fetched};
 use choir_core::agent::Begin;
 use choir_core::effect;
 use choir_core::page;
-use choir_proto::ArtifactId;
 use choir_proto::event::{ArtifactImported, ToolOutcome};
 use choir_proto::inbox::Verdict;
-use choir_proto::wire::Fetch;
+use choir_proto::task::Egress;
+use choir_proto::wire::{Fetch, StartAssociate};
+use choir_proto::{ArtifactId, Role};
 
 /// Hosts that one page may ask for: where it is said to be, and where it is sent on to.
 const HOSTS_ASKED_MAX: usize = 6;
+
+/// This program, as it lies in every sandbox.
+const READER: &str = "/run/choir/guest page";
+
+/// Where a page lies while it is read.
+const PAGE_FILE: &str = ".choir-page";
 
 impl Performer {
     /// Fetches a page. Its bytes and the text in them become artifacts; the text is what can be quoted.
@@ -21,9 +28,9 @@ impl Performer {
             Ok(page) => page,
             Err(error) => return Ok(Performed::new(ToolOutcome::Error, error.to_string())),
         };
-        let Some(text) = readable(&page) else {
-            let why = format!("{} is {}, which cannot be read as text.", page.url, page.media_type);
-            return Ok(Performed::new(ToolOutcome::Error, why));
+        let text = match self.readable(&page, &begin.effect_id).await? {
+            Ok(text) => text,
+            Err(why) => return Ok(Performed::new(ToolOutcome::Error, why)),
         };
         let bytes = self.artifact(begin, "page", page.bytes, &page.media_type, &page.url).await?;
         let source =
@@ -65,8 +72,45 @@ impl Performer {
     }
 }
 
-/// The text of a page; nothing for what is no text.
-fn readable(page: &Fetched) -> Option<String> {
-    let text = String::from_utf8(page.bytes.clone()).ok()?;
-    Some(if page::is_html(&page.media_type) { page::text(&text) } else { text })
+impl Performer {
+    /// The text of a page, or why there is none. What has to be parsed is parsed in the reader's own sandbox, which has no
+    /// network and whose changes go nowhere: a page that takes its reader over has taken nothing.
+    async fn readable(&self, page: &Fetched, effect_id: &str) -> Result<Result<String, String>, HarnessError> {
+        if page::is_html(&page.media_type) {
+            return self.parsed(page, effect_id).await;
+        }
+        let why = || format!("{} is {}, which cannot be read as text.", page.url, page.media_type);
+        Ok(String::from_utf8(page.bytes.clone()).map_err(|_| why()))
+    }
+
+    async fn parsed(&self, page: &Fetched, effect_id: &str) -> Result<Result<String, String>, HarnessError> {
+        if let Err(why) = self.reading_room().await? {
+            return Ok(Err(why));
+        }
+        let control = &self.context.harness.control;
+        if let Err(error) = control.write_file(self.task(), PAGE_FILE.to_owned(), page.bytes.clone()).await {
+            return Ok(Err(format!("The page cannot be read: {error}")));
+        }
+        let command = format!("{READER} < {PAGE_FILE}");
+        Ok(match self.output_of(command, effect_id).await {
+            Ok((Some(0), text)) => Ok(text),
+            Ok((_, said)) => Err(format!("The page cannot be read: {said}")),
+            Err(error) => Err(format!("The page cannot be read: {error}")),
+        })
+    }
+
+    /// A researcher has a sandbox only when it needs one: without a network, over what the workspace was, and for nobody
+    /// else to see. Why not, if it cannot be had.
+    pub(super) async fn reading_room(&self) -> Result<Result<(), String>, HarnessError> {
+        if self.identity.role != Role::Researcher {
+            return Ok(Ok(()));
+        }
+        let egress = Some(Egress { allow: Vec::new() });
+        let start = StartAssociate { egress, run: Some(self.identity.run), check: None };
+        Ok(match start_associate(&self.person(), self.task(), start).await? {
+            Ok(Some(_)) => Ok(()),
+            Ok(None) => Err("Stopped.".to_owned()),
+            Err(error) => Err(format!("No sandbox could be started: {error}")),
+        })
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::HarnessError;
 use super::perform::{Performed, Performer, shorten};
+use crate::control::ControlError;
 use crate::search::Finder;
 use choir_core::tool::SearchFiles;
 use choir_proto::api::{Found, SearchResult};
@@ -16,11 +17,11 @@ use std::time::Duration;
 /// Results of one look into what is kept here.
 const RESULTS_MAX: usize = 20;
 
-/// How long a search through files may take.
-const FILES_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a look around in a sandbox may take.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Bytes of found lines that are kept.
-const FILES_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of what it prints that are kept.
+const LOOK_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// What `grep` says when nothing was found.
 const NOTHING: i32 = 1;
@@ -97,33 +98,41 @@ impl Performer {
     /// Looks for lines in the files of the agent's own copy of the workspace, in its sandbox.
     pub(super) async fn search_files(&self, search: &SearchFiles, effect_id: &str) -> Result<Performed, HarnessError> {
         let (pattern, path) = (quoted(&search.pattern), quoted(&search.path));
-        // Looking changes nothing, so it may be done again, and each time is a command of its own to the shim.
+        let command = format!("grep -rnIE --exclude-dir=.git -e {pattern} -- {path}");
+        Ok(match self.output_of(command, effect_id).await {
+            Ok((Some(0), lines)) => Performed::new(ToolOutcome::Ok, lines),
+            Ok((Some(NOTHING), _)) => Performed::new(ToolOutcome::Ok, "Nothing was found.".to_owned()),
+            Ok((Some(_), said)) => Performed::new(ToolOutcome::Error, said),
+            Ok((None, _)) => Performed::new(ToolOutcome::Error, "It took too long.".to_owned()),
+            Err(error) => Performed::new(ToolOutcome::Error, error.to_string()),
+        })
+    }
+
+    /// What a command of ours prints in the agent's sandbox, with its exit code; none when it took too long. It only looks,
+    /// so it may be done again, and each time is a command of its own to the shim.
+    pub(super) async fn output_of(
+        &self,
+        command: String,
+        effect_id: &str,
+    ) -> Result<(Option<i32>, String), ControlError> {
         let again = self.context.harness.journal.world().uuid().simple();
         let exec = Exec {
             effect_id: format!("{effect_id}-{again}"),
-            command: format!("grep -rnIE --exclude-dir=.git -e {pattern} -- {path}"),
-            timeout_ms: FILES_TIMEOUT.min(self.purse.time_left()).as_millis() as u64,
+            command,
+            timeout_ms: LOOK_TIMEOUT.min(self.purse.time_left()).as_millis() as u64,
             call: None,
         };
-        let lines = Arc::new(Mutex::new(Vec::new()));
-        let heard = Arc::clone(&lines);
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&said);
         let on_output = Box::new(move |_: OutputStream, bytes: &[u8]| {
-            let mut lines = heard.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            let space = FILES_BYTES_MAX.saturating_sub(lines.len());
-            lines.extend_from_slice(&bytes[..bytes.len().min(space)]);
+            let mut said = heard.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let space = LOOK_BYTES_MAX.saturating_sub(said.len());
+            said.extend_from_slice(&bytes[..bytes.len().min(space)]);
         });
-        let ended = self.context.harness.control.exec(self.task(), exec, on_output).await;
-        let lines = std::mem::take(&mut *lines.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
-        let lines = String::from_utf8_lossy(&lines).into_owned();
-        Ok(match ended {
-            Ok(exit) if exit.timed_out => Performed::new(ToolOutcome::Error, "It took too long.".to_owned()),
-            Ok(exit) => match exit.code {
-                Some(0) => Performed::new(ToolOutcome::Ok, lines),
-                Some(NOTHING) => Performed::new(ToolOutcome::Ok, "Nothing was found.".to_owned()),
-                _ => Performed::new(ToolOutcome::Error, lines),
-            },
-            Err(error) => Performed::new(ToolOutcome::Error, error.to_string()),
-        })
+        let exit = self.context.harness.control.exec(self.task(), exec, on_output).await?;
+        let said = std::mem::take(&mut *said.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        let code = exit.code.filter(|_| !exit.timed_out);
+        Ok((code, String::from_utf8_lossy(&said).into_owned()))
     }
 }
 
