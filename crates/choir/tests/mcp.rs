@@ -238,3 +238,26 @@ fn an_address_offers_tools_and_the_token_stays_in_control() {
     assert!(problem.contains("did not accept the token"), "{problem}");
     assert!(!serde_json::to_string(&events).unwrap().contains("tok-0123456789abcdef"), "nobody inside sees the token");
 }
+
+#[test]
+fn a_server_has_tools_for_whom_it_is_meant_and_for_nobody_else() {
+    let port = serve("tok-0123456789abcdef");
+    let call = json!({"tool_calls": [{"name": "mcp__far__add", "arguments": {"n": 1}}]});
+    let end = json!({"tool_calls": [{"name": "finish", "arguments": {"summary": "done"}}]});
+    let scenario = json!({"roles": {"researcher": [call, end], "terminal": [call, end]}}).to_string();
+    let config = format!(
+        "[mcp.far]\nurl = \"http://127.0.0.1:{port}/mcp\"\ntoken_env = \"FAR_TOKEN\"\nroles = [\"researcher\"]\n\
+         [tools]\n\"mcp__*\" = \"auto\"\n"
+    );
+    let instance = Instance::start_with_environment(&scenario, &config, &[("FAR_TOKEN", "tok-0123456789abcdef")]);
+    for (kind, outcome, said) in
+        [("research", "ok", "from afar"), ("edit", "refused", "There is no tool `mcp__far__add`")]
+    {
+        let result = instance.task(&json!({"kind": kind, "instruction": "use the tools"}));
+        assert_eq!(result["status"], "ok", "{result}");
+        let is_call = |event: &&Value| event["kind"] == "tool.finished" && event["task"] == result["task_id"];
+        let ended = instance.events().iter().find(is_call).unwrap()["payload"].clone();
+        assert_eq!(ended["outcome"], outcome, "{ended}");
+        assert!(ended["content"].as_str().unwrap().contains(said), "{ended}");
+    }
+}

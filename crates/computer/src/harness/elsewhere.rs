@@ -11,7 +11,7 @@ use choir_proto::{Event, Role};
 /// Whether servers elsewhere have tools for an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Elsewhere {
-    /// None are configured, or the role has no sandbox for them to run in.
+    /// None are meant for it. A conductor never has any: it acts through others alone.
     Nothing,
     /// Asked before every turn: a server may have changed, died or come back.
     Asked,
@@ -19,7 +19,10 @@ pub(super) enum Elsewhere {
 
 impl Elsewhere {
     pub(super) fn of(role: Role) -> Self {
-        if role == Role::Terminal { Self::Asked } else { Self::Nothing }
+        match role {
+            Role::Conductor => Self::Nothing,
+            Role::Writer | Role::Terminal | Role::Researcher => Self::Asked,
+        }
     }
 }
 
@@ -29,7 +32,7 @@ impl Driver {
         if self.elsewhere == Elsewhere::Nothing {
             return Ok(false);
         }
-        let what = WhatTools { task: self.identity.task };
+        let what = WhatTools { task: self.identity.task, role: self.identity.role };
         let offers = tokio::select! {
             offers = self.context.harness.control.offers(what) => offers,
             // The loop sees why it was stopped.

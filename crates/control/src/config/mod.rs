@@ -202,6 +202,15 @@ pub struct McpServer {
     pub token_env: Option<String>,
     /// How long one call may take.
     pub timeout_s: Option<u64>,
+    /// Who may use it; a terminal where nobody says.
+    pub roles: Option<Vec<Role>>,
+}
+
+impl McpServer {
+    /// Whether an agent of a role may use it.
+    pub fn is_for(&self, role: Role) -> bool {
+        self.roles.as_ref().map_or(role == Role::Terminal, |roles| roles.contains(&role))
+    }
 }
 
 /// `[storage]`

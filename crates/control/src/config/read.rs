@@ -2,6 +2,7 @@
 
 use super::{Config, McpServer, Provider, ProviderKind, RuntimeMode};
 use crate::egress;
+use choir_proto::Role;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -148,6 +149,13 @@ fn check_server(name: &str, server: &McpServer) -> Result<(), Wrong> {
     if server.timeout_s.is_some_and(|seconds| !(1..=SERVER_TIMEOUT_S_MAX).contains(&seconds)) {
         return wrong(".timeout_s", format!("must be from 1 to {SERVER_TIMEOUT_S_MAX}"));
     }
+    let roles = server.roles.as_deref().unwrap_or_default();
+    if roles.contains(&Role::Conductor) {
+        return wrong(".roles", "names the conductor, which acts through others alone".to_owned());
+    }
+    if server.command.is_some() && roles.iter().any(|role| *role != Role::Terminal) {
+        return wrong(".roles", "may name a terminal alone: nobody else has a sandbox for a `command`".to_owned());
+    }
     match (&server.command, &server.url) {
         (Some(_), Some(_)) | (None, None) => wrong("", "must have either `command` or `url`".to_owned()),
         (Some(command), None) if command.is_empty() => wrong(".command", "is empty".to_owned()),
@@ -220,6 +228,9 @@ mod tests {
         assert!(refused("[mcp.a__b]\ncommand = \"a\"\n").contains("`mcp.a__b` is no name"));
         assert!(refused("[mcp.x]\ncommand = \"a\"\ntoken_env = \"T\"\n").contains("mcp.x.token_env"));
         assert!(refused("[mcp.x]\nurl = \"file:///a\"\n").contains("mcp.x.url"));
+        assert!(refused("[mcp.x]\nurl = \"http://a\"\nroles = [\"conductor\"]\n").contains("mcp.x.roles"));
+        assert!(refused("[mcp.x]\ncommand = \"a\"\nroles = [\"writer\"]\n").contains("mcp.x.roles"));
+        assert!(refused("[mcp.x]\nurl = \"http://a\"\nroles = [\"pianist\"]\n").contains("pianist"));
         assert!(refused("[mcp.x]\ncommand = \"a\"\ntimeout_s = 0\n").contains("mcp.x.timeout_s"));
         assert!(refused("[nats]\nurl = \"nats://x\"\n").contains("nats.url"));
     }

@@ -121,9 +121,10 @@ impl Servers {
         Ok(Self(Arc::new(Parts { servers, sandboxes, judge, decisions, slots: StdMutex::default() })))
     }
 
-    /// What every server offers to a task, or why it does not.
+    /// What every server that is meant for a role offers to a task, or why it does not.
     async fn offers(&self, what: WhatTools) -> Offers {
-        let all = self.0.servers.values().map(|server| self.offer(server, what.task));
+        let meant = self.0.servers.values().filter(|server| server.config.is_for(what.role));
+        let all = meant.map(|server| self.offer(server, what.task));
         Offers { offers: futures_util::future::join_all(all).await }
     }
 

@@ -1,7 +1,7 @@
 //! Tools of MCP servers: control speaks to the servers, the computer to control.
 
 use crate::event::ToolsOffered;
-use crate::{Hash, InboxId, RunId, TaskId};
+use crate::{Hash, InboxId, Role, RunId, TaskId};
 use serde::{Deserialize, Serialize};
 
 /// Which tools from elsewhere a task has: `POST /mcp/tools`, answered by [`Offers`].
@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 pub struct WhatTools {
     /// Whose sandbox the servers run in.
     pub task: TaskId,
+    /// Who would use them.
+    pub role: Role,
 }
 
 /// What every configured server offers, or why it does not. Nothing is configured where this is empty.
