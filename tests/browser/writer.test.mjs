@@ -145,4 +145,6 @@ journey("what is held for review arrives file by file or as a whole, when a pers
   await writer.getByRole("button", { name: "Keep all that was held" }).click();
   await writer.getByText("in the workspace", { exact: true }).waitFor();
   assert.match(await read("greeting/greet.sh"), /words\.txt/);
+  // A short answer was enough: the page's document may be put away while its editor still opens.
+  world.forgive(/404/);
 });

@@ -99,28 +99,29 @@ pub(crate) struct Desk {
 impl Desk {
     /// Makes the state of one page.
     pub(crate) fn provide() -> Self {
-        let desk = Self {
-            runs: use_signal(Runs::default),
-            documents: use_signal(Documents::default),
-            desktop: use_signal(Desktop::default),
-            seq: use_signal(Seq::default),
-            link: use_signal(|| Link::Loading),
-            notices: use_signal(Vec::new),
-            dragged: use_signal(BTreeMap::new),
-            canvas: use_signal(|| Size { width: 1280, height: 720 }),
-            settings: use_signal(|| None),
-            health: use_signal(|| None),
-            sent: use_signal(BTreeSet::new),
-            dismissed: use_signal(recall_dismissed),
-            wants_focus: use_signal(|| false),
-            now: use_signal(bridge::time),
-            prompt: use_signal(String::new),
-            mentions: use_signal(Vec::new),
-            inbox: use_signal(Vec::new),
-            evidence: use_signal(Seq::default),
-            changed: use_signal(Seq::default),
-            printed: use_signal(|| None),
-        };
+        // One hook for all of them: each of its own would be in the page as often.
+        let desk = use_hook(|| Self {
+            runs: Signal::new(Runs::default()),
+            documents: Signal::new(Documents::default()),
+            desktop: Signal::new(Desktop::default()),
+            seq: Signal::new(Seq::default()),
+            link: Signal::new(Link::Loading),
+            notices: Signal::new(Vec::new()),
+            dragged: Signal::new(BTreeMap::new()),
+            canvas: Signal::new(Size { width: 1280, height: 720 }),
+            settings: Signal::new(None),
+            health: Signal::new(None),
+            sent: Signal::new(BTreeSet::new()),
+            dismissed: Signal::new(recall_dismissed()),
+            wants_focus: Signal::new(false),
+            now: Signal::new(bridge::time()),
+            prompt: Signal::new(String::new()),
+            mentions: Signal::new(Vec::new()),
+            inbox: Signal::new(Vec::new()),
+            evidence: Signal::new(Seq::default()),
+            changed: Signal::new(Seq::default()),
+            printed: Signal::new(None),
+        });
         use_context_provider(|| desk)
     }
 

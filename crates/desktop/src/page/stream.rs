@@ -5,7 +5,7 @@ use super::desk::{Desk, Link};
 use super::server::{self, Failure};
 use choir_core::fold::desktop;
 use choir_desktop::computer::{Arrival, Touches, arrival};
-use choir_desktop::event::folded;
+use choir_desktop::event::{folded, question};
 use choir_desktop::surface::{Surface, surface};
 use choir_proto::desktop::{App, Desktop, DesktopCommand, Subject, Theme, Window};
 use choir_proto::document::DocumentSummary;
@@ -139,7 +139,12 @@ fn receive(mut desk: Desk, text: &str) -> bool {
 fn fold(mut desk: Desk, envelope: &Envelope, event: Option<&Event>) {
     let seq = envelope.header.seq;
     match Touches::of(&envelope.header.kind) {
-        Touches::Inbox => desk.refresh_inbox(),
+        Touches::Inbox => {
+            desk.refresh_inbox();
+            if let Some(question) = question(envelope) {
+                bridge::notify("An agent needs you", &question);
+            }
+        }
         Touches::Evidence => desk.evidence.set(seq),
         Touches::Changes => desk.changed.set(seq),
         Touches::Runs | Touches::Documents | Touches::Desktop | Touches::Nothing => {}
@@ -177,7 +182,6 @@ fn is_known(desk: Desk, event: &Event) -> bool {
 fn react(mut desk: Desk, envelope: &Envelope, event: &Event) {
     match (event, envelope.header.run) {
         (Event::DocumentTrashed(trashed), Some(run)) => show_run_instead(desk, trashed.document_id, run),
-        (Event::InboxAsked(asked), _) => bridge::notify("An agent needs you", &asked.question),
         (Event::TaskFinished(_), _) => desk.changed.set(envelope.header.seq),
         (Event::RunEnded(_), Some(run)) => spawn_local(settle(desk, run)),
         // A later drag of the same window goes on.

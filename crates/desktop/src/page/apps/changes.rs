@@ -333,7 +333,7 @@ fn Half(line: Option<Line>, side: &'static str) -> Element {
             code { class: "{side}", "{line.text}" }
         },
         None => rsx! {
-            span { class: "number" }
+            span { class: "number absent" }
             code { class: "absent" }
         },
     }

@@ -79,7 +79,7 @@ fn ItemView(item: Item) -> Element {
                 Rich { text: item.question.clone() }
                 if item.subject != item.question && !item.subject.is_empty() { Rich { text: item.subject.clone() } }
             } else {
-                p { "{item.question}" }
+                Rich { text: item.question.clone() }
                 pre { class: "exactly", tabindex: "0", "aria-label": "Exactly this", "{item.subject}" }
             }
             if let Some(about) = about { p { class: "reason", "For “{about}”" } }

@@ -44,9 +44,9 @@ pub(crate) fn Margin(run: Run, changes: EventHandler<()>) -> Element {
         run.status == RunStatus::Blocked && desk.inbox.read().iter().any(|item| item.run_id == Some(run.run_id));
     rsx! {
         section { class: "margin", "aria-label": "Run",
-            Progress { tasks: run.tasks.clone() }
+            if !run.status.is_ending() { Progress { tasks: run.tasks.clone() } }
             if let Some(reason) = run.reason.clone().filter(|reason| run.answer.as_ref() != Some(reason)) {
-                p { class: "reason", "{reason}" }
+                div { class: "reason", Rich { text: reason } }
             }
             Receipt { run: run.clone() }
             if waits {

@@ -141,7 +141,7 @@ fn ProviderRow(provider: Provider) -> Element {
             p { class: "provider-name",
                 Standing { mark }
                 strong { "{provider.name}" }
-                span { class: "quietly", "{provider.key.words()} · {provider.base_url}" }
+                span { class: "quietly", {provider.key.words()} if !provider.base_url.is_empty() { " · {provider.base_url}" } }
             }
             div { class: "fields",
                 if asks_key {
