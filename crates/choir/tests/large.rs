@@ -2,6 +2,7 @@
 
 use crate::support::Instance;
 use serde_json::{Value, json};
+use std::io::{Read, Write};
 
 const NO_MODEL: &str = r#"{"roles": {"conductor": [{"error": {"class": "bad_request", "message": "no"}}]}}"#;
 
@@ -29,4 +30,63 @@ fn tasks_in_a_large_workspace_run_one_at_a_time_and_say_so() {
     assert_eq!(seen, "x\nx\nx\n", "each began with what the one before had left");
     let started = instance.follow(|event| event["kind"] == "task.started");
     assert_eq!(started["payload"]["alone"], true);
+}
+
+/// The most memory that a process has ever had, in KiB.
+fn peak_kib(pid: rustix::process::Pid) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
+}
+
+/// Begins to put a file of so many bytes.
+fn begin_upload(instance: &Instance, path: &str, size: usize) -> std::net::TcpStream {
+    let mut stream = std::net::TcpStream::connect(instance.authority()).unwrap();
+    let (host, token) = (instance.authority(), instance.token("admin"));
+    let head = format!("PUT /api/files?path={path} HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {token}\r\n");
+    write!(stream, "{head}connection: close\r\ncontent-length: {size}\r\n\r\n").unwrap();
+    stream
+}
+
+#[test]
+fn a_large_upload_passes_through_control_without_being_held() {
+    const PART: usize = 1 << 20;
+    const PARTS: usize = 64;
+    let instance = Instance::start(NO_MODEL);
+    // The keeper stands before anything is measured.
+    assert_eq!(instance.api("PUT /api/files?path=small", &json!(1)).0, 200);
+    let before = peak_kib(instance.pid());
+    let mut stream = begin_upload(&instance, "big", PART * PARTS);
+    let part = vec![b'x'; PART];
+    (0..PARTS).for_each(|_| stream.write_all(&part).unwrap());
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    let grown = peak_kib(instance.pid()) - before;
+    assert!(grown < 16 << 10, "control grew by {grown} KiB over a file of {PARTS} MiB");
+    let written = std::fs::metadata(instance.workspace().join("big")).unwrap().len();
+    assert_eq!(written, (PART * PARTS) as u64);
+
+    // One that breaks off in the middle changes nothing and leaves nothing behind.
+    let mut broken = begin_upload(&instance, "big", PART * PARTS);
+    broken.write_all(&part).unwrap();
+    until(&instance, |names| names.len() == 3);
+    drop(broken);
+    until(&instance, |names| names == ["big", "small"]);
+    assert_eq!(std::fs::metadata(instance.workspace().join("big")).unwrap().len(), written);
+}
+
+/// Waits until the workspace holds what is wanted.
+fn until(instance: &Instance, wanted: impl Fn(&[String]) -> bool) {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    loop {
+        let entries = std::fs::read_dir(instance.workspace()).unwrap();
+        let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        if wanted(&names) {
+            return;
+        }
+        assert!(std::time::Instant::now() < deadline, "{names:?}");
+        std::thread::yield_now();
+    }
 }

@@ -4,11 +4,12 @@ use super::App;
 use super::error::Refused;
 use super::extract::Asked;
 use super::json::{self, Json};
-use super::limits::FILE_BYTES_MAX;
+use super::limits::{FILE_BYTES_MAX, JSON_BYTES_MAX};
+use super::upload::Upload;
 use crate::sandboxes::{files, parse_path};
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use choir_proto::api::Acknowledged;
 use choir_proto::event::{Actor, Event, FileChanged};
 use choir_proto::task::ChangeKind;
@@ -16,13 +17,13 @@ use choir_proto::{Hash, Timestamp};
 use choir_sandbox::path::RelativePath;
 use choir_sandbox::protocol::{Entry, FaultCode, FileKind};
 use choir_sandbox::runtime::{CallError, Guest};
-use http::HeaderValue;
 use http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderValue, StatusCode};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// How long a whole file may take to arrive.
-const UPLOAD: std::time::Duration = std::time::Duration::from_secs(30 * 60);
+/// The longest file whose length need not be announced, in bytes. It is held as a whole, which longer ones never are.
+const UNANNOUNCED_BYTES_MAX: usize = 8 << 20;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -153,8 +154,54 @@ pub(super) async fn write(
     request: Request,
 ) -> Result<Json<Acknowledged>, Refused> {
     let (path, mode) = (parse_path(&put.path)?, put.mode()?);
-    let content = json::read_within(request.into_body(), FILE_BYTES_MAX, UPLOAD).await?;
-    store(&app, &path, put.kind, mode, content).await
+    if !matches!(put.kind, PutKind::File) {
+        let content = json::read(request.into_body(), JSON_BYTES_MAX).await?;
+        return store(&app, &path, put.kind, mode, content).await;
+    }
+    let mut upload = Upload::new(request.into_body(), FILE_BYTES_MAX)?;
+    match upload.size() {
+        Some(size) => pass_on(&app, &path, size, mode, upload).await,
+        None => {
+            let content = unannounced(&mut upload).await?;
+            store(&app, &path, put.kind, mode, content).await
+        }
+    }
+}
+
+/// Passes a file on as it comes: no more of it is here than the keeper is about to take.
+async fn pass_on(
+    app: &App,
+    path: &RelativePath,
+    size: u64,
+    mode: Option<u32>,
+    mut upload: Upload,
+) -> Result<Json<Acknowledged>, Refused> {
+    let keeper = app.sandboxes.keeper().await?;
+    let change = if exists(&keeper, path).await? { ChangeKind::Modified } else { ChangeKind::Added };
+    let mut writing = files::begin_write(&keeper, path, size, mode).await?;
+    let mut digest = Sha256::new();
+    while let Some(bytes) = upload.next().await? {
+        digest.update(&bytes);
+        if writing.append(bytes).await.is_err() {
+            break;
+        }
+    }
+    writing.finish().await.map_err(crate::sandboxes::Error::from)?;
+    changed(app, path, change, Some(Hash(digest.finalize().into()))).await
+}
+
+/// A file whose length nobody has said: the keeper must know it first.
+async fn unannounced(upload: &mut Upload) -> Result<Bytes, Refused> {
+    let mut content = BytesMut::new();
+    while let Some(bytes) = upload.next().await? {
+        content.extend_from_slice(&bytes);
+        if content.len() > UNANNOUNCED_BYTES_MAX {
+            let message = format!("A file of more than {UNANNOUNCED_BYTES_MAX} bytes must say its length.");
+            let hint = "Send it with Content-Length.";
+            return Err(Refused::new(StatusCode::LENGTH_REQUIRED, "length_required", message, hint));
+        }
+    }
+    Ok(content.freeze())
 }
 
 /// Puts something into the workspace, and tells the log.

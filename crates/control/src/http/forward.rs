@@ -5,6 +5,7 @@ use super::error::Refused;
 use super::json;
 use super::limits::{FILE_BYTES_MAX, JSON_BYTES_MAX};
 use super::model;
+use super::upload::Upload;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -15,6 +16,7 @@ use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use std::time::Duration;
+use tokio::sync::oneshot;
 
 /// Request headers that mean something to the computer. All others stay here, cookies and claims of identity first.
 const REQUEST_HEADERS: [HeaderName; 6] = [
@@ -49,8 +51,14 @@ const RAW: [&str; 2] = ["/api/artifacts", "/api/import"];
 /// The handler.
 pub(super) async fn forward(State(app): State<App>, request: Request) -> Result<Response, Refused> {
     let time = if is_raw(request.uri().path()) { UPLOAD } else { ANSWER };
-    let request = translate(&app, request).await?;
-    let (head, body) = app.link.send_within(time, request).await?.into_parts();
+    let (request, broken) = translate(&app, request).await?;
+    let answer = tokio::select! {
+        biased;
+        // A body that broke off is why, whatever the computer makes of it.
+        Ok(refused) = broken => return Err(refused),
+        answer = app.link.send_within(time, request) => answer?,
+    };
+    let (head, body) = answer.into_parts();
     if is_error(head.status) && !is_json(&head.headers) {
         return Err(shaped(head.status, body).await);
     }
@@ -78,40 +86,37 @@ async fn shaped(status: StatusCode, body: hyper::body::Incoming) -> Refused {
     Refused::new(status, code, format!("{message}."), "See /api/openapi.json.")
 }
 
-async fn translate(app: &App, request: Request) -> Result<Request, Refused> {
+/// The request for the computer, and why its body broke off if it does.
+async fn translate(app: &App, request: Request) -> Result<(Request, oneshot::Receiver<Refused>), Refused> {
     let (head, body) = request.into_parts();
     let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
     let mut headers = only(&head.headers, &REQUEST_HEADERS);
     headers.insert(ACTOR_HEADER, HeaderValue::from_str(&Actor::Person.to_string()).expect("a word is a header"));
     let body = check_body(&head.method, head.uri.path(), &head.headers, body).await?;
-    let body = match body {
-        Checked::Streamed(body) => body,
+    let (body, broken) = match body {
+        Checked::Streamed(upload) => upload.passed_on(),
         Checked::Whole(body) => {
             if head.method == Method::POST && head.uri.path() == "/api/runs" {
                 model::check_run(app, &body)?;
             }
-            Body::from(body)
+            // Nothing can break any more.
+            (Body::from(body), oneshot::channel().1)
         }
     };
     let mut forwarded = crate::computer::request(head.method.clone(), path, body);
     *forwarded.headers_mut() = headers;
-    Ok(forwarded)
+    Ok((forwarded, broken))
 }
 
 /// Small bodies are read here, so that a slow or oversized one costs the computer nothing; raw bytes stream.
 async fn check_body(method: &Method, path: &str, headers: &HeaderMap, body: Body) -> Result<Checked, Refused> {
     if matches!(*method, Method::GET | Method::HEAD) {
-        return Ok(Checked::Streamed(Body::empty()));
-    }
-    let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
-    let limit = if is_raw(path) { FILE_BYTES_MAX } else { JSON_BYTES_MAX };
-    if length.is_some_and(|length| length > limit) {
-        return Err(Refused::too_large(limit));
+        return Ok(Checked::Whole(Bytes::new()));
     }
     if is_raw(path) {
-        return Ok(Checked::Streamed(Body::new(Limited::new(body, limit))));
+        return Ok(Checked::Streamed(Upload::new(body, FILE_BYTES_MAX)?));
     }
-    let body = json::read(body, limit).await?;
+    let body = json::read(body, JSON_BYTES_MAX).await?;
     if !body.is_empty() {
         json::require_json(headers)?;
     }
@@ -121,7 +126,7 @@ async fn check_body(method: &Method, path: &str, headers: &HeaderMap, body: Body
 /// A body that may go to the computer.
 enum Checked {
     /// As it comes.
-    Streamed(Body),
+    Streamed(Upload),
     /// It has arrived.
     Whole(Bytes),
 }

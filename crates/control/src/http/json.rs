@@ -12,6 +12,7 @@ use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::io::ErrorKind;
 use std::time::Duration;
 
 /// How long a small body may take to arrive.
@@ -77,25 +78,37 @@ pub(super) fn require_json(headers: &HeaderMap) -> Result<(), Refused> {
 
 /// Reads a whole body within a size and a time.
 pub(super) async fn read(body: Body, bytes_max: usize) -> Result<Bytes, Refused> {
-    read_within(body, bytes_max, BODY).await
-}
-
-/// The same, for bodies that may take longer.
-pub(super) async fn read_within(body: Body, bytes_max: usize, time_max: Duration) -> Result<Bytes, Refused> {
     // A length that was announced is believed when it is too long: nobody waits for what will be refused.
     if body.size_hint().lower() > bytes_max as u64 {
         return Err(Refused::too_large(bytes_max));
     }
-    let collected = tokio::time::timeout(time_max, Limited::new(body, bytes_max).collect()).await;
+    let collected = tokio::time::timeout(BODY, Limited::new(body, bytes_max).collect()).await;
     match collected {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refused::too_large(bytes_max)),
-        Ok(Err(_)) => Err(Refused::bad_request("The body ended early.", "Send the request again.")),
-        Err(_) => Err(Refused::new(
-            StatusCode::REQUEST_TIMEOUT,
-            "too_slow",
-            "The body did not arrive in time.",
-            "Send the request again.",
-        )),
+        Ok(Err(error)) => Err(broken(error)),
+        Err(_) => Err(too_slow()),
+    }
+}
+
+/// 408: half a body.
+pub(super) fn too_slow() -> Refused {
+    let message = "The body did not arrive in time.";
+    Refused::new(StatusCode::REQUEST_TIMEOUT, "too_slow", message, "Send the request again.")
+}
+
+/// A body that broke off, or whose chunks are none.
+pub(super) fn broken(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Refused {
+    let error = error.into();
+    let causes = std::iter::successors(Some(&*error as &(dyn std::error::Error + 'static)), |error| error.source());
+    let malformed = causes
+        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
+        .find(|cause| matches!(cause.kind(), ErrorKind::InvalidInput | ErrorKind::InvalidData));
+    match malformed {
+        Some(cause) => {
+            let message = format!("The chunks of the body cannot be read: {cause}.");
+            Refused::bad_request(message, "Send each with its length in hexadecimal digits, or send Content-Length.")
+        }
+        None => Refused::bad_request("The body ended early.", "Send the request again."),
     }
 }

@@ -31,6 +31,7 @@ mod sync;
 mod terminals;
 mod tokens;
 mod tours;
+mod upload;
 
 pub use auth::{Account, COOKIE_NAME, Proof};
 pub use error::Refused;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use choir_proto::TaskId;
 use choir_sandbox::path::{LinkTarget, RelativePath};
 use choir_sandbox::protocol::{Entry, FileKind, Metadata, READ_BYTES_MAX, Removal};
-use choir_sandbox::runtime::{CallError, Guest};
+use choir_sandbox::runtime::{CallError, FileWrite, Guest};
 
 /// Largest file that an agent reads at once.
 pub(super) const AGENT_FILE_BYTES_MAX: u64 = 64 << 20;
@@ -66,6 +66,17 @@ pub(crate) async fn read(guest: Guest, path: RelativePath) -> Result<(Metadata, 
 pub(crate) async fn write(guest: &Guest, path: &RelativePath, content: Bytes, mode: Option<u32>) -> Result<(), Error> {
     make_parent(guest, path).await?;
     Ok(guest.write_file(path, content, mode).await?)
+}
+
+/// Begins to replace a file whose bytes come in parts, making the folders above it.
+pub(crate) async fn begin_write(
+    guest: &Guest,
+    path: &RelativePath,
+    size: u64,
+    mode: Option<u32>,
+) -> Result<FileWrite, Error> {
+    make_parent(guest, path).await?;
+    Ok(guest.begin_write(path, size, mode).await?)
 }
 
 /// Puts a link, making the folders above it. Where it leads is for whoever follows it to find out.

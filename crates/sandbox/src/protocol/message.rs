@@ -120,7 +120,7 @@ pub enum Ask {
         /// The request that started it.
         target: u64,
     },
-    /// No more input for a command.
+    /// No more input for a command, or no more bytes for a file, which is then not written.
     CloseInput {
         /// The request that started it.
         target: u64,
@@ -299,7 +299,6 @@ impl Ask {
     pub fn suits(&self, role: GuestRole) -> bool {
         match self {
             Self::Exec(_) => role == GuestRole::Shim,
-            Self::CloseInput { .. } => role != GuestRole::Keeper,
             Self::OpenTerminal(_)
             | Self::ResizeTerminal { .. }
             | Self::AttachTerminal { .. }
@@ -316,7 +315,7 @@ impl Ask {
             | Self::Diff { .. }
             | Self::Merge { .. }
             | Self::Undo { .. } => role == GuestRole::Keeper,
-            Self::Kill { .. } | Self::Health | Self::Shutdown => true,
+            Self::Kill { .. } | Self::CloseInput { .. } | Self::Health | Self::Shutdown => true,
             Self::Read { .. }
             | Self::Write { .. }
             | Self::List { .. }

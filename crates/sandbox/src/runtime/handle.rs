@@ -23,10 +23,11 @@ use super::process::Process;
 use super::spec::Spec;
 use super::terminal::{self, Terminal, TerminalOutput};
 use super::watch::{self, Watch};
+use super::write::{self, FileWrite};
 use crate::path::{LinkTarget, RelativePath};
 use crate::protocol::{
-    Answer, Ask, Channel, DIFF_BYTES_MAX, EffectId, Entry, Exec, Health, LIST_ENTRIES_MAX, MergeReport, Metadata,
-    OpenTerminal, READ_BYTES_MAX, Removal, SnapshotReport, TreeChange,
+    Answer, Ask, DIFF_BYTES_MAX, EffectId, Entry, Exec, Health, LIST_ENTRIES_MAX, MergeReport, Metadata, OpenTerminal,
+    READ_BYTES_MAX, Removal, SnapshotReport, TreeChange,
 };
 use crate::record::Record;
 use crate::tree::{MANIFEST_BYTES_MAX, Tree, TreeId};
@@ -296,11 +297,15 @@ impl Guest {
 
     /// Replaces a file as a whole: a reader sees the old content or the new. Without `mode` the old permissions stay.
     pub async fn write_file(&self, path: &RelativePath, content: Bytes, mode: Option<u32>) -> Result<(), CallError> {
-        let ask = Ask::Write { path: path.clone(), mode, size: content.len() as u64 };
-        let sent = self.inner.connection.send(ask).await?;
-        // A refused write closes the window, and its answer says why.
-        self.inner.connection.send_data(sent.id, Channel::Content, content, &sent.window).await.ok();
-        done(sent.answer().await?)
+        let mut writing = self.begin_write(path, content.len() as u64, mode).await?;
+        // A refused write takes no more, and its answer says why.
+        writing.append(content).await.ok();
+        writing.finish().await
+    }
+
+    /// Begins to replace a file by `size` bytes that come in parts. The old content stands until the last one is there.
+    pub async fn begin_write(&self, path: &RelativePath, size: u64, mode: Option<u32>) -> Result<FileWrite, CallError> {
+        write::begin(self, path, size, mode).await
     }
 
     /// The next entries of a directory after the name `after`, and whether there are more.
@@ -476,7 +481,7 @@ fn snapshot((answer, _): (Answer, Bytes)) -> Result<SnapshotReport, CallError> {
     }
 }
 
-fn done((answer, _): (Answer, Bytes)) -> Result<(), CallError> {
+pub(super) fn done((answer, _): (Answer, Bytes)) -> Result<(), CallError> {
     match answer {
         Answer::Done => Ok(()),
         _ => Err(CallError::Unexpected),

@@ -19,6 +19,7 @@ mod spec;
 mod terminal;
 mod view;
 mod watch;
+mod write;
 
 pub(crate) use capabilities::drop_capabilities;
 pub use connection::CallError;
@@ -32,6 +33,7 @@ pub use spec::Sabotage;
 pub use spec::{Access, Identity, Limits, Mount, Overlay, Spec, Workspace};
 pub use terminal::{Terminal, TerminalError, TerminalEvent, TerminalOutput};
 pub use watch::{Changes, Watch};
+pub use write::FileWrite;
 
 use launch::Launcher;
 use limits::Limiter;
