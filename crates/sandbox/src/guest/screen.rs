@@ -1,31 +1,87 @@
 //! What a terminal shows, so that a new viewer sees it at once.
 
 mod orders;
+mod paint;
 
-use std::num::NonZeroU16;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use alacritty_terminal::event::VoidListener;
+use alacritty_terminal::grid::Dimensions;
+use alacritty_terminal::index::Line;
+use alacritty_terminal::term::{Config, Osc52, Term};
+use alacritty_terminal::vte::ansi::{Processor, Timeout};
 
 use self::orders::{Orders, ScrolledAway};
 use crate::protocol::{SCREEN_BYTES_MAX, TERMINAL_SIZE_MAX, TerminalSize};
 
-/// Clears the viewer's terminal before a screen is painted on it.
-const RESET: &[u8] = b"\x1bc";
-/// Switches the viewer to the screen that full-screen programs use.
-const ALTERNATE_SCREEN: &[u8] = b"\x1b[?1049h";
+/// Marks over one letter that are kept. Texts need a few; a program could pile them up for ever.
+const MARKS_MAX: usize = 16;
+/// Characters that may be marks, after which the screen is looked through for piles of them.
+const MARKS_UNSEEN_MAX: usize = 64 * 1024;
+/// Ends whatever a program has begun to say without ending it.
+const END_OF_NAME: &[u8] = b"\x1b\\";
 
 /// A terminal's screen.
 pub(super) struct Screen {
-    parser: vt100::Parser,
+    parser: Parser,
     size: TerminalSize,
     orders: Orders,
     /// The beginning of a character whose rest has not come. The parser loses what follows one that it was given in two.
     begun: Vec<u8>,
+    /// Characters that may be marks and were drawn since the screen was last looked through.
+    marks_unseen: usize,
+}
+
+/// The emulator of a terminal, with what reads its orders.
+struct Parser {
+    term: Term<VoidListener>,
+    orders: Processor<Never>,
+}
+
+/// Programs may ask that what follows is shown at once, when it is complete. Here nobody watches it being drawn.
+#[derive(Default)]
+struct Never;
+
+impl Timeout for Never {
+    fn set_timeout(&mut self, _: Duration) {}
+
+    fn clear_timeout(&mut self) {}
+
+    fn pending_timeout(&self) -> bool {
+        false
+    }
+}
+
+impl Dimensions for TerminalSize {
+    fn total_lines(&self) -> usize {
+        self.screen_lines()
+    }
+
+    fn screen_lines(&self) -> usize {
+        self.rows.into()
+    }
+
+    fn columns(&self) -> usize {
+        self.columns.into()
+    }
+}
+
+impl Parser {
+    fn new(size: TerminalSize) -> Self {
+        let config = Config { scrolling_history: 0, osc52: Osc52::Disabled, ..Config::default() };
+        Self { term: Term::new(config, &size, VoidListener), orders: Processor::new() }
+    }
+
+    fn process(&mut self, bytes: &[u8]) {
+        self.orders.advance(&mut self.term, bytes);
+    }
 }
 
 impl Screen {
     pub(super) fn new(size: TerminalSize) -> Self {
         let size = clamp(size);
-        Self { parser: parser(size), size, orders: Orders::default(), begun: Vec::new() }
+        Self { parser: Parser::new(size), size, orders: Orders::default(), begun: Vec::new(), marks_unseen: 0 }
     }
 
     /// The size it really has.
@@ -35,8 +91,9 @@ impl Screen {
 
     pub(super) fn resize(&mut self, size: TerminalSize) {
         self.size = clamp(size);
-        let (rows, columns) = dimensions(self.size);
-        self.guarded(|parser| parser.set_size(rows, columns));
+        let size = self.size;
+        self.orders.forget_region();
+        self.guarded(|parser| parser.term.resize(size));
     }
 
     pub(super) fn show(&mut self, bytes: &[u8]) {
@@ -55,7 +112,24 @@ impl Screen {
 
     /// Shows what ends with a whole character.
     fn show_whole(&mut self, bytes: &[u8]) {
-        let (_, column) = self.parser.screen().cursor_position();
+        self.draw(bytes);
+        if self.orders.is_endless() {
+            self.orders.end();
+            self.guarded(|parser| parser.process(END_OF_NAME));
+        }
+        // Only characters of several bytes can be marks.
+        self.marks_unseen += bytes.iter().filter(|byte| **byte >= 0xc0).count();
+        if self.marks_unseen > MARKS_UNSEEN_MAX {
+            self.marks_unseen = 0;
+            self.guarded(thin_out);
+        }
+    }
+
+    fn draw(&mut self, bytes: &[u8]) {
+        let cursor = &self.parser.term.grid().cursor;
+        // After the last column the cursor is one further than any order could bring it.
+        let column = cursor.point.column.0 + usize::from(cursor.input_needs_wrap);
+        let column = u16::try_from(column).unwrap_or(u16::MAX);
         let Some(ScrolledAway { bytes: gone, column }) = self.orders.scrolled_away(bytes, self.size, column) else {
             return self.guarded(|parser| parser.process(bytes));
         };
@@ -69,20 +143,32 @@ impl Screen {
 
     /// What must be written to another terminal of this size to make it look the same.
     pub(super) fn paint(&mut self) -> Vec<u8> {
-        let mut painted = RESET.to_vec();
-        if self.parser.screen().alternate_screen() {
-            painted.extend_from_slice(ALTERNATE_SCREEN);
-        }
-        let state = catch_unwind(AssertUnwindSafe(|| self.parser.screen().state_formatted())).unwrap_or_default();
-        painted.extend_from_slice(state.as_bytes());
+        let region = self.orders.region(self.size);
+        let painted = catch_unwind(AssertUnwindSafe(|| paint::paint(&self.parser.term, region)));
+        let mut painted = painted.unwrap_or_default();
         painted.truncate(SCREEN_BYTES_MAX);
         painted
     }
 
     /// Whatever bytes a program prints, the worst they may cost is the picture of its screen.
-    fn guarded(&mut self, act: impl FnOnce(&mut vt100::Parser)) {
+    fn guarded(&mut self, act: impl FnOnce(&mut Parser)) {
         if catch_unwind(AssertUnwindSafe(|| act(&mut self.parser))).is_err() {
-            self.parser = parser(self.size);
+            self.parser = Parser::new(self.size);
+        }
+    }
+}
+
+/// Keeps a few of the marks over each letter.
+fn thin_out(parser: &mut Parser) {
+    let grid = parser.term.grid_mut();
+    for line in 0..grid.screen_lines() {
+        let row = &mut grid[Line(i32::try_from(line).unwrap_or_default())];
+        for cell in row {
+            if let Some(marks) = cell.zerowidth().filter(|marks| marks.len() > MARKS_MAX) {
+                let kept = marks[..MARKS_MAX].to_vec();
+                cell.extra = None;
+                kept.into_iter().for_each(|mark| cell.push_zerowidth(mark));
+            }
         }
     }
 }
@@ -101,16 +187,6 @@ fn begun_bytes(bytes: &[u8]) -> usize {
         Some(after) if needed(bytes[bytes.len() - 1 - after]) > after + 1 => after + 1,
         _ => 0,
     }
-}
-
-fn parser(size: TerminalSize) -> vt100::Parser {
-    let (rows, columns) = dimensions(size);
-    vt100::Parser::new(rows, columns, 0)
-}
-
-fn dimensions(size: TerminalSize) -> (NonZeroU16, NonZeroU16) {
-    let at_least_one = |length| NonZeroU16::new(length).unwrap_or(NonZeroU16::MIN);
-    (at_least_one(size.rows), at_least_one(size.columns))
 }
 
 /// One column cannot hold a wide character, so two are the least.

@@ -11,6 +11,8 @@ const WORTH_BYTES_MIN: usize = 2048;
 /// Longest order that is understood; a longer one might be anything.
 const ORDER_BYTES_MAX: usize = 32;
 
+/// Longest title, or whatever else is said beside the text.
+const NAME_BYTES_MAX: usize = 1024 * 1024;
 /// Bytes that are judged together.
 const PIECE_BYTES: usize = 256;
 
@@ -21,6 +23,10 @@ pub(super) struct Orders {
     reading: Reading,
     /// The screen may not scroll as a whole, or may not show text as it comes.
     is_special: bool,
+    /// The lines that scroll, as they were ordered.
+    region: Option<Vec<u8>>,
+    /// How long the name is that is being read.
+    name_bytes: usize,
 }
 
 #[derive(Debug, Default)]
@@ -50,6 +56,7 @@ pub(super) struct ScrolledAway {
 impl Orders {
     /// What of the beginning may be left out on a screen whose cursor is in this column.
     pub(super) fn scrolled_away(&mut self, bytes: &[u8], size: TerminalSize, column: u16) -> Option<ScrolledAway> {
+        self.name_bytes = if self.is_reading_name() { self.name_bytes + bytes.len() } else { 0 };
         let was_plain = matches!(self.reading, Reading::Nothing) && !self.is_special;
         let is_plain = is_plain(bytes);
         if !is_plain {
@@ -59,6 +66,35 @@ impl Orders {
             true => find(bytes, size, column),
             false => None,
         }
+    }
+
+    fn is_reading_name(&self) -> bool {
+        matches!(self.reading, Reading::Name | Reading::Other)
+    }
+
+    /// Whether a program says something that no title, colour or answer is as long as. The emulator would keep all of it.
+    pub(super) fn is_endless(&self) -> bool {
+        self.is_reading_name() && self.name_bytes > NAME_BYTES_MAX
+    }
+
+    /// What was being said is over.
+    pub(super) fn end(&mut self) {
+        self.reading = Reading::Nothing;
+        self.name_bytes = 0;
+    }
+
+    /// The whole screen scrolls again.
+    pub(super) fn forget_region(&mut self) {
+        self.region = None;
+    }
+
+    /// The first and last line that scroll, if not all do.
+    pub(super) fn region(&self, size: TerminalSize) -> Option<(u16, u16)> {
+        let text = std::str::from_utf8(self.region.as_deref()?).ok()?;
+        let (top, bottom) = text.split_once(';').unwrap_or((text, ""));
+        let number = |text: &str, else_: u16| text.parse().ok().filter(|number| *number > 0).unwrap_or(else_);
+        let (top, bottom) = (number(top, 1), number(bottom, size.rows).min(size.rows));
+        (top < bottom).then_some((top, bottom))
     }
 
     fn read(&mut self, byte: u8) {
@@ -72,6 +108,7 @@ impl Orders {
             (Reading::Escape, b'[') => Reading::Order(Vec::new()),
             (Reading::Escape, b'c') => {
                 self.is_special = false;
+                self.region = None;
                 Reading::Nothing
             }
             // A character set, or another order without a name here: text may mean something else from now on.
@@ -99,8 +136,16 @@ impl Orders {
     fn obey(&mut self, order: &[u8], last: u8) {
         const HARMLESS: [&[u8]; 8] = [b"?1", b"?12", b"?25", b"?1000", b"?1002", b"?1006", b"?1049", b"?2004"];
         match (order, last) {
-            (b"", b'r') => self.is_special = false,
-            (_, b'r') => self.is_special = true,
+            (b"", b'r') => {
+                self.is_special = false;
+                self.region = None;
+            }
+            (_, b'r') => {
+                self.is_special = true;
+                self.region = Some(order.to_vec());
+            }
+            // The columns of old, with which everything begins anew, and a soft reset.
+            (b"?3", b'h' | b'l') | (b"!", b'p') => self.region = None,
             (_, b'h' | b'l') if !HARMLESS.contains(&order) => self.is_special = true,
             _ => {}
         }
