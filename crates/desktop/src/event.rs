@@ -217,7 +217,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::computer::{Documents, Runs, Touches};
     use choir_core::fold::desktop;
-    use choir_proto::desktop::Desktop;
+    use choir_proto::desktop::{Desktop, Window};
     use choir_proto::{Run, Seq};
     use serde_json::json;
 
@@ -227,12 +227,15 @@ pub(crate) mod tests {
         lines.filter_map(|line| line.split_once(' ').and_then(|(kind, rest)| Some((kind, rest.split_once(' ')?.1))))
     }
 
+    /// The task of which a payload says that it has finished.
+    const TASK: &str = "01890a5d-ac96-774b-bcce-b302099a8054";
+
     fn envelope(seq: u64, kind: &str, payload: &str) -> Envelope {
         let zero = "0".repeat(64);
         let id = "01970000-0000-7000-8000-000000000001";
         let payload: serde_json::Value = serde_json::from_str(payload).unwrap();
         let frame = json!({
-            "seq": seq, "id": id, "epoch": 1, "at": "2026-01-01T00:00:00Z", "actor": "person", "run": id, "task": id,
+            "seq": seq, "id": id, "epoch": 1, "at": "2026-01-01T00:00:00Z", "actor": "person", "run": id, "task": TASK,
             "kind": kind, "version": 1, "payload": payload, "payload_hash": zero, "prev": zero, "hash": zero,
         });
         serde_json::from_str(&frame.to_string()).unwrap()
@@ -273,6 +276,11 @@ pub(crate) mod tests {
                     whole.apply(&envelope, &envelope.event().unwrap());
                     views.apply(&envelope, &event);
                     assert_eq!(whole.shown(), views.shown(), "{kind} is not read as a whole, and misses something");
+                    if kind == "window.opened" {
+                        // A second one, over which the first can be raised.
+                        let window_id = TASK.parse().unwrap();
+                        views.2.windows.push(Window { window_id, ..views.2.windows[0].clone() });
+                    }
                 }
                 None => {
                     let mut changed = views.clone();
@@ -281,7 +289,7 @@ pub(crate) mod tests {
                 }
             }
         }
-        assert!(read > 15, "only {read} kinds were read");
+        assert!(read > 20, "only {read} kinds were read");
     }
 
     #[test]
