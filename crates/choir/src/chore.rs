@@ -7,11 +7,13 @@ use anyhow::Context;
 use choir_computer::maintain::{self, ChoreError};
 use choir_computer::world::RealWorld;
 use choir_control::data::DataDir;
-use choir_control::db::{Head, heads};
+use choir_control::db::{Approval, Head, approvals, heads};
 use choir_proto::api::Acknowledged;
-use choir_proto::{ComputerId, Hash, Seq};
+use choir_proto::event::InboxDecided;
+use choir_proto::inbox::{Reach, Verdict};
+use choir_proto::{ComputerId, Event, Hash, InboxId, Seq};
 use choir_store::{OpenError, Report};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
@@ -21,6 +23,7 @@ pub(crate) fn verify(arguments: &Chore) -> anyhow::Result<ExitCode> {
     let root = arguments.data.path()?;
     let data = DataDir::at(&root);
     let signed = signed(&root)?;
+    let decisions = Decisions::read(&root)?;
     let computers = computers(&data, &signed)?;
     if computers.is_empty() {
         eprintln!("choir: there is no computer in {}, and none was ever signed: nothing to verify", root.display());
@@ -29,7 +32,7 @@ pub(crate) fn verify(arguments: &Chore) -> anyhow::Result<ExitCode> {
     for id in computers {
         let marks: Vec<_> =
             signed.iter().filter(|head| head.computer == id).map(|head| (head.seq, head.hash)).collect();
-        let report = check(&data.computer(id), &marks)?;
+        let report = check(&data.computer(id), &marks, &decisions)?;
         sound &= report.faults.is_empty();
         tell_report(id, &report, marks.len(), arguments.json)?;
     }
@@ -51,15 +54,53 @@ fn computers(data: &DataDir, signed: &[Head]) -> anyhow::Result<BTreeSet<Compute
     Ok(found.into_iter().chain(signed.iter().map(|head| head.computer)).collect())
 }
 
-fn check(directory: &Path, marks: &[(Seq, Hash)]) -> anyhow::Result<Report> {
+fn check(directory: &Path, marks: &[(Seq, Hash)], decisions: &Decisions) -> anyhow::Result<Report> {
     if let (false, Some((seq, _))) = (directory.is_dir(), marks.first()) {
         let fault = format!("{} is gone, but control signed event {seq}", directory.display());
         return Ok(Report { faults: vec![fault], ..Report::default() });
     }
-    let report = choir_store::verify(directory, marks, |seq: Seq| progress(&format!("event {seq}")))
+    let told = |seq: Seq| progress(&format!("event {seq}"));
+    let witness = |seq: Seq, event: &Event| decisions.contradict(seq, event);
+    let report = choir_store::verify_with(directory, marks, told, witness)
         .with_context(|| format!("the log in {} cannot be read", directory.display()))?;
     progress_done();
     Ok(report)
+}
+
+/// What the person decided, by the word of control. The log is written by a process that control does not trust, so a
+/// decision in it counts for nothing that control does not know of.
+#[derive(Default)]
+struct Decisions {
+    known: BTreeMap<InboxId, Option<Verdict>>,
+    /// Something was approved for more than one call, so that an approval need not have been asked for again.
+    is_standing: bool,
+}
+
+impl Decisions {
+    fn read(root: &Path) -> anyhow::Result<Self> {
+        if !root.join("control/control.sqlite").exists() {
+            return Ok(Self::default());
+        }
+        let all = approvals(root, choir_store::open_reader).context("control's approvals cannot be read")?;
+        let stands = |approval: &Approval| {
+            matches!(approval.decided, Some(Verdict::Approved { scope: Reach::Run | Reach::Always }))
+        };
+        let is_standing = all.iter().any(stands);
+        Ok(Self { known: all.into_iter().map(|approval| (approval.id, approval.decided)).collect(), is_standing })
+    }
+
+    fn contradict(&self, seq: Seq, event: &Event) -> Option<String> {
+        let Event::InboxDecided(InboxDecided { inbox_id, decision }) = event else { return None };
+        if !matches!(decision, Verdict::Approved { .. } | Verdict::Answered { .. }) {
+            return None;
+        }
+        match self.known.get(inbox_id) {
+            Some(Some(known)) if known == decision => None,
+            None if self.is_standing => None,
+            Some(_) => Some(format!("event {seq} says what the person decided, but control knows that they did not")),
+            None => Some(format!("event {seq} says what the person decided, but control never asked them")),
+        }
+    }
 }
 
 /// Positions of logs that control has signed. A directory that came from elsewhere has none.

@@ -1,6 +1,10 @@
 //! Starts that are refused: one report that says how to mend it, a status that is not 0, and nothing changed.
 
 use crate::support::{Instance, choir, stderr, stdout};
+use choir_proto::event::{Actor, InboxDecided, NewEvent};
+use choir_proto::inbox::{Reach, Verdict};
+use choir_proto::{EventId, InboxId, Timestamp};
+use choir_store::{Expect, Log};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -341,4 +345,28 @@ fn a_key_that_is_gone_is_named() {
     let data = used();
     std::fs::remove_file(data.path().join("control/signing.key")).unwrap();
     assert_refused(&up(data.path()), "signing.key", "backup");
+}
+
+/// The process that writes the log is not trusted with what the person decides.
+#[tokio::test]
+async fn a_decision_that_control_does_not_know_of_is_a_lie() {
+    let data = used();
+    let verify = || choir(data.path()).arg("verify").output().unwrap();
+    assert!(verify().status.success());
+    let decided = InboxDecided { inbox_id: InboxId::from([7; 16]), decision: Verdict::Approved { scope: Reach::Once } };
+    let forged = NewEvent {
+        id: EventId::from([8; 16]),
+        at: Timestamp(0),
+        actor: Actor::Person,
+        run: None,
+        task: None,
+        cause: None,
+        event: decided.into(),
+    };
+    let log = Log::open(&computer(data.path())).unwrap();
+    log.append(vec![forged], Expect::Any).await.unwrap();
+    log.close().await;
+    let lie = verify();
+    assert_eq!(lie.status.code(), Some(1));
+    assert!(stdout(&lie).contains("control never asked them"), "{}", stdout(&lie));
 }

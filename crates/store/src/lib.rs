@@ -18,7 +18,7 @@ pub use blob::Blobs;
 pub use log::{AppendError, Appended, Erasure, Expect, Log, Query, Subscription};
 pub use search::Search;
 pub use sqlite::{OpenError, StoreError, open_reader};
-pub use verify::{Report, verify};
+pub use verify::{Report, verify, verify_with};
 pub use view::{LiveViews, Projection, Views};
 
 use choir_proto::Hash;

@@ -27,7 +27,17 @@ const FAULTS_MAX: usize = 20;
 
 /// Reads the whole log in a directory without changing anything, telling `progress` how far it is. `marks` are positions
 /// that somebody else vouches for: a log that was rewritten or cut off cannot agree with them.
-pub fn verify(directory: &Path, marks: &[(Seq, Hash)], mut progress: impl FnMut(Seq)) -> Result<Report, StoreError> {
+pub fn verify(directory: &Path, marks: &[(Seq, Hash)], progress: impl FnMut(Seq)) -> Result<Report, StoreError> {
+    verify_with(directory, marks, progress, |_, _| None)
+}
+
+/// The same with somebody who knows more than a log can: what they say is wrong with an event is wrong.
+pub fn verify_with(
+    directory: &Path,
+    marks: &[(Seq, Hash)],
+    mut progress: impl FnMut(Seq),
+    mut witness: impl FnMut(Seq, &Event) -> Option<String>,
+) -> Result<Report, StoreError> {
     let blobs = Blobs::open_existing(&log::blobs_path(directory));
     let readers = log::reader::Readers::new(log::log_path(directory));
     let mut report = Report::default();
@@ -63,7 +73,7 @@ pub fn verify(directory: &Path, marks: &[(Seq, Hash)], mut progress: impl FnMut(
             if marks.iter().any(|mark| differs(&mark)) {
                 report.faults.push(format!("event {} is not the one that control signed", stored.header.seq));
             }
-            check_payload(stored, &blobs, &mut erasures, &mut report);
+            check_payload(stored, &blobs, &mut erasures, &mut witness, &mut report);
         }
         progress(chain.seq);
     }
@@ -119,7 +129,13 @@ fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))
 }
 
-fn check_payload(stored: log::row::Stored, blobs: &Blobs, erasures: &mut Erasures, report: &mut Report) {
+fn check_payload(
+    stored: log::row::Stored,
+    blobs: &Blobs,
+    erasures: &mut Erasures,
+    witness: &mut impl FnMut(Seq, &Event) -> Option<String>,
+    report: &mut Report,
+) {
     let seq = stored.header.seq;
     match stored.payload_matches(blobs) {
         Ok(true) => {}
@@ -137,7 +153,10 @@ fn check_payload(stored: log::row::Stored, blobs: &Blobs, erasures: &mut Erasure
             // They are gone because of it.
             Vec::new()
         }
-        Ok(Ok(event)) => event.blobs(),
+        Ok(Ok(event)) => {
+            report.faults.extend(witness(seq, &event));
+            event.blobs()
+        }
         Ok(Err(error)) => return report.faults.push(format!("event {seq}: {error}")),
         Err(error) => return report.faults.push(format!("event {seq}: {error}")),
     };

@@ -4,6 +4,7 @@ use super::{Db, Error};
 use choir_proto::inbox::{AskKind, Reach, Verdict};
 use choir_proto::{Hash, InboxId, RunId, TaskId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::path::Path;
 
 /// Questions that may wait at once: a task that wishes for everything fills no disk.
 const WAITING_MAX: i64 = 1_000;
@@ -145,6 +146,18 @@ impl Db {
         })
         .await
     }
+}
+
+/// Everything that was ever put to the person of a data directory, with what they said. Works whether or not an instance
+/// runs, given how a file is opened that may not be changed.
+pub fn approvals(
+    data_dir: &Path,
+    open: impl FnOnce(&Path) -> rusqlite::Result<Connection>,
+) -> Result<Vec<Approval>, Error> {
+    let connection = open(&data_dir.join("control/control.sqlite"))?;
+    let mut statement = connection.prepare(&format!("SELECT {COLUMNS} FROM approvals"))?;
+    let found = statement.query_map([], read)?.collect::<rusqlite::Result<_>>();
+    Ok(found?)
 }
 
 fn find(connection: &Connection, id: InboxId) -> rusqlite::Result<Option<Approval>> {

@@ -13,7 +13,7 @@ mod tasks;
 mod tools;
 
 pub use access::{Grant, Scope, Session, Token};
-pub use approvals::{Approval, Outcome};
+pub use approvals::{Approval, Outcome, approvals};
 pub(crate) use heads::signing_key;
 pub use heads::{Head, HeadsError, heads};
 pub use providers::Stored;
