@@ -31,10 +31,10 @@ pub(crate) async fn up(arguments: Up) -> anyhow::Result<ExitCode> {
                 };
             }
         },
-        () = either(&mut interrupt, &mut terminate) => return stop(control, &mut interrupt, &mut terminate).await,
+        () = either(&mut interrupt, &mut terminate) => return stop(control, &mut interrupt).await,
     }
     either(&mut interrupt, &mut terminate).await;
-    stop(control, &mut interrupt, &mut terminate).await
+    stop(control, &mut interrupt).await
 }
 
 async fn either(interrupt: &mut Signal, terminate: &mut Signal) {
@@ -69,12 +69,14 @@ fn options(arguments: &Up) -> anyhow::Result<up::Options> {
     })
 }
 
-/// Ends in order. Whoever asks twice does not want to wait: then everything ends at once, and nothing acknowledged is lost.
-async fn stop(control: up::Control, interrupt: &mut Signal, terminate: &mut Signal) -> anyhow::Result<ExitCode> {
-    tracing::info!("stopping; ask again to stop at once");
+/// Ends in order. A person who interrupts that does not want to wait: then everything ends at once, and nothing acknowledged is
+/// lost. SIGTERM always means in order, however often it comes: whoever sends it, a service manager or a script, may send it to
+/// the whole group and to us.
+async fn stop(control: up::Control, interrupt: &mut Signal) -> anyhow::Result<ExitCode> {
+    tracing::info!("stopping; interrupt (Ctrl+C) to stop at once");
     tokio::select! {
         () = control.stop() => tracing::info!("stopped"),
-        () = either(interrupt, terminate) => {
+        _ = interrupt.recv() => {
             tracing::warn!("stopped without waiting");
             std::process::exit(STOPPED_AT_ONCE);
         }

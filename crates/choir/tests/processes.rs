@@ -64,6 +64,23 @@ fn a_stop_lets_the_computer_end_by_itself() {
 }
 
 #[test]
+fn a_second_sigterm_leaves_the_stop_in_order() {
+    let (mut instance, mut log) = Instance::start_piped(SCENARIO);
+    let task = serde_json::json!({"kind": "run", "instruction": "a test", "commands": ["sleep 600"]});
+    let task = instance.begin_task(&task);
+    instance.follow(|event| event["kind"] == "tool.started" && event["task"] == task.as_str());
+    rustix::process::kill_process(instance.pid(), Signal::TERM).unwrap();
+    let mut line = String::new();
+    while !line.contains("stopping") {
+        line.clear();
+        assert_ne!(log.read_line(&mut line).unwrap(), 0, "it says that it stops");
+    }
+    // It may have ended already, which is as good.
+    rustix::process::kill_process(instance.pid(), Signal::TERM).ok();
+    assert_eq!(instance.wait().code(), Some(0));
+}
+
+#[test]
 fn whoever_asks_twice_does_not_wait() {
     let (mut instance, mut log) = Instance::start_piped(SCENARIO);
     let token = instance.token("admin");
