@@ -401,7 +401,7 @@ pub(crate) enum TokenCommand {
 #[derive(Debug, Args)]
 pub(crate) struct TokenCreate {
     /// What it is for.
-    #[arg(long, value_name = "N", default_value = "token")]
+    #[arg(long, value_name = "N", default_value = "token", value_parser = token_name)]
     pub(crate) name: String,
     /// What it may do.
     #[arg(long, value_enum, default_value_t = ScopeName::Run)]
@@ -489,6 +489,18 @@ pub(crate) struct Computer {
     /// The last position of its log that control has signed.
     #[arg(long, value_name = "SEQ:HASH", value_parser = signed_head)]
     pub(crate) signed: Option<choir_proto::wire::Head>,
+}
+
+/// The longest name of a token, in characters. It is for people to read in a list.
+const TOKEN_NAME_CHARACTERS_MAX: usize = 100;
+
+fn token_name(text: &str) -> Result<String, String> {
+    match text.chars().count() {
+        length if length > TOKEN_NAME_CHARACTERS_MAX => {
+            Err(format!("it has {length} characters; at most {TOKEN_NAME_CHARACTERS_MAX} can be read in a list"))
+        }
+        _ => Ok(text.to_owned()),
+    }
 }
 
 fn signed_head(text: &str) -> Result<choir_proto::wire::Head, String> {

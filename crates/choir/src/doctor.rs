@@ -72,6 +72,10 @@ fn kernel() -> Finding {
 }
 
 fn data(path: &Path) -> Finding {
+    // Looking makes nothing.
+    if !path.exists() {
+        return Finding::good("data", format!("{} is not there yet; `choir up` makes it", path.display()));
+    }
     match DataDir::open(path) {
         Ok(_) => Finding::good("data", path.display().to_string()),
         Err(error) => Finding::bad("data", error.to_string(), "Choose a directory that you may write to with --data."),
@@ -79,7 +83,9 @@ fn data(path: &Path) -> Finding {
 }
 
 fn space(path: &Path) -> Finding {
-    match rustix::fs::statvfs(path) {
+    // A directory that is not there yet will have the room of the one above it.
+    let there = path.ancestors().find(|above| above.exists()).unwrap_or(path);
+    match rustix::fs::statvfs(there) {
         Ok(found) => {
             let free = found.f_bavail.saturating_mul(found.f_frsize);
             let detail = format!("{} MiB free", free >> 20);
@@ -95,6 +101,10 @@ fn space(path: &Path) -> Finding {
 fn configuration(data: &Path, named: Option<&Path>) -> Finding {
     let file = named.map_or_else(|| DataDir::at(data).config(), Path::to_owned);
     match config::load(&file, named.is_some()) {
+        Ok(config) if config.git != config::Git::default() => Finding::good(
+            "configuration",
+            "git.auto_commit_* is read and does nothing yet: there is no checkpoint to take",
+        ),
         Ok(config) if config.providers.is_empty() => {
             Finding::good("configuration", "no provider in choir.toml; prompts wait until Settings has one")
         }
@@ -143,7 +153,9 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn make(data: &Path) -> std::io::Result<Self> {
-        let path = data.join(format!("doctor-{}", std::process::id()));
+        // Beside where the data will be, when it is not there yet.
+        let place = data.ancestors().find(|above| above.exists()).unwrap_or(data);
+        let path = place.join(format!("doctor-{}", std::process::id()));
         std::fs::create_dir(&path)?;
         Ok(Self(path))
     }

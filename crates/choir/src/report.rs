@@ -52,6 +52,7 @@ fn hint(error: &anyhow::Error) -> Option<String> {
             .or_else(|| cause.downcast_ref::<ChoreError>().and_then(chore_hint))
             .or_else(|| cause.downcast_ref::<StoreError>().map(|error| store_hint(error).to_owned()))
             .or_else(|| cause.downcast_ref::<HeadsError>().map(|_| HEADS.to_owned()))
+            .or_else(|| cause.downcast_ref::<std::io::Error>().and_then(file_hint))
     })
 }
 
@@ -120,6 +121,15 @@ fn db_hint(error: &db::Error) -> String {
         db::Error::Sqlite(_) | db::Error::Unsafe { .. } | db::Error::Closed => {
             "Is the disk read-only or on a network? `choir doctor` tells.".into()
         }
+    }
+}
+
+/// What is known of a file that nobody else has spoken of: most often where the output goes.
+fn file_hint(error: &std::io::Error) -> Option<String> {
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Some("Free some space where it is written to.".into()),
+        ErrorKind::PermissionDenied => Some("Choose a place that you may use.".into()),
+        _ => None,
     }
 }
 

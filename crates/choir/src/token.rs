@@ -46,8 +46,12 @@ async fn sign_in(arguments: &TokenSignIn) -> anyhow::Result<()> {
 }
 
 async fn list(arguments: &Tokens) -> anyhow::Result<()> {
-    let db = token::open(&DataDir::open(&arguments.data.path()?)?)?;
-    let tokens = db.tokens(Clock::system().now()).await?;
+    let path = arguments.data.path()?;
+    // Looking makes nothing: where there is no directory there is no token.
+    let tokens = match path.exists() {
+        true => token::open(&DataDir::open(&path)?)?.tokens(Clock::system().now()).await?,
+        false => Vec::new(),
+    };
     if arguments.json {
         let shown = tokens.iter().map(|token| {
             serde_json::json!({ "token_id": token.id, "name": token.name, "scope": token.scope.name(),

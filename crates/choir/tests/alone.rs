@@ -143,3 +143,40 @@ fn settings_of_the_log_that_mean_nothing_are_named() {
         choir(directory.path()).env("CHOIR_LOG", "choir_control=debug").args(["token", "list"]).output().unwrap();
     assert!(good.status.success(), "{}", stderr(&good));
 }
+
+#[test]
+fn looking_makes_no_data_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let absent = directory.path().join("absent");
+    let listed = choir(&absent).args(["token", "list", "--json"]).output().unwrap();
+    assert_eq!((listed.status.code(), stdout(&listed).trim()), (Some(0), r#"{"tokens":[]}"#));
+    let looked = choir(&absent).args(["doctor"]).output().unwrap();
+    assert!(stdout(&looked).contains("is not there yet"), "{}", stdout(&looked));
+    assert!(!absent.exists());
+}
+
+#[test]
+fn a_name_that_nobody_could_read_makes_no_token() {
+    let directory = tempfile::tempdir().unwrap();
+    let refused = choir(directory.path()).args(["token", "create", "--name", &"x".repeat(101)]).output().unwrap();
+    assert!(!refused.status.success() && stderr(&refused).contains("101 characters"), "{}", stderr(&refused));
+    let listed = choir(directory.path()).args(["token", "list"]).output().unwrap();
+    assert_eq!(stdout(&listed), "");
+}
+
+#[test]
+fn an_output_that_is_full_is_said_with_a_hint() {
+    let directory = tempfile::tempdir().unwrap();
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let refused = choir(directory.path()).args(["doctor", "--json"]).stdout(full).output().unwrap();
+    let report: serde_json::Value = serde_json::from_str(stderr(&refused).trim()).unwrap();
+    assert!(report["error"]["hint"].as_str().unwrap().contains("Free some space"), "{report}");
+}
+
+#[test]
+fn doctor_says_which_settings_do_nothing_yet() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("choir.toml"), "[git]\nauto_commit_threshold = 7\n").unwrap();
+    let looked = choir(directory.path()).args(["doctor"]).output().unwrap();
+    assert!(stdout(&looked).contains("git.auto_commit_* is read and does nothing yet"), "{}", stdout(&looked));
+}

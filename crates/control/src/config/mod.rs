@@ -158,9 +158,9 @@ impl Default for Budget {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Git {
-    /// Seconds between automatic checkpoints.
+    /// Seconds between automatic checkpoints. Read and without effect until checkpoints exist, and `choir doctor` says so.
     pub auto_commit_interval_s: u64,
-    /// Events between automatic checkpoints.
+    /// Events between automatic checkpoints. Without effect, like the interval.
     pub auto_commit_threshold: u64,
     /// Where commits are pushed to.
     pub remote_template: String,
