@@ -90,3 +90,11 @@ fn until(instance: &Instance, wanted: impl Fn(&[String]) -> bool) {
         std::thread::yield_now();
     }
 }
+
+#[test]
+fn an_artifact_that_is_too_large_is_refused_like_every_other_body() {
+    let instance = Instance::start(NO_MODEL);
+    let headers = format!("authorization: Bearer {}\r\ncontent-type: text/plain\r\n", instance.token("admin"));
+    let answer = instance.http("POST /api/artifacts", &headers, &"x".repeat((64 << 20) + 1));
+    assert!(answer.starts_with("HTTP/1.1 413 ") && answer.contains("too_large"), "{answer}");
+}

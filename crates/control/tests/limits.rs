@@ -66,6 +66,39 @@ async fn large_heads_are_refused() {
 }
 
 #[tokio::test]
+async fn an_address_that_is_too_long_is_refused_as_such() {
+    let world = World::start().await;
+    for length in [20 << 10, 64 << 10, 1 << 20] {
+        let long = format!("GET /health?{} HTTP/1.1\r\nhost: x\r\n\r\n", "x".repeat(length));
+        let answer = world.client().raw(long.as_bytes()).await;
+        assert!(answer.starts_with("HTTP/1.1 414 ") && refusal(&answer) == "uri_too_long", "{length}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn chunks_that_are_none_are_said_to_be_so() {
+    let world = World::start().await;
+    let client = world.client_with(Scope::Admin).await;
+    for path in ["PUT /api/settings", "POST /api/echo", "PUT /api/files?path=a"] {
+        let head = format!("{path} HTTP/1.1\r\n{}content-type: application/json\r\n", client.head());
+        let body = "transfer-encoding: chunked\r\nconnection: close\r\n\r\nZZ\r\n{}\r\n0\r\n\r\n";
+        let answer = client.raw(format!("{head}{body}").as_bytes()).await;
+        assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("chunks of the body"), "{path}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_is_an_array_is_told_what_is_wanted() {
+    let world = World::start().await;
+    let browser = world.client_with(Scope::Admin).await;
+    for (method, path) in [(Method::POST, "/api/runs"), (Method::POST, "/api/echo"), (Method::PUT, "/api/settings")] {
+        let answer = browser.json(method, path, br#" ["one", null]"#.to_vec()).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{path}");
+        assert!(answer.value()["error"]["message"].as_str().unwrap().contains("takes an object"), "{path}");
+    }
+}
+
+#[tokio::test]
 async fn an_account_that_asks_too_often_waits_and_others_do_not() {
     let world = World::with_account_burst(3).await;
     let eager = world.client_with(Scope::Read).await;
@@ -155,7 +188,7 @@ async fn what_is_no_request_is_refused_in_the_one_shape() {
         ("GET / HTTP/1.1\r\nhost: x\r\nbroken\r\n\r\n".to_owned(), 400, "bad_request"),
         ("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: -1\r\n\r\n".to_owned(), 400, "bad_request"),
         (format!("GET / HTTP/1.1\r\nhost: x\r\n{many}\r\n"), 431, "head_too_large"),
-        (format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", "x".repeat(70_000)), 431, "head_too_large"),
+        (format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", "x".repeat(70_000)), 414, "uri_too_long"),
     ];
     for (bytes, status, code) in cases {
         for before in [0, 1, 3] {

@@ -12,7 +12,7 @@ use choir_proto::document::Artifact;
 use choir_proto::event::{Actor, ArtifactImported};
 use choir_proto::wire::Fetch;
 use http::{HeaderMap, StatusCode, header};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::Deserialize;
 
 /// The largest artifact. It is read as a whole, by us and by whoever quotes it.
@@ -37,9 +37,12 @@ pub(super) async fn create(
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<Artifact>), Rejection> {
-    let bytes = Limited::new(body, ARTIFACT_BYTES_MAX).collect().await.map_err(|_| {
+    let bytes = Limited::new(body, ARTIFACT_BYTES_MAX).collect().await.map_err(|error| {
+        if !error.is::<LengthLimitError>() {
+            return Rejection::bad("bad_body", "The body ended early.", "Send the request again.");
+        }
         let message = format!("An artifact has at most {ARTIFACT_BYTES_MAX} bytes.");
-        Rejection::bad("artifact_too_large", message, "Keep large things as files.")
+        Rejection::too_large(message, "Keep large things as files.")
     })?;
     let bytes = bytes.to_bytes().to_vec();
     let media_type = text(&headers, header::CONTENT_TYPE).unwrap_or_else(|| "application/octet-stream".into());

@@ -12,6 +12,7 @@ use choir_proto::ApiError;
 use choir_store::{AppendError, StoreError};
 use http::StatusCode;
 use serde::de::DeserializeOwned;
+use std::io::ErrorKind;
 
 /// A refusal with its status.
 #[derive(Debug)]
@@ -30,6 +31,16 @@ impl Rejection {
     pub fn missing(what: &str) -> Self {
         let error = ApiError::new("not_found", format!("There is no such {what}."), "Check the id.");
         Self { status: StatusCode::NOT_FOUND, error }
+    }
+
+    /// There is more of it than is taken.
+    pub fn too_large(message: impl Into<String>, hint: &str) -> Self {
+        Self { status: StatusCode::PAYLOAD_TOO_LARGE, error: ApiError::new("too_large", message, hint) }
+    }
+
+    fn disk_full() -> Self {
+        let hint = "Nothing was lost and nothing was changed. Free some space, then try again.";
+        Self { status: StatusCode::INSUFFICIENT_STORAGE, error: ApiError::new("disk_full", "The disk is full.", hint) }
     }
 
     /// It cannot be done in the present state.
@@ -66,6 +77,7 @@ impl From<StoreError> for Rejection {
                 status: StatusCode::INTERNAL_SERVER_ERROR,
                 error: ApiError::new("damaged", error.to_string(), "Run `choir verify` to see what is damaged."),
             },
+            StoreError::File(error) if is_full(&error) => Self::disk_full(),
             StoreError::Closed => Self::unavailable("closing", "This computer is stopping.", "Try again in a moment."),
             other => {
                 // The details are for the log of the process, not for whoever asked.
@@ -80,14 +92,14 @@ impl From<StoreError> for Rejection {
     }
 }
 
+fn is_full(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+}
+
 impl From<AppendError> for Rejection {
     fn from(error: AppendError) -> Self {
         match error {
-            AppendError::Full => {
-                let hint = "Nothing was lost and nothing was changed. Free some space, then try again.";
-                let error = ApiError::new("disk_full", "The disk is full.", hint);
-                Self { status: StatusCode::INSUFFICIENT_STORAGE, error }
-            }
+            AppendError::Full => Self::disk_full(),
             AppendError::Closed => Self::unavailable("closing", "This computer is stopping.", "Try again in a moment."),
             AppendError::Lingers => Self::unavailable(
                 "erasure_unfinished",
@@ -213,5 +225,27 @@ pub(super) fn limit(asked: Option<usize>, usual: usize, most: usize) -> Result<u
     match asked {
         Some(0) => Err(Rejection::bad("bad_field", "`limit` is 0.", "Ask for at least one.")),
         asked => Ok(asked.unwrap_or(usual).min(most)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_called_so_wherever_it_is_met() {
+        let met = [
+            Rejection::from(AppendError::Full),
+            Rejection::from(StoreError::File(ErrorKind::StorageFull.into())),
+            Rejection::from(StoreError::File(ErrorKind::QuotaExceeded.into())),
+        ];
+        for rejection in met {
+            assert_eq!(
+                (rejection.status, rejection.error.error.code.as_str()),
+                (StatusCode::INSUFFICIENT_STORAGE, "disk_full")
+            );
+        }
+        let other = Rejection::from(StoreError::File(ErrorKind::PermissionDenied.into()));
+        assert_eq!(other.status, StatusCode::SERVICE_UNAVAILABLE);
     }
 }

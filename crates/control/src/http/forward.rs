@@ -119,6 +119,7 @@ async fn check_body(method: &Method, path: &str, headers: &HeaderMap, body: Body
     let body = json::read(body, JSON_BYTES_MAX).await?;
     if !body.is_empty() {
         json::require_json(headers)?;
+        json::require_object(&body)?;
     }
     Ok(Checked::Whole(body))
 }

@@ -46,6 +46,7 @@ impl<T: Serialize> IntoResponse for Json<T> {
 
 /// Reads JSON; what is wrong with it is said with the path of the field.
 pub(super) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
+    require_object(body)?;
     let mut deserializer = serde_json::Deserializer::from_slice(body);
     let value =
         serde_path_to_error::deserialize(&mut deserializer).map_err(|error| match error.path().to_string() {
@@ -54,6 +55,17 @@ pub(super) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
         })?;
     deserializer.end().map_err(|error| refused(&error, None))?;
     Ok(value)
+}
+
+/// Every body is an object. Without this an array would do, field by field and without a name.
+pub(super) fn require_object(body: &[u8]) -> Result<(), Refused> {
+    match body.trim_ascii_start().first() {
+        Some(b'[') => {
+            let message = "The body is an array; this request takes an object.";
+            Err(Refused::bad_request(message, "See /api/openapi.json for the fields of this request."))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn refused(error: &serde_json::Error, path: Option<&str>) -> Refused {

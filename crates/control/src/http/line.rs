@@ -36,6 +36,8 @@ struct State<S> {
     unwritten: bool,
     /// Whether a part of a request has come that nobody was asked about.
     heard: bool,
+    /// What was read of the lines of a head.
+    head: Head,
     /// The status that hyper answered with by itself.
     held_back: Option<StatusCode>,
     /// Whether somebody was answered before they had sent everything.
@@ -50,7 +52,15 @@ impl<S> Clone for Line<S> {
 
 impl<S> Line<S> {
     pub(super) fn new(stream: S) -> Self {
-        let state = State { stream, serving: 0, unwritten: false, heard: false, held_back: None, unheard: false };
+        let state = State {
+            stream,
+            serving: 0,
+            unwritten: false,
+            heard: false,
+            head: Head::default(),
+            held_back: None,
+            unheard: false,
+        };
         Self(Arc::new(Mutex::new(state)))
     }
 
@@ -110,9 +120,46 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
     }
 }
 
+/// How far the lines of a head have come.
+#[derive(Default)]
+struct Head {
+    /// Whether the line that names the address has ended. Also where that is not known: in what comes after a body.
+    named: bool,
+    /// Whether there is something on the line that has not ended.
+    begun: bool,
+}
+
+impl Head {
+    /// Whether the line that names the address has begun and not ended.
+    fn is_address(&self) -> bool {
+        self.begun && !self.named
+    }
+
+    fn read(&mut self, bytes: &[u8], is_head: bool) {
+        let says = |bytes: &[u8]| bytes.iter().any(|byte| *byte != b'\r');
+        if !is_head {
+            self.named |= bytes.contains(&b'\n');
+            return;
+        }
+        let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n') else {
+            self.begun |= says(bytes);
+            return;
+        };
+        let before = bytes[..end].iter().rposition(|byte| *byte == b'\n');
+        let line = &bytes[before.map_or(0, |before| before + 1)..end];
+        // An empty line ends a head, and the next line names an address again.
+        self.named = says(line) || (before.is_none() && self.begun);
+        self.begun = says(&bytes[end + 1..]);
+    }
+}
+
 impl<S> State<S> {
     fn refusal(&self, error: &hyper::Error) -> Option<Refused> {
         match self.held_back {
+            // A head that is too long before its first line has ended is too long for its address.
+            Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE) if self.head.is_address() => {
+                Some(Refused::unreadable(StatusCode::URI_TOO_LONG, error))
+            }
             Some(status) => Some(Refused::unreadable(status, error)),
             None if self.unwritten => None,
             None if error.is_parse() => Some(Refused::unreadable(StatusCode::BAD_REQUEST, error)),
@@ -144,6 +191,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Line<S> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut state.stream).poll_read(cx, buffer);
         state.heard |= buffer.filled().len() > before;
+        let is_head = state.serving == 0;
+        state.head.read(&buffer.filled()[before..], is_head);
         read
     }
 }
