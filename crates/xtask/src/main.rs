@@ -40,6 +40,8 @@ cargo xtask COMMAND
   bench NAME        measure; prints the table for SPECIFICATION.md
   clients           the official client libraries judge our wire formats
   torture [ROW]     kill, cut and starve the real binary; prints the table for SPECIFICATION.md
+                    rows: kill, agent, stop, power, io, starve, slow, sim, harness; without one, all of them
+                    --short a few cases of each; --seed N where chance begins; --sabotage without syncs: `power` must fail
   attack            try to leave the sandbox; prints probes, escapes, skipped
 ";
 
@@ -58,6 +60,15 @@ fn run(arguments: &[String]) -> Result<()> {
     let Some((command, rest)) = arguments.split_first() else {
         bail!("which command?\n\n{USAGE}");
     };
+    // Whoever asks what a command does is answered at once, before anything is installed or built for it.
+    if arguments
+        .iter()
+        .take_while(|argument| *argument != "--")
+        .any(|argument| argument == "--help" || argument == "-h")
+    {
+        eprint!("{USAGE}");
+        return Ok(());
+    }
     let paths = Paths::discover()?;
     match command.as_str() {
         "up" => up::run(&paths, rest),
@@ -73,7 +84,7 @@ fn run(arguments: &[String]) -> Result<()> {
         "install" => none(rest).and_then(|()| needs::run(&paths)),
         "tidy" => none(rest).and_then(|()| tidy::run(&paths)),
         "desktop" => none(rest).and_then(|()| desktop::run(&paths)),
-        "help" | "--help" | "-h" => {
+        "help" => {
             eprint!("{USAGE}");
             Ok(())
         }
@@ -86,5 +97,19 @@ fn none(rest: &[String]) -> Result<()> {
     match rest.first() {
         None => Ok(()),
         Some(extra) => bail!("this command takes no argument, but got {extra:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_says_what_it_does_without_doing_it() {
+        let commands = ["test", "check", "tidy", "install", "desktop", "browser", "pictures", "up", "torture", "bench"];
+        for command in commands.into_iter().chain(["clients", "attack", "help", "--help"]) {
+            assert!(run(&[command.to_owned(), "--help".to_owned()]).is_ok(), "{command}");
+        }
+        assert!(run(&["nonsense".to_owned()]).is_err());
     }
 }

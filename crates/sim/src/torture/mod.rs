@@ -34,7 +34,7 @@ pub struct Options {
     #[arg(long)]
     pub seed: Option<u64>,
     /// Write with `synchronous=OFF`: the row of power cuts must fail.
-    #[arg(long, hide = true)]
+    #[arg(long)]
     pub sabotage: bool,
 }
 
@@ -81,6 +81,13 @@ enum Syncs {
 }
 
 impl Plan {
+    /// The command that does the same once more.
+    fn again(&self, row: Row) -> String {
+        let short = if self.short { " --short" } else { "" };
+        let sabotage = if self.syncs == Syncs::Off { " --sabotage" } else { "" };
+        format!("cargo xtask torture {}{short}{sabotage} --seed {}", format!("{row:?}").to_lowercase(), self.seed)
+    }
+
     /// A number of cases for the full and for the short form.
     fn cases(&self, full: u64, short: u64) -> u64 {
         if self.short { short } else { full }
@@ -116,7 +123,7 @@ impl Outcome {
         self.cases >= self.wanted && self.acknowledged > 0 && self.lost == 0 && self.faults.is_empty() && noticed
     }
 
-    fn tell(&self, row: Row, seed: u64, took: Duration) {
+    fn tell(&self, row: Row, plan: &Plan, took: Duration) {
         let controls: Vec<_> = self
             .controls
             .iter()
@@ -139,7 +146,7 @@ impl Outcome {
             say(format_args!("  fault: {}", fault.split_whitespace().collect::<Vec<_>>().join(" ")));
         }
         if !self.is_good() {
-            say(format_args!("  again with: cargo xtask torture {} --seed {seed}", format!("{row:?}").to_lowercase()));
+            say(format_args!("  again with: {}", plan.again(row)));
         }
     }
 }
@@ -170,8 +177,21 @@ pub fn run(options: &Options) -> anyhow::Result<bool> {
             Row::Sim => sim::row(plan)?,
             Row::Harness => harness::row(plan)?,
         };
-        outcome.tell(row, seed, started.elapsed());
+        outcome.tell(row, &plan, started.elapsed());
         good &= outcome.is_good();
     }
     Ok(good)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_failed_can_be_done_again_as_it_was() {
+        let plan = |short, syncs| Plan { short, seed: 7, syncs, deadline: Instant::now() };
+        assert_eq!(plan(false, Syncs::On).again(Row::Kill), "cargo xtask torture kill --seed 7");
+        let sabotaged = plan(true, Syncs::Off).again(Row::Power);
+        assert_eq!(sabotaged, "cargo xtask torture power --short --sabotage --seed 7");
+    }
 }
