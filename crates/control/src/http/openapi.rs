@@ -2,7 +2,7 @@
 
 use super::App;
 use super::json::Json;
-use super::{files, health, inbox, providers, session, settings, stream, sync, terminals, tokens, tours};
+use super::{files, health, inbox, providers, session, settings, stream, supervision, sync, terminals, tokens, tours};
 use axum::extract::State;
 use utoipa::OpenApi;
 use utoipa::openapi::path::{Operation, PathItem};
@@ -12,7 +12,7 @@ use utoipa::openapi::{ContentBuilder, Ref, Response, ResponseBuilder};
 #[derive(OpenApi)]
 #[openapi(
     info(title = "ChoirOS", description = "An automatic computer: one log, living documents, isolated work."),
-    paths(health::get, settings::get, settings::put, providers::put, providers::test, session::end, stream::open, get,
+    paths(health::get, settings::get, settings::put, providers::put, providers::test, session::end, stream::open, supervision::get, get,
         files::list, files::read, files::write, files::remove, files::rename, inbox::list, inbox::decide,
         sync::open, terminals::list, terminals::open, terminals::close, terminals::attach, tokens::list, tokens::revoke,
         tours::begin, tours::pull_the_plug),

@@ -10,7 +10,8 @@ use choir_proto::api::{ActorInfo, Supervision};
 /// The name of the root.
 const ROOT: &str = "Computer";
 
-/// The handler. The computer describes the route.
+/// The actor tree. Its root is the computer's process, whose restarts are counted since control started.
+#[utoipa::path(get, path = "/api/supervision", responses((status = 200, body = Supervision)))]
 pub(super) async fn get(State(app): State<App>) -> Result<Json<Supervision>, Refused> {
     let computer = app.computer.borrow().clone();
     let mut actors = vec![root(&computer)];
