@@ -24,7 +24,11 @@ impl Driver {
             return Ok(calls);
         }
         let mut signal = self.context.signal.clone();
-        let (heard, resumed) = (signal.borrow().steered.len(), signal.borrow().resumed);
+        // A plan that was shown before a restart may have been answered before we came so far.
+        let (heard, resumed) = match self.context.waiting.has_plan().await {
+            true => (self.context.past.steered().len(), 0),
+            false => (signal.borrow().steered.len(), signal.borrow().resumed),
+        };
         let journal = &self.context.harness.journal;
         self.context.waiting.for_plan(journal, self.context.run, plan).await?;
         let is_decided = |signal: &Signal| signal.resumed > resumed || signal.cancelled || signal.steered.len() > heard;

@@ -34,6 +34,11 @@ impl Waiting {
         Ok(())
     }
 
+    /// Whether the log says that a plan waits for the person.
+    pub(super) async fn has_plan(&self) -> bool {
+        self.0.lock().await.said == Some(BlockedOn::Plan)
+    }
+
     /// The plan waits for the person.
     pub(super) async fn for_plan(&self, journal: &Journal, run: RunId, message: String) -> Result<(), HarnessError> {
         let mut state = self.0.lock().await;

@@ -20,7 +20,7 @@ pub use providers::Stored;
 pub use refusals::Refusals;
 pub use spend::Spent;
 
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use std::path::Path;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -84,6 +84,9 @@ impl Db {
     pub fn open(path: &Path) -> Result<Self, Error> {
         let mut connection = Connection::open(path)?;
         connection.busy_timeout(BUSY)?;
+        // A transaction that begins by reading and finds another process writing when it wants to write is refused at once;
+        // one that begins by writing waits its turn.
+        connection.set_transaction_behavior(TransactionBehavior::Immediate);
         schema::prepare(&mut connection)?;
         let (jobs, mut queue) = mpsc::channel::<Job>(QUEUE);
         let work = move || {
