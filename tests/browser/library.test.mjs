@@ -1,6 +1,5 @@
 // The Library: names, how things stand, and the trash that gives everything back.
 
-import assert from "node:assert/strict";
 import { journey } from "./harness.mjs";
 import { ask, choose, prompt, window } from "./speech.mjs";
 
@@ -33,7 +32,9 @@ journey("documents and runs are renamed, put away and brought back, for every br
   await prompt(other).waitFor();
   const there = other.getByRole("dialog", { name: "Writer", exact: true });
   await there.getByRole("region", { name: "Documents", exact: true }).waitFor();
-  assert.equal(await there.getByText("Six times seven").count(), 0);
+  // Neither the document nor the run, whose words it has.
+  await there.getByText("No run yet").waitFor();
+  await there.getByText("Six times seven").first().waitFor({ state: "detached" });
   await there.getByText("Trash", { exact: true }).click();
   await there.getByRole("button", { name: "Restore Six times seven" }).click();
   await there.getByRole("button", { name: /^Restore What is six times seven/ }).click();
