@@ -270,6 +270,7 @@ impl Driver {
         }
         loop {
             if let Some(ending) = self.hold().await? {
+                self.leave().await?;
                 return Ok(ending);
             }
             self.hear(Seq(u64::MAX));

@@ -234,7 +234,7 @@ impl Agent {
         if !fresh.is_empty() {
             return Next::Begin(fresh);
         }
-        let outstanding = self.calls_that(|state| matches!(state, CallState::Started));
+        let outstanding = self.outstanding();
         if !outstanding.is_empty() {
             return Next::Outstanding(outstanding);
         }
@@ -374,6 +374,11 @@ impl Agent {
         calls
             .map(|(call, index)| Call { call: call.clone(), effect_id: name(index, call), state: CallState::New })
             .collect()
+    }
+
+    /// Calls that were begun and whose end nobody has appended.
+    pub fn outstanding(&self) -> Vec<Begin> {
+        self.calls_that(|state| matches!(state, CallState::Started))
     }
 
     fn calls_that(&self, wanted: impl Fn(&CallState) -> bool) -> Vec<Begin> {

@@ -56,6 +56,17 @@ impl Driver {
         }
     }
 
+    /// Ends calls that a crash has cut off and that nobody wants any more: what the record knows of them is written down, and
+    /// none is begun.
+    pub(super) async fn leave(&mut self) -> Result<(), HarnessError> {
+        for call in self.agent.outstanding() {
+            let known = self.performer().known(&call.effect_id).await;
+            let never_begun = || Performed::new(ToolOutcome::Cancelled, "The person wanted no more.".into());
+            self.conclude(&call, known.unwrap_or_else(never_begun)).await?;
+        }
+        Ok(())
+    }
+
     async fn conclude(&mut self, call: &Begin, performed: Performed) -> Result<(), HarnessError> {
         let finished: Event = ToolFinished {
             effect_id: call.effect_id.clone(),
