@@ -266,6 +266,7 @@ impl Driver {
             return Ok(Ending { status: TaskStatus::Failed, summary });
         }
         if let Some(ending) = self.prepare().await? {
+            self.leave().await?;
             return Ok(ending);
         }
         loop {
