@@ -339,28 +339,11 @@ impl Driver {
                     duration_ms: (world.elapsed() - before).as_millis() as u64,
                     window: answer.window,
                 };
-                self.answered(called).await
+                self.append(vec![called.into()]).await?;
+                Ok(None)
             }
             Err(error) => self.failed(error, models).await,
         }
-    }
-
-    /// Writes an answer down together with the intent of the calls in it, which spares every step a commit; unless
-    /// somebody wants to have a word before anything is begun.
-    async fn answered(&mut self, called: ModelCalled) -> Result<Option<Ending>, HarnessError> {
-        let is_held = {
-            let signal = self.context.signal.borrow();
-            signal.paused || signal.cancelled
-        };
-        if is_held || self.shows_plan() {
-            self.append(vec![called.into()]).await?;
-            return Ok(None);
-        }
-        let calls = self.agent.calls_of(&called);
-        let mut facts = vec![called.into()];
-        facts.extend(intents(&calls));
-        self.append(facts).await?;
-        self.perform(calls, Begun::Now).await
     }
 
     async fn failed(

@@ -220,11 +220,6 @@ impl Agent {
         }
     }
 
-    /// What an answer wants begun, before it is folded: whoever appends it may append the intents with it.
-    pub fn calls_of(&self, called: &ModelCalled) -> Vec<Begin> {
-        self.named(called).iter().zip(0..).map(|(call, index)| self.begin(called.turn, index, call)).collect()
-    }
-
     /// What the agent needs now. `accounts` are its own and those of everybody above it.
     pub fn next(&self, accounts: &[Account]) -> Next {
         if let Some(ending) = &self.ending {
