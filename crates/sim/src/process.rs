@@ -32,17 +32,26 @@ pub(crate) fn kill(pids: &[Pid]) {
     }
 }
 
-/// Memory that would come back if the processes ended, in bytes.
+/// Memory that would come back if the processes ended, in bytes. One that ended since it was listed holds none.
 pub(crate) fn memory(pids: &[Pid]) -> anyhow::Result<u64> {
     pids.iter().map(|pid| proportional(*pid)).sum()
 }
 
 fn proportional(pid: Pid) -> anyhow::Result<u64> {
     let path = format!("/proc/{}/smaps_rollup", pid.as_raw_nonzero());
-    let text = fs::read_to_string(&path).with_context(|| path.clone())?;
+    let text = match fs::read_to_string(&path) {
+        Err(error) if is_gone(&error) => return Ok(0),
+        read => read.with_context(|| path.clone())?,
+    };
     let line = text.lines().find_map(|line| line.strip_prefix("Pss:")).with_context(|| path.clone())?;
     let kibibytes: u64 = line.trim().trim_end_matches("kB").trim().parse().context(path)?;
     Ok(kibibytes * 1024)
+}
+
+/// Whether the kernel answers so for a process that has ended; one that nobody has waited for yet still has its directory.
+fn is_gone(error: &std::io::Error) -> bool {
+    use rustix::io::Errno;
+    matches!(Errno::from_io_error(error), Some(Errno::NOENT | Errno::SRCH))
 }
 
 /// Time that the processes have spent computing.
