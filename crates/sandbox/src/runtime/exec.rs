@@ -10,10 +10,10 @@ use bytes::Bytes;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::AbortHandle;
 
-use super::connection::CallError;
+use super::connection::{CallError, Connection};
 use super::handle::Guest;
 use super::limits::Limit;
-use crate::protocol::{Ask, Channel, EffectId, Exec, Exit, Fault, INPUT_WINDOW_BYTES, TIMEOUT_MS_MAX};
+use crate::protocol::{Ask, Channel, EffectId, Ending, Exec, Exit, Fault, INPUT_WINDOW_BYTES, TIMEOUT_MS_MAX};
 use crate::record::{Record, RecordError};
 
 /// Events that wait for a caller. A caller that falls further behind misses output, which is counted and stands in
@@ -23,6 +23,11 @@ const EVENTS_MAX: usize = 64;
 const LOG_BYTES_MAX: u64 = 1 << 30;
 /// How long after a command's time is up its guest may take to say so. A guest that does not is ended.
 const TIMEOUT_GRACE: Duration = Duration::from_secs(5);
+/// How long a guest may take to show that it lives when a command of its sandbox was killed.
+const SIGN_OF_LIFE_TIMEOUT: Duration = Duration::from_secs(2);
+/// The signal that takes every process of a sandbox along when its first one ends, and what a shell says of it.
+const KILLED: i32 = 9;
+const KILLED_CODE: i32 = 128 + KILLED;
 
 /// What a command says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,7 +94,7 @@ pub enum ExecError {
     Log(#[source] std::io::Error),
 }
 
-type Event = Result<ExecEvent, ExecError>;
+pub(super) type Event = Result<ExecEvent, ExecError>;
 
 /// A command under way. Dropped before its end, it ends the command.
 #[derive(Debug)]
@@ -113,10 +118,12 @@ pub(super) struct Running {
     output_bytes: u64,
     missed_bytes: u64,
     watchdog: AbortHandle,
+    /// To the first process of the command's sandbox.
+    guest: Arc<Connection>,
 }
 
 #[derive(Debug)]
-struct Log {
+pub(super) struct Log {
     file: File,
     path: PathBuf,
     bytes: u64,
@@ -142,18 +149,9 @@ pub(super) async fn start(
     if let Some(record) = &record {
         record.started(&exec.effect).await?;
     }
-    let (sender, events) = mpsc::channel(EVENTS_MAX);
-    let window = Arc::new(Semaphore::new(INPUT_WINDOW_BYTES));
-    let running = Running {
-        events: sender,
-        window: window.clone(),
-        effect: exec.effect.clone(),
-        record,
-        log,
-        output_bytes: 0,
-        missed_bytes: 0,
-        watchdog: watch(exec.timeout_ms, on_hang),
-    };
+    let watchdog = watch(exec.timeout_ms, on_hang);
+    let (running, events) = Running::new(exec.effect.clone(), (record, log), guest.connection().clone(), watchdog);
+    let window = running.window.clone();
     let id = guest.runner().exec(Ask::Exec(exec), running).await.map_err(ExecError::Send)?;
     Ok(ExecHandle { id, events, window, guest: guest.clone(), ended: false })
 }
@@ -247,6 +245,19 @@ impl Drop for ExecHandle {
 }
 
 impl Running {
+    /// A command that is about to be sent, and what will be heard of it.
+    pub(super) fn new(
+        effect: EffectId,
+        (record, log): (Option<Record>, Option<Log>),
+        guest: Arc<Connection>,
+        watchdog: AbortHandle,
+    ) -> (Self, mpsc::Receiver<Event>) {
+        let (events, heard) = mpsc::channel(EVENTS_MAX);
+        let window = Arc::new(Semaphore::new(INPUT_WINDOW_BYTES));
+        let (output_bytes, missed_bytes) = (0, 0);
+        (Self { events, window, effect, record, log, output_bytes, missed_bytes, watchdog, guest }, heard)
+    }
+
     pub(super) fn window(&self) -> &Semaphore {
         &self.window
     }
@@ -269,7 +280,7 @@ impl Running {
 
     /// The command ended: recorded first, told afterwards.
     pub(super) fn exited(self, exit: Exit) {
-        let (record, effect) = (self.record.clone(), self.effect.clone());
+        let (record, effect, guest) = (self.record.clone(), self.effect.clone(), self.guest.clone());
         let finished = Finished {
             exit: exit.clone(),
             output_bytes: self.output_bytes,
@@ -278,6 +289,10 @@ impl Running {
             log_complete: self.log.as_ref().is_some_and(|log| log.complete),
         };
         self.end(async move {
+            // Whoever says so lives outside: it may tell of the command before anybody tells of the sandbox.
+            if is_killed(&exit.ending) && !lives(&guest).await {
+                return Err(ExecError::Lost);
+            }
             if let Some(record) = record {
                 record.exited(&effect, exit).await.map_err(|_| ExecError::Unrecorded)?;
             }
@@ -310,6 +325,17 @@ impl Running {
             self.events.send(event).await.ok();
         });
     }
+}
+
+/// Whether a command ended as all do whose sandbox ends.
+fn is_killed(ending: &Ending) -> bool {
+    matches!(ending, Ending::Signal(KILLED) | Ending::Code(KILLED_CODE))
+}
+
+/// Whether the first process of a sandbox is there.
+async fn lives(guest: &Connection) -> bool {
+    let said = tokio::time::timeout(SIGN_OF_LIFE_TIMEOUT, guest.call(Ask::Health)).await;
+    said.is_ok_and(|said| said.is_ok())
 }
 
 impl Log {

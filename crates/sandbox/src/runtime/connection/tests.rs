@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use tokio::io::AsyncReadExt;
 
 use super::*;
-use crate::protocol::{FaultCode, Health};
+use crate::protocol::{EffectId, Ending, Exit, FaultCode, Health};
+use crate::runtime::exec::{Event, ExecError, ExecEvent};
 
 const LIMITS: GuestLimits =
     GuestLimits { processes: 1, open_files: 1, file_bytes: 1, address_space_bytes: None, nameless_files: true };
@@ -105,6 +106,37 @@ async fn answers_reach_whom_they_belong_to() {
     let fault = Fault::new(FaultCode::Limit, "too much");
     let failed = answered_with(encoded(&[reply(1, Reply::Failed(fault.clone()))])).await;
     assert!(matches!(failed, Err(CallError::Fault(found)) if found == fault));
+}
+
+/// What is heard of a command that ended so, in a sandbox whose guest answers so or has gone.
+async fn heard_of_command(ending: Ending, answer: Option<Vec<u8>>) -> Event {
+    let (guest, mut theirs) = connected().await;
+    let speaking = tokio::spawn(async move {
+        let Some(answer) = answer else { return };
+        // Hello and the question may come apart; an answer that nobody waits for is passed over.
+        while let Ok(1..) = theirs.read(&mut [0; 1024]).await {
+            theirs.write_all(&answer).await.ok();
+        }
+    });
+    let watchdog = tokio::spawn(std::future::pending::<()>()).abort_handle();
+    let effect = EffectId::parse("an-effect").expect("is one");
+    let (running, mut heard) = Running::new(effect, (None, None), guest, watchdog);
+    running.exited(Exit { ending, duration_ms: 1 });
+    let event = tokio::time::timeout(PATIENCE, heard.recv()).await.expect("ends");
+    speaking.abort();
+    event.expect("is told")
+}
+
+#[tokio::test]
+async fn a_command_that_was_killed_with_its_sandbox_has_no_ending_of_its_own() {
+    let there = || Some(encoded(&[reply(1, healthy())]));
+    for killed in [Ending::Signal(9), Ending::Code(137)] {
+        assert!(matches!(heard_of_command(killed, None).await, Err(ExecError::Lost)), "{killed:?}");
+        assert!(matches!(heard_of_command(killed, there()).await, Ok(ExecEvent::Exit(_))), "{killed:?}");
+    }
+    for of_its_own in [Ending::Code(1), Ending::Signal(15), Ending::TimedOut] {
+        assert!(matches!(heard_of_command(of_its_own, None).await, Ok(ExecEvent::Exit(_))), "{of_its_own:?}");
+    }
 }
 
 #[tokio::test]
