@@ -2,7 +2,6 @@
 // SPECIFICATION.md; times depend on what else the machine does, so its load stands beside them.
 
 import { loadavg } from "node:os";
-import { setTimeout as sleep } from "node:timers/promises";
 import { World } from "./harness.mjs";
 import { call, choose, prompt, text, window } from "./speech.mjs";
 
@@ -84,22 +83,20 @@ async function drag(page) {
   const bar = await page.getByRole("dialog").last().boundingBox();
   await page.mouse.move(bar.x + 200, bar.y + 16);
   await page.mouse.down();
-  // Sent by the clock, whether the page keeps up or not: a hand does not wait either.
+  // Each as soon as the page has dealt with the one before, which is once a frame: what makes a frame long makes them fewer.
   const client = await page.context().newCDPSession(page);
-  const [begun, sent] = [performance.now(), []];
+  const begun = performance.now();
   for (let index = 0; index < DRAG_EVENTS; index++) {
     const at = { x: bar.x + 200 + 120 * Math.sin(index / 12), y: bar.y + 16 + 60 * Math.sin(index / 7) };
-    sent.push(client.send("Input.dispatchMouseEvent", { type: "mouseMoved", button: "left", buttons: 1, ...at }));
-    await sleep(begun + (index + 1) * (1000 / DRAG_PACE) - performance.now());
+    await client.send("Input.dispatchMouseEvent", { type: "mouseMoved", button: "left", buttons: 1, ...at });
   }
-  await Promise.all(sent);
   const pace = Math.round((DRAG_EVENTS * 1000) / (performance.now() - begun));
   await page.mouse.up();
   await client.detach();
   const long = await page.evaluate(() => globalThis.long);
   const worst = Math.round(Math.max(0, ...long));
   const measured = worst ? `${long.length} long tasks at ${pace} events/s, worst ${worst} ms` : `no long task at ${pace} events/s`;
-  note(`dragging a window with ${WINDOWS} open at ${DRAG_PACE} events/s`, "no long task > 50 ms", measured, worst <= 50 && pace >= 0.9 * DRAG_PACE);
+  note(`dragging a window with ${WINDOWS} open at ${DRAG_PACE} events/s or more`, "no long task > 50 ms", measured, worst <= 50 && pace >= DRAG_PACE);
   const { windows } = await call(page, "GET", "/api/desktop");
   for (const { window_id } of windows) await call(page, "POST", "/api/desktop", { command: "close", window_id });
   await page.getByRole("dialog").first().waitFor({ state: "detached" });
@@ -131,11 +128,13 @@ async function type(page) {
 
 /// Presses keys one by one; each is measured in the page, from its event until the frame that shows the letter is drawn. What
 /// changes while a frame is prepared is in that frame, and what changes between two is in the next; a message that is sent while
-/// a frame is prepared arrives when it is drawn.
+/// a frame is prepared arrives when it is drawn. Nothing here asks for frames of its own: after a key the browser holds messages
+/// back for a frame that is asked for.
 async function keys(page, selector) {
   await page.evaluate((selector) => {
     globalThis.times = [];
-    let [pressed, preparing] = [undefined, false];
+    let [pressed, preparing, told] = [undefined, false, undefined];
+    globalThis.next = () => new Promise((shown) => (told = shown));
     const request = globalThis.requestAnimationFrame.bind(globalThis);
     globalThis.requestAnimationFrame = (callback) =>
       request((time) => {
@@ -158,14 +157,15 @@ async function keys(page, selector) {
       if (pressed === undefined) return;
       const began = pressed;
       pressed = undefined;
-      const seen = () => globalThis.times.push(performance.now() - began);
+      const seen = () => told(globalThis.times.push(performance.now() - began));
       if (preparing) drawn(seen);
       else request(() => drawn(seen));
     }).observe(element, { childList: true, subtree: true, characterData: true });
   }, selector);
   for (let index = 0; index < KEYS; index++) {
+    await page.evaluate(() => void (globalThis.shown = globalThis.next()));
     await page.keyboard.press("abcdefgh"[index % 8]);
-    await page.waitForFunction((count) => globalThis.times.length > count, index);
+    await page.evaluate(() => globalThis.shown);
   }
   return page.evaluate(() => globalThis.times);
 }

@@ -18,7 +18,8 @@ const NAMES = ['black', 'red', 'green', 'yellow', 'blue', 'magenta', 'cyan', 'wh
 export function openTerminal(parent, id, onState) {
   const terminal = new Terminal({
     allowProposedApi: false,
-    cursorBlink: !matchMedia('(prefers-reduced-motion: reduce)').matches,
+    // A cursor that blinks draws the page all the time, and an echo waits for each of these frames.
+    cursorBlink: false,
     fontFamily: token('--font-code'),
     fontSize: 13,
     lineHeight: 1.25,
@@ -34,7 +35,10 @@ export function openTerminal(parent, id, onState) {
   terminal.loadAddon(search);
   terminal.loadAddon(new WebLinksAddon((_, address) => follow(address)));
   terminal.open(parent);
-  terminal.attachCustomKeyEventHandler((event) => !clipboard(terminal, event) && !finds(event, onState));
+  terminal.attachCustomKeyEventHandler((event) => {
+    afterEcho(terminal, event);
+    return !clipboard(terminal, event) && !finds(event, onState);
+  });
 
   const line = new Line(id, terminal, onState);
   const resize = () => parent.clientWidth > 0 && fit.fit();
@@ -114,6 +118,17 @@ class Line {
     clearTimeout(this.timer);
     this.socket?.close();
   }
+}
+
+// A letter that goes into the text area asks for a frame, and after a key the browser holds the echo back until that frame is
+// drawn. It goes there when the echo is on the screen: screen readers that say what is typed find it there.
+function afterEcho(terminal, event) {
+  if (event.type !== 'keypress') return;
+  event.preventDefault();
+  const drawn = terminal.onRender(() => {
+    drawn.dispose();
+    terminal.textarea.value += event.key.length === 1 ? event.key : '';
+  });
 }
 
 // Only web addresses open, and the page they open in cannot reach this one.
