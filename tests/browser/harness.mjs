@@ -39,6 +39,7 @@ export function journey(name, { scenario } = {}, walk) {
     try {
       await walk(world, t);
       world.assertNoPageErrors();
+      world.assertExpectedErrors();
     } catch (error) {
       await world.describe(t);
       // The journey's own failure is the one to report.
@@ -56,7 +57,7 @@ export class World {
   #browser;
   #choir;
   #pageErrors = [];
-  #forgiven = [];
+  #expected = [];
 
   static async create(scenario) {
     const world = new World();
@@ -74,9 +75,9 @@ export class World {
     return this.#choir;
   }
 
-  /// Errors that a page may report from now on, and reported already, because the journey caused them.
-  forgive(pattern) {
-    this.#forgiven.push(pattern);
+  /// Errors that the journey causes, before or after this: that they come is checked too, so that none is expected in vain.
+  expect(pattern) {
+    this.#expected.push(pattern);
   }
 
   /// Opens the sign-in URL of the running binary in a browser that has never been here.
@@ -100,6 +101,14 @@ export class World {
     page.on("console", (message) => {
       if (message.type() === "error") this.#pageErrors.push(`console error: ${message.text()} (${message.location().url})`);
     });
+    page.on("response", (answer) => {
+      if (answer.status() >= 400) this.#pageErrors.push(`refused request: ${answer.status()} ${answer.request().method()} ${answer.url()}`);
+    });
+    page.on("requestfailed", (request) => {
+      // What the page itself gave up, by leaving or by its own word, is no failure.
+      const why = request.failure()?.errorText;
+      if (why !== "net::ERR_ABORTED") this.#pageErrors.push(`failed request: ${why} ${request.method()} ${request.url()}`);
+    });
     await page.goto(address);
     return page;
   }
@@ -122,8 +131,13 @@ export class World {
   }
 
   assertNoPageErrors() {
-    const errors = this.#pageErrors.filter((error) => !this.#forgiven.some((pattern) => pattern.test(error)));
+    const errors = this.#pageErrors.filter((error) => !this.#expected.some((pattern) => pattern.test(error)));
     if (errors.length > 0) throw new Error(`the page reported:\n${errors.join("\n")}`);
+  }
+
+  assertExpectedErrors() {
+    const missing = this.#expected.filter((pattern) => !this.#pageErrors.some((error) => pattern.test(error)));
+    if (missing.length > 0) throw new Error(`the page was expected to report ${missing.join(", ")}, and did not`);
   }
 
   /// Shows what a person would need to understand a failure: the pages as assistive technology sees them, and the log.

@@ -59,7 +59,7 @@ journey("hostile texts are shown and never run", {}, async (world) => {
   assert.deepEqual(alarm.elsewhere(), [], "something was loaded from elsewhere");
   assert.deepEqual(alarm.dialogs, []);
   // Pictures are asked of the workspace alone, where these are not.
-  world.forgive(/status of 40[04].*\/api\/files\?path=/);
+  world.expect(/(status of|refused request:) 40[04].*\/api\/files\?path=/);
   // What the page's policy had to stop would be reported: a payload that became an element. None did.
   world.assertNoPageErrors();
 

@@ -307,6 +307,8 @@ function takeFocus(element) {
 
 export async function editor(element, id, long, onState) {
   const { openEditor, openReader } = await import('./editor.js');
+  // The window may show something else by now; nobody would see what is opened, and the document may be gone.
+  if (!element.isConnected) return { close: () => {} };
   const opened = await (long ? openReader : openEditor)(element, id, onState);
   takeFocus(element);
   return opened;

@@ -257,8 +257,9 @@ pub(crate) mod tests {
                 Touches::Documents => {
                     self.1.apply(envelope, event);
                     self.0.apply(envelope, event);
+                    desktop::apply(&mut self.2, envelope.header.run, event);
                 }
-                Touches::Desktop => desktop::apply(&mut self.2, event),
+                Touches::Desktop => desktop::apply(&mut self.2, envelope.header.run, event),
                 Touches::Inbox | Touches::Evidence | Touches::Changes | Touches::Nothing => {}
             }
         }

@@ -2,6 +2,7 @@
 
 use crate::computer::Documents;
 use choir_proto::DocumentId;
+use choir_proto::document::DocumentSummary;
 use choir_proto::run::{Run, RunStatus};
 
 /// The version of a document that holds nothing but its prompt.
@@ -14,6 +15,11 @@ pub enum Surface {
     Card,
     /// Its document.
     Document(DocumentId),
+}
+
+/// Whether a document holds nothing but the prompt of the run that will write it: nothing stands behind that yet.
+pub fn is_bare(document: &DocumentSummary) -> bool {
+    document.run_id.is_some() && document.version <= VERSION_OF_PROMPT
 }
 
 /// Every run has a document from its first moment, but one that will be answered in a sentence loses it again. Until somebody

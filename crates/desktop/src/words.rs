@@ -1,6 +1,10 @@
-//! Numbers and times as people read them: short, and always in the same form.
+//! Numbers, times and objectives as people read them: short, and always in the same form.
 
-use choir_proto::{Timestamp, Usd};
+use choir_proto::run::TaskSummary;
+use choir_proto::{Role, Timestamp, Usd};
+
+/// Characters of what a task is for.
+const OBJECTIVE_CHARACTERS_MAX: usize = 120;
 
 /// How long ago, in the largest unit that is not zero.
 pub fn ago(now: Timestamp, then: Timestamp) -> String {
@@ -71,6 +75,15 @@ pub fn headline(text: &str, characters_max: usize) -> String {
     format!("{}…", cut[..end].trim_end_matches([' ', ',', '.', ';', ':']))
 }
 
+/// What a task is for. A conductor below another task answers what a worker asked; what it was told is for it, not for people.
+pub fn objective(task: &TaskSummary, tasks: &[TaskSummary]) -> String {
+    let asking = task.parent.filter(|_| task.role == Some(Role::Conductor));
+    match asking.and_then(|parent| tasks.iter().find(|other| other.task_id == parent)) {
+        Some(worker) => format!("Answers what the {} asked", worker.role.map_or("task", |role| role.name())),
+        None => headline(&task.objective, OBJECTIVE_CHARACTERS_MAX),
+    }
+}
+
 /// The text with another first heading, which is what names a document.
 pub fn retitled(content: &str, title: &str) -> String {
     let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -98,6 +111,26 @@ mod tests {
         assert_eq!([money(Usd(0)), money(Usd(1_234)), money(Usd(1_239_000))], ["$0.00", "$0.0012", "$1.24"]);
         assert_eq!([tokens(999), tokens(12_345), bytes(1_500_000)], ["999", "12.3k", "1.5 MB"]);
         assert_eq!(clock(Timestamp(1_767_225_600_000_123 + 3_661_000_000)), "01:01:01");
+    }
+
+    #[test]
+    fn a_conductor_that_is_asked_is_described_and_not_quoted() {
+        let id = |number: u8| format!("01970000-0000-7000-8000-00000000000{number}");
+        let task = |own: u8, parent: Option<u8>, role: &str, objective: &str| -> TaskSummary {
+            let parent = parent.map(id);
+            let task = serde_json::json!({
+                "task_id": id(own), "parent": parent, "role": role, "objective": objective, "status": "running",
+            });
+            serde_json::from_value(task).unwrap()
+        };
+        let asked = format!("A terminal of yours cannot go on (request {}, question).", id(9));
+        let tasks = [
+            task(1, None, "conductor", "Build it.\nSoon."),
+            task(2, Some(1), "terminal", "Run make."),
+            task(3, Some(2), "conductor", &asked),
+        ];
+        let words: Vec<_> = tasks.iter().map(|task| objective(task, &tasks)).collect();
+        assert_eq!(words, ["Build it.", "Run make.", "Answers what the terminal asked"]);
     }
 
     #[test]

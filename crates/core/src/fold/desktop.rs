@@ -1,11 +1,11 @@
 //! The desktop: what a person did to windows, and what the desktop makes of it.
 
 use super::Fold;
-use choir_proto::desktop::{Desktop, DesktopCommand, Shape, Window};
+use choir_proto::desktop::{Desktop, DesktopCommand, Shape, Subject, Window};
 use choir_proto::event::{
     Header, ThemeChosen, WindowClosed, WindowFocused, WindowMoved, WindowOpened, WindowShaped, WindowShown,
 };
-use choir_proto::{Event, WindowId};
+use choir_proto::{Event, RunId, WindowId};
 
 /// Windows open at once. More would be a mistake or an attack.
 pub const WINDOWS_MAX: usize = 64;
@@ -21,7 +21,7 @@ impl Desktops {
 impl Fold for Desktops {
     type Row = Desktop;
     const NAME: &'static str = "desktop";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 
     fn key(_: &Header, event: &Event) -> Option<String> {
         let concerned = matches!(
@@ -33,17 +33,18 @@ impl Fold for Desktops {
                 | Event::WindowShown(_)
                 | Event::WindowClosed(_)
                 | Event::ThemeChosen(_)
+                | Event::DocumentTrashed(_)
         );
         concerned.then(|| Self::KEY.to_owned())
     }
 
-    fn apply(row: &mut Option<Desktop>, _: &Header, event: &Event) {
-        apply(row.get_or_insert_default(), event);
+    fn apply(row: &mut Option<Desktop>, header: &Header, event: &Event) {
+        apply(row.get_or_insert_default(), header.run, event);
     }
 }
 
-/// Folds one event into a desktop.
-pub fn apply(desktop: &mut Desktop, event: &Event) {
+/// Folds one event, which a run may have made happen, into a desktop.
+pub fn apply(desktop: &mut Desktop, run: Option<RunId>, event: &Event) {
     match event {
         // A page that reads the desktop and then follows the log may meet an event twice.
         Event::WindowOpened(opened) if find(desktop, opened.window_id).is_some() => {}
@@ -73,6 +74,13 @@ pub fn apply(desktop: &mut Desktop, event: &Event) {
         }
         Event::WindowClosed(closed) => desktop.windows.retain(|window| window.window_id != closed.window_id),
         Event::ThemeChosen(chosen) => desktop.theme = chosen.theme,
+        // A run that needed no document after all takes its windows: there is nothing else to see in them.
+        Event::DocumentTrashed(trashed) => {
+            let gone = Some(Subject::Document(trashed.document_id));
+            for window in desktop.windows.iter_mut().filter(|window| window.subject == gone) {
+                window.subject = run.map(Subject::Run);
+            }
+        }
         _ => {}
     }
 }
@@ -143,7 +151,9 @@ fn raise(desktop: &mut Desktop, window_id: WindowId) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use choir_proto::DocumentId;
     use choir_proto::desktop::App;
+    use choir_proto::event::DocumentTrashed;
     use uuid::Uuid;
 
     fn window(number: u128) -> WindowId {
@@ -154,7 +164,7 @@ mod tests {
         let mut desktop = Desktop::default();
         for (number, command) in commands.into_iter().enumerate() {
             for event in step(&desktop, command, window(number as u128)).unwrap() {
-                apply(&mut desktop, &event);
+                apply(&mut desktop, None, &event);
             }
         }
         desktop
@@ -164,13 +174,24 @@ mod tests {
     fn opening_the_same_subject_twice_brings_its_window_to_the_front() {
         let open = |path: &str| DesktopCommand::Open {
             app: App::Files,
-            subject: Some(choir_proto::desktop::Subject::Path(path.into())),
+            subject: Some(Subject::Path(path.into())),
             rect: None,
         };
         let minimise = DesktopCommand::Shape { window_id: window(0), shape: Shape::Minimised };
         let desktop = after([open("a"), open("b"), minimise, open("a")]);
         let order: Vec<_> = desktop.windows.iter().map(|window| (window.window_id, window.shape)).collect();
         assert_eq!(order, [(window(1), Shape::Normal), (window(0), Shape::Normal)]);
+    }
+
+    #[test]
+    fn a_run_takes_the_windows_of_a_document_that_it_did_not_need() {
+        let (gone, other) = (DocumentId::new(Uuid::from_u128(1)), DocumentId::new(Uuid::from_u128(2)));
+        let open = |id| DesktopCommand::Open { app: App::Writer, subject: Some(Subject::Document(id)), rect: None };
+        let mut desktop = after([open(gone), open(other)]);
+        let run = RunId::new(Uuid::from_u128(3));
+        apply(&mut desktop, Some(run), &DocumentTrashed { document_id: gone, reason: String::new() }.into());
+        let subjects: Vec<_> = desktop.windows.into_iter().map(|window| window.subject).collect();
+        assert_eq!(subjects, [Some(Subject::Run(run)), Some(Subject::Document(other))]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::page::server::{self, Failure};
 use choir_desktop::diff::{File, Hunk, Line, Row, Turn, parse};
 use choir_desktop::files::query;
 use choir_desktop::icon::Icon;
-use choir_desktop::words::{count, headline};
+use choir_desktop::words::{count, objective};
 use choir_proto::RunId;
 use choir_proto::api::{Change, ChangeState, Changes as Answer, NewUndo, Undo};
 use choir_proto::task::{ChangeKind, FileChange};
@@ -177,11 +177,11 @@ fn Found(review: Review, changes: Vec<Change>) -> Element {
 #[component]
 fn ChangeView(review: Review, change: Change) -> Element {
     let desk = review.desk;
-    let objective = use_memo(move || {
+    let of_task = use_memo(move || {
         let runs = desk.runs.read();
         let tasks = &runs.get(review.run)?.tasks;
         let task = tasks.iter().find(|task| Some(task.task_id) == change.task_id)?;
-        Some((task.role.map_or("task", |role| role.name()).to_owned(), headline(&task.objective, 100)))
+        Some((task.role.map_or("task", |role| role.name()).to_owned(), objective(task, tasks)))
     });
     let state = match (change.undo_id, change.state) {
         (Some(_), ChangeState::Merged | ChangeState::Held) => "in effect",
@@ -203,7 +203,7 @@ fn ChangeView(review: Review, change: Change) -> Element {
     rsx! {
         section { class: "change", "aria-label": "Change",
             h3 {
-                match objective() {
+                match of_task() {
                     Some((role, objective)) if change.undo_id.is_none() => rsx! { strong { "{role}" } " {objective}" },
                     _ => rsx! { "Undo" },
                 }

@@ -9,7 +9,7 @@ use crate::page::server::{self, Failure};
 use crate::page::{bridge, cards};
 use choir_desktop::icon::Icon;
 use choir_desktop::status::{Mark, task_words};
-use choir_desktop::words::{count, headline};
+use choir_desktop::words::{count, headline, objective};
 use choir_proto::RunId;
 use choir_proto::api::{NewUndo, Undo};
 use choir_proto::desktop::App;
@@ -60,7 +60,9 @@ pub(crate) fn Margin(run: Run, changes: EventHandler<()>) -> Element {
             details { class: "plan", open: !run.status.is_ending(),
                 summary { {count(run.tasks.len(), "agent", "agents")} }
                 ol { class: "tasks", "aria-label": "Plan",
-                    for task in run.tasks.clone() { Task { key: "{task.task_id}", task, told: run.reason.clone() } }
+                    for task in run.tasks.clone() {
+                        Task { key: "{task.task_id}", objective: objective(&task, &run.tasks), task, told: run.reason.clone() }
+                    }
                 }
             }
         }
@@ -82,16 +84,15 @@ fn Progress(tasks: Vec<TaskSummary>) -> Element {
 }
 
 #[component]
-fn Task(task: TaskSummary, told: Option<String>) -> Element {
+fn Task(task: TaskSummary, objective: String, told: Option<String>) -> Element {
     let role = task.role.map_or("task", |role| role.name());
     let said = task
         .summary
         .clone()
         .filter(|summary| !summary.is_empty() && told.as_ref() != Some(summary))
         .map(|said| headline(&said, 240));
-    let objective = headline(&task.objective, 120);
     rsx! {
-        li { class: "task-line", "data-role": role, title: "{task.objective}",
+        li { class: "task-line", "data-role": role,
             Standing { mark: Mark::from(task.status), label: task_words(task.status) }
             div {
                 strong { "{role}" }

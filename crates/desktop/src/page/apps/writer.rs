@@ -11,6 +11,7 @@ use crate::page::rich::{Glyph, Rich};
 use choir_desktop::evidence::marks;
 use choir_desktop::files::file_name;
 use choir_desktop::icon::Icon;
+use choir_desktop::surface::is_bare;
 use choir_proto::document::Document;
 use choir_proto::{DocumentId, TaskStatus};
 use dioxus::prelude::*;
@@ -112,6 +113,10 @@ impl Page {
 
     fn is_long(self) -> bool {
         self.desk.documents.peek().get(self.id).is_some_and(|document| document.size > REPLICA_BYTES_MAX)
+    }
+
+    fn is_bare(self) -> bool {
+        self.desk.documents.peek().get(self.id).is_some_and(is_bare)
     }
 
     fn title(self) -> String {
@@ -216,7 +221,7 @@ fn follow_evidence(mut page: Page) {
     use_effect(move || {
         page.desk.evidence.read();
         let ready = page.opened.read().is_some();
-        if !ready || *waiting.peek() || page.is_long() {
+        if !ready || *waiting.peek() || page.is_long() || page.is_bare() {
             return;
         }
         waiting.set(true);
