@@ -6,15 +6,59 @@ use choir_proto::document::DocumentSummary;
 use choir_proto::event::Event;
 use choir_proto::run::Run;
 use choir_proto::{DocumentId, Envelope, RunId, Seq};
-use std::collections::BTreeMap;
 
 /// Every run, by its name; names sort by time.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Runs(BTreeMap<RunId, Run>);
+pub struct Runs(Rows<RunId, Run>);
 
 /// Every document, by its name.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Documents(BTreeMap<DocumentId, DocumentSummary>);
+pub struct Documents(Rows<DocumentId, DocumentSummary>);
+
+/// Rows in the order of their keys. A list and no tree: a tree would be in the page once for every kind of row, and what is new
+/// mostly comes last.
+#[derive(Debug, Clone, PartialEq)]
+struct Rows<K, R>(Vec<(K, R)>);
+
+impl<K, R> Default for Rows<K, R> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<K: Ord + Copy, R> Rows<K, R> {
+    fn place(&self, key: K) -> Result<usize, usize> {
+        self.0.binary_search_by(|(other, _)| other.cmp(&key))
+    }
+
+    fn get(&self, key: K) -> Option<&R> {
+        self.place(key).ok().map(|place| &self.0[place].1)
+    }
+
+    fn put(&mut self, key: K, row: R) {
+        match self.place(key) {
+            Ok(place) => self.0[place].1 = row,
+            Err(place) => self.0.insert(place, (key, row)),
+        }
+    }
+
+    fn take(&mut self, key: K) -> Option<R> {
+        self.place(key).ok().map(|place| self.0.remove(place).1)
+    }
+
+    fn values(&self) -> impl Iterator<Item = &R> {
+        self.0.iter().map(|(_, row)| row)
+    }
+
+    /// Folds one event into one row, by the same code that the server runs.
+    fn fold<F: Fold<Row = R>>(&mut self, key: K, envelope: &Envelope, event: &Event) {
+        let mut row = self.take(key);
+        F::apply(&mut row, &envelope.header, event);
+        if let Some(row) = row {
+            self.put(key, row);
+        }
+    }
+}
 
 /// Which view an event can change, so that the others need not be drawn again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,14 +116,16 @@ pub fn arrival(folded: Seq, arrived: Seq) -> Arrival {
 
 impl FromIterator<Run> for Runs {
     fn from_iter<I: IntoIterator<Item = Run>>(runs: I) -> Self {
-        Self(runs.into_iter().map(|run| (run.run_id, run)).collect())
+        let mut all = Self::default();
+        runs.into_iter().for_each(|run| all.replace(run));
+        all
     }
 }
 
 impl Runs {
     /// One run.
     pub fn get(&self, id: RunId) -> Option<&Run> {
-        self.0.get(&id)
+        self.0.get(id)
     }
 
     /// All of them, the newest first.
@@ -116,13 +162,15 @@ impl Runs {
     /// Takes rows that are older than those here; what is known already stays.
     pub fn add_older(&mut self, runs: Vec<Run>) {
         for run in runs {
-            self.0.entry(run.run_id).or_insert(run);
+            if self.get(run.run_id).is_none() {
+                self.replace(run);
+            }
         }
     }
 
     /// Takes a row as the server has it now.
     pub fn replace(&mut self, run: Run) {
-        self.0.insert(run.run_id, run);
+        self.0.put(run.run_id, run);
     }
 
     /// Folds one event. A task that is known already was in a view that is younger than its position says.
@@ -132,30 +180,23 @@ impl Runs {
             if matches!(event, Event::TaskRequested(_)) && self.get(id).is_some_and(known) {
                 return;
             }
-            fold::<choir_core::fold::run::Runs, _>(&mut self.0, id, envelope, event);
+            self.0.fold::<choir_core::fold::run::Runs>(id, envelope, event);
         }
-    }
-}
-
-/// Folds one event into one row, by the same code that the server runs.
-fn fold<F: Fold, K: Ord>(rows: &mut BTreeMap<K, F::Row>, key: K, envelope: &Envelope, event: &Event) {
-    let mut row = rows.remove(&key);
-    F::apply(&mut row, &envelope.header, event);
-    if let Some(row) = row {
-        rows.insert(key, row);
     }
 }
 
 impl FromIterator<DocumentSummary> for Documents {
     fn from_iter<I: IntoIterator<Item = DocumentSummary>>(documents: I) -> Self {
-        Self(documents.into_iter().map(|document| (document.document_id, document)).collect())
+        let mut all = Self::default();
+        documents.into_iter().for_each(|document| all.0.put(document.document_id, document));
+        all
     }
 }
 
 impl Documents {
     /// One document.
     pub fn get(&self, id: DocumentId) -> Option<&DocumentSummary> {
-        self.0.get(&id)
+        self.0.get(id)
     }
 
     /// All of them, the one that changed last first.
@@ -177,14 +218,16 @@ impl Documents {
     /// Takes rows that are older than those here; what is known already stays.
     pub fn add_older(&mut self, documents: Vec<DocumentSummary>) {
         for document in documents {
-            self.0.entry(document.document_id).or_insert(document);
+            if self.get(document.document_id).is_none() {
+                self.0.put(document.document_id, document);
+            }
         }
     }
 
     /// Folds one event.
     pub fn apply(&mut self, envelope: &Envelope, event: &Event) {
         if let Some(id) = document_of(event) {
-            fold::<choir_core::fold::document::Documents, _>(&mut self.0, id, envelope, event);
+            self.0.fold::<choir_core::fold::document::Documents>(id, envelope, event);
         }
     }
 }

@@ -143,9 +143,13 @@ pub fn candidates(word: &str, runs: &Runs, documents: &Documents, files: &[Strin
 
 /// Earlier prompts, the newest first, each once. They come from the log, so every browser recalls the same.
 pub fn history(runs: &Runs) -> Vec<String> {
-    let mut seen = std::collections::BTreeSet::new();
-    let fresh = runs.newest().filter(|run| seen.insert(run.prompt.clone()));
-    fresh.take(HISTORY_MAX).map(|run| run.prompt.clone()).collect()
+    let mut all: Vec<String> = Vec::new();
+    for run in runs.newest() {
+        if all.len() < HISTORY_MAX && !all.contains(&run.prompt) {
+            all.push(run.prompt.clone());
+        }
+    }
+    all
 }
 
 /// Walking through the history; the draft that was being written waits at its near end.

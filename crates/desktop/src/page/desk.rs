@@ -12,7 +12,6 @@ use choir_proto::desktop::{App, Desktop, DesktopCommand, Rect, Shape, Subject, W
 use choir_proto::{DocumentId, RunId, Seq, WindowId};
 use dioxus::prelude::*;
 use serde::de::IgnoredAny;
-use std::collections::{BTreeMap, BTreeSet};
 use wasm_bindgen_futures::spawn_local;
 
 /// Notices shown at once; an older one gives way.
@@ -70,14 +69,14 @@ pub(crate) struct Desk {
     pub(crate) link: Signal<Link>,
     pub(crate) notices: Signal<Vec<Notice>>,
     /// Where windows were dragged to while the command travels.
-    pub(crate) dragged: Signal<BTreeMap<WindowId, Rect>>,
+    pub(crate) dragged: Signal<Vec<(WindowId, Rect)>>,
     pub(crate) canvas: Signal<Size>,
     pub(crate) settings: Signal<Option<Settings>>,
     pub(crate) health: Signal<Option<Health>>,
     /// Runs sent from this page: their document opens by itself.
-    pub(crate) sent: Signal<BTreeSet<RunId>>,
+    pub(crate) sent: Signal<Vec<RunId>>,
     /// Cards that the person put away.
-    pub(crate) dismissed: Signal<BTreeSet<RunId>>,
+    pub(crate) dismissed: Signal<Vec<RunId>>,
     /// The next window that comes to the front takes the keyboard, because the person asked for it here.
     pub(crate) wants_focus: Signal<bool>,
     /// A minute hand for "3 min ago" and elapsed times.
@@ -107,11 +106,11 @@ impl Desk {
             seq: Signal::new(Seq::default()),
             link: Signal::new(Link::Loading),
             notices: Signal::new(Vec::new()),
-            dragged: Signal::new(BTreeMap::new()),
+            dragged: Signal::new(Vec::new()),
             canvas: Signal::new(Size { width: 1280, height: 720 }),
             settings: Signal::new(None),
             health: Signal::new(None),
-            sent: Signal::new(BTreeSet::new()),
+            sent: Signal::new(Vec::new()),
             dismissed: Signal::new(recall_dismissed()),
             wants_focus: Signal::new(false),
             now: Signal::new(bridge::time()),
@@ -165,15 +164,26 @@ impl Desk {
 
     /// Moves a window: at once here, then for good by its event.
     pub(crate) fn move_to(mut self, window_id: WindowId, rect: Rect) {
-        self.dragged.write().insert(window_id, rect);
+        self.settled(window_id);
+        self.dragged.write().push((window_id, rect));
         spawn_local(async move {
             let command = DesktopCommand::Move { window_id, rect };
             let answer: Result<IgnoredAny, Failure> = server::send("POST", "/api/desktop", &command).await;
             if let Err(failure) = answer {
-                self.dragged.write().remove(&window_id);
+                self.settled(window_id);
                 self.fail("The window went back to its place.", &failure);
             }
         });
+    }
+
+    /// Where a window was dragged to while the command travels.
+    pub(crate) fn dragged_to(self, window_id: WindowId) -> Option<Rect> {
+        self.dragged.peek().iter().find(|(dragged, _)| *dragged == window_id).map(|(_, rect)| *rect)
+    }
+
+    /// A window lies where its events say.
+    pub(crate) fn settled(mut self, window_id: WindowId) {
+        self.dragged.write().retain(|(dragged, _)| *dragged != window_id);
     }
 
     /// Where the visible windows lie.
@@ -250,7 +260,7 @@ impl Desk {
 
     /// Puts a run's card away, in this browser for good.
     pub(crate) fn dismiss_card(mut self, id: RunId) {
-        self.dismissed.write().insert(id);
+        self.dismissed.write().push(id);
         let dismissed = self.dismissed.peek();
         let newest: Vec<String> = dismissed.iter().rev().take(DISMISSED_MAX).map(RunId::to_string).collect();
         bridge::remember(DISMISSED_KEY, &newest.join(" "));
@@ -279,9 +289,10 @@ impl Desk {
     }
 }
 
-fn recall_dismissed() -> BTreeSet<RunId> {
+fn recall_dismissed() -> Vec<RunId> {
     let kept = bridge::recall(DISMISSED_KEY).unwrap_or_default();
-    kept.split(' ').filter_map(|id| id.parse().ok()).collect()
+    // Kept with the last one first.
+    kept.split(' ').rev().filter_map(|id| id.parse().ok()).collect()
 }
 
 /// Sets what a part of the page shows, unless that part is gone: answers may come later than that.

@@ -60,7 +60,7 @@ fn arrow(desk: Desk, key: &str) -> bool {
 
 /// Where a window lies on this canvas.
 pub(crate) fn place(desk: Desk, window: &Window) -> Rect {
-    let dragged = desk.dragged.peek().get(&window.window_id).copied();
+    let dragged = desk.dragged_to(window.window_id);
     let canvas = desk.canvas_now();
     let rect = dragged.or(window.rect).unwrap_or_else(|| geometry::place(window.app, canvas, &[]));
     geometry::fit(rect, canvas)

@@ -237,7 +237,7 @@ async fn send(mut desk: Desk, intention: Intention, text: &str) -> Result<(), Fa
     };
     let accepted: RunAccepted = server::send("POST", "/api/runs", &body).await?;
     desk.mentions.write().clear();
-    desk.sent.write().insert(accepted.run_id);
+    desk.sent.write().push(accepted.run_id);
     // The event may have come before this answer.
     super::stream::open_if_ready(desk, accepted.run_id);
     Ok(())

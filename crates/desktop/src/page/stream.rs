@@ -7,10 +7,10 @@ use choir_core::fold::desktop;
 use choir_desktop::computer::{Arrival, Touches, arrival};
 use choir_desktop::event::{folded, question};
 use choir_desktop::surface::{Surface, surface};
-use choir_proto::desktop::{App, Desktop, DesktopCommand, Subject, Theme, Window};
+use choir_proto::desktop::{App, Desktop, Subject, Theme, Window};
 use choir_proto::document::DocumentSummary;
 use choir_proto::event::Event;
-use choir_proto::{DocumentId, Envelope, Run, RunId, Seq};
+use choir_proto::{Envelope, Run, RunId, Seq};
 use dioxus::prelude::*;
 use serde::Deserialize;
 use wasm_bindgen_futures::spawn_local;
@@ -165,9 +165,13 @@ fn fold_view(mut desk: Desk, envelope: &Envelope, event: &Event) {
             desk.documents.write().apply(envelope, event);
             desk.runs.write().apply(envelope, event);
             desk.evidence.set(envelope.header.seq);
+            // The only one of them that touches windows; the others need not draw the desktop again.
+            if matches!(event, Event::DocumentTrashed(_)) {
+                desktop::apply(&mut desk.desktop.write(), envelope.header.run, event);
+            }
         }
         Touches::Desktop if is_known(desk, event) => {}
-        Touches::Desktop => desktop::apply(&mut desk.desktop.write(), event),
+        Touches::Desktop => desktop::apply(&mut desk.desktop.write(), envelope.header.run, event),
         Touches::Inbox | Touches::Evidence | Touches::Changes | Touches::Nothing => {}
     }
 }
@@ -181,24 +185,13 @@ fn is_known(desk: Desk, event: &Event) -> bool {
 /// What the page does of its own accord when something happened.
 fn react(mut desk: Desk, envelope: &Envelope, event: &Event) {
     match (event, envelope.header.run) {
-        (Event::DocumentTrashed(trashed), Some(run)) => show_run_instead(desk, trashed.document_id, run),
         (Event::TaskFinished(_), _) => desk.changed.set(envelope.header.seq),
         (Event::RunEnded(_), Some(run)) => spawn_local(settle(desk, run)),
         // A later drag of the same window goes on.
-        (Event::WindowMoved(moved), _) if desk.dragged.peek().get(&moved.window_id) == Some(&moved.rect) => {
-            desk.dragged.write().remove(&moved.window_id);
+        (Event::WindowMoved(moved), _) if desk.dragged_to(moved.window_id) == Some(moved.rect) => {
+            desk.settled(moved.window_id);
         }
         _ => {}
-    }
-}
-
-/// A run that needed no document after all takes its window: there is nothing else to see in it.
-fn show_run_instead(desk: Desk, document: DocumentId, run: RunId) {
-    let about = Some(Subject::Document(document));
-    let windows: Vec<_> =
-        desk.desktop.peek().windows.iter().filter(|window| window.subject == about).cloned().collect();
-    for window in windows {
-        desk.command(DesktopCommand::Show { window_id: window.window_id, subject: Subject::Run(run) });
     }
 }
 
@@ -217,7 +210,8 @@ async fn settle(mut desk: Desk, id: RunId) {
 pub(crate) fn open_if_ready(mut desk: Desk, id: RunId) {
     let shown = desk.runs.peek().get(id).map(|run| surface(run, &desk.documents.peek()));
     let Some(Surface::Document(document)) = shown else { return };
-    if desk.sent.write().remove(&id) {
+    if desk.sent.peek().contains(&id) {
+        desk.sent.write().retain(|sent| *sent != id);
         desk.open(App::Writer, Some(Subject::Document(document)));
         // The person may be typing the next prompt.
         desk.wants_focus.set(false);

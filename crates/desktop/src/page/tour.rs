@@ -49,7 +49,7 @@ pub(crate) fn begin(mut desk: Desk, tour: Tour) {
         let answer: Result<RunAccepted, Failure> = server::send("POST", "/api/tours", &body).await;
         match answer {
             Ok(accepted) => {
-                desk.sent.write().insert(accepted.run_id);
+                desk.sent.write().push(accepted.run_id);
                 super::stream::open_if_ready(desk, accepted.run_id);
             }
             Err(failure) => desk.undone("The tour did not begin.", &failure),
