@@ -58,6 +58,7 @@ export class World {
   #choir;
   #pageErrors = [];
   #expected = [];
+  #forgiven = [];
 
   static async create(scenario) {
     const world = new World();
@@ -78,6 +79,11 @@ export class World {
   /// Errors that the journey causes, before or after this: that they come is checked too, so that none is expected in vain.
   expect(pattern) {
     this.#expected.push(pattern);
+  }
+
+  /// Errors that the journey may cause, or not, by who is quicker.
+  forgive(pattern) {
+    this.#forgiven.push(pattern);
   }
 
   /// Opens the sign-in URL of the running binary in a browser that has never been here.
@@ -131,7 +137,8 @@ export class World {
   }
 
   assertNoPageErrors() {
-    const errors = this.#pageErrors.filter((error) => !this.#expected.some((pattern) => pattern.test(error)));
+    const known = [...this.#expected, ...this.#forgiven];
+    const errors = this.#pageErrors.filter((error) => !known.some((pattern) => pattern.test(error)));
     if (errors.length > 0) throw new Error(`the page reported:\n${errors.join("\n")}`);
   }
 
