@@ -12,7 +12,7 @@ use choir_proto::api::Acknowledged;
 use choir_proto::event::InboxDecided;
 use choir_proto::inbox::{Reach, Verdict};
 use choir_proto::{ComputerId, Event, Hash, InboxId, Seq};
-use choir_store::{OpenError, Report};
+use choir_store::{OpenError, Orphans, Report};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 use std::path::Path;
@@ -146,15 +146,20 @@ pub(crate) async fn rebuild(arguments: &Chore) -> anyhow::Result<ExitCode> {
         let rebuilt = rebuilt.map_err(in_use)?;
         let equal = rebuilt.before == rebuilt.after;
         if arguments.json {
-            output::json(
-                &serde_json::json!({"computer": id, "events": rebuilt.events, "equal": equal, "digest": rebuilt.after}),
-            )?;
+            output::json(&serde_json::json!({
+                "computer": id, "events": rebuilt.events, "equal": equal, "digest": rebuilt.after,
+                "orphans": {"blobs": rebuilt.orphans.blobs, "bytes": rebuilt.orphans.bytes},
+            }))?;
         } else {
             let verdict = if equal { "equal to what was kept" } else { "what was kept was wrong and is replaced" };
             output::line(format!(
                 "computer {id}: {} events folded, {verdict}, digest {}",
                 rebuilt.events, rebuilt.after
             ))?;
+            if rebuilt.orphans.blobs > 0 {
+                let Orphans { blobs, bytes } = rebuilt.orphans;
+                output::line(format!("computer {id}: {blobs} blobs that nothing names are removed ({bytes} bytes)"))?;
+            }
         }
     }
     Ok(ExitCode::SUCCESS)

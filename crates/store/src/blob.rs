@@ -2,7 +2,7 @@
 
 use crate::{StoreError, sha256};
 use choir_proto::Hash;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -76,6 +76,25 @@ impl Blobs {
         }
     }
 
+    /// Removes every blob that is not named here; how many there were, and their length together.
+    pub(crate) fn retain(&self, named: &HashSet<Hash>) -> Result<(u64, u64), StoreError> {
+        let (mut count, mut bytes) = (0, 0);
+        for shard in directories(&self.directory)? {
+            for file in fs::read_dir(&shard)? {
+                let file = file?;
+                // What is not called as a blob would be is not ours to judge.
+                let Some(hash) = name(&shard, &file.path()) else { continue };
+                if !named.contains(&hash) {
+                    bytes += file.metadata()?.len();
+                    count += 1;
+                    fs::remove_file(file.path())?;
+                }
+            }
+            sync_directory(&shard)?;
+        }
+        Ok((count, bytes))
+    }
+
     fn write(&self, bytes: &[u8], path: &Path) -> Result<(), StoreError> {
         let temporary = self.directory.join("tmp").join(self.counter.fetch_add(1, Ordering::Relaxed).to_string());
         let written = File::create(&temporary)
@@ -109,6 +128,17 @@ impl Blobs {
         let name = hash.to_string();
         self.directory.join(&name[..2]).join(&name[2..])
     }
+}
+
+fn directories(parent: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    let paths = fs::read_dir(parent)?.map(|entry| entry.map(|entry| entry.path()));
+    Ok(paths.collect::<Result<Vec<_>, _>>()?.into_iter().filter(|path| path.is_dir()).collect())
+}
+
+/// The hash that a blob's path stands for.
+fn name(shard: &Path, file: &Path) -> Option<Hash> {
+    let (shard, file) = (shard.file_name()?.to_str()?, file.file_name()?.to_str()?);
+    format!("{shard}{file}").parse().ok()
 }
 
 /// Makes names in a directory durable.

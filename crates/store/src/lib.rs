@@ -4,6 +4,7 @@
 //! with the events; what a view means is said by the folds that are handed in.
 
 pub mod blob;
+pub mod collect;
 pub mod log;
 pub mod relay;
 #[cfg(feature = "sabotage")]
@@ -15,6 +16,7 @@ pub mod view;
 mod sqlite;
 
 pub use blob::Blobs;
+pub use collect::{Orphans, collect};
 pub use log::{AppendError, Appended, Erasure, Expect, Log, Query, Subscription};
 pub use search::Search;
 pub use sqlite::{OpenError, StoreError, open_reader};
