@@ -119,11 +119,11 @@ impl Record {
         Ok(Self { known: Arc::new(Mutex::new(known)), writer })
     }
 
-    /// Records that the effect is about to start. Fails when it ever was before.
+    /// Records that the effect is about to start. Fails when it ever did before; one that was refused never began.
     pub async fn started(&self, effect: &EffectId) -> Result<(), RecordError> {
         {
             let mut known = self.lock();
-            if let Some(outcome) = known.get(effect) {
+            if let Some(outcome @ (Outcome::Started | Outcome::Exited(_))) = known.get(effect) {
                 return Err(RecordError::Known(outcome.clone()));
             }
             // At once, so that of two callers one is refused; too early a "started" errs to the careful side.
@@ -296,6 +296,20 @@ mod tests {
         let record = Record::open(directory.path()).expect("opens");
         record.started(&effect("once")).await.expect("recorded");
         assert_eq!(record.started(&effect("once")).await, Err(RecordError::Known(Outcome::Started)));
+        record.exited(&effect("once"), exit(0)).await.expect("recorded");
+        assert_eq!(record.started(&effect("once")).await, Err(RecordError::Known(Outcome::Exited(exit(0)))));
+    }
+
+    #[tokio::test]
+    async fn an_effect_that_was_refused_may_be_tried_again() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let record = Record::open(directory.path()).expect("opens");
+        record.started(&effect("late")).await.expect("recorded");
+        record.refused(&effect("late")).await.expect("recorded");
+        record.started(&effect("late")).await.expect("recorded");
+        assert_eq!(record.lookup(&effect("late")), Some(Outcome::Started));
+        let lines = std::fs::read(directory.path().join(FILE_NAME)).expect("reads");
+        assert_eq!(parse(&lines).expect("is sound").0[&effect("late")], Outcome::Started);
     }
 
     #[tokio::test]

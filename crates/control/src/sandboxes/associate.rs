@@ -1,6 +1,6 @@
 //! One sandbox for one task: on an overlay over a snapshot, never over the live workspace.
 
-use super::{AboveCeiling, Error, Sandboxes, is_alive, lead_out};
+use super::{AboveCeiling, Error, Sandboxes, lead_out};
 use crate::egress::Proxy;
 use crate::inbox::Judge;
 use choir_proto::task::{ChangeKind, FileChange};
@@ -74,8 +74,11 @@ impl Sandboxes {
         // Waited for before anything is held that the task before needs in order to end.
         let turn = if wish.check.is_some() { None } else { self.turn().await? };
         let mut associates = self.0.associates.lock().await;
-        if let Some(associate) = associates.get(&task).filter(|associate| is_alive(&associate.guest)) {
-            return Ok(associate.started());
+        match associates.get(&task) {
+            Some(associate) if associate.guest.is_alive() => return Ok(associate.started()),
+            // Nothing of the old one may write to the layer any more.
+            Some(dying) => drop(dying.guest.terminate().await),
+            None => {}
         }
         // A check is nobody's wish: what it may not reach, it goes without.
         let above = if wish.check.is_some() { AboveCeiling::Refuse } else { AboveCeiling::Ask };
@@ -315,7 +318,7 @@ impl Sandboxes {
 
     pub(super) async fn associate(&self, task: TaskId) -> Result<Arc<Associate>, Error> {
         let associates = self.0.associates.lock().await;
-        associates.get(&task).filter(|associate| is_alive(&associate.guest)).cloned().ok_or(Error::NoAssociate)
+        associates.get(&task).filter(|associate| associate.guest.is_alive()).cloned().ok_or(Error::NoAssociate)
     }
 
     async fn end_guest(&self, task: TaskId) {

@@ -30,7 +30,6 @@ use choir_proto::{InboxId, RunId, TaskId, TerminalId};
 use choir_sandbox::guest::GuestRole;
 use choir_sandbox::record::{OpenError, Record};
 use choir_sandbox::runtime::{Guest, Identity, Runtime, Spec};
-use futures_util::FutureExt;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex as StdMutex};
@@ -178,8 +177,11 @@ impl Sandboxes {
     /// The guest in a slot; a new one if there is none or it has ended.
     async fn running(&self, slot: &Mutex<Option<Guest>>, spec: impl FnOnce() -> Spec) -> Result<Guest, Error> {
         let mut slot = slot.lock().await;
-        if let Some(guest) = slot.as_ref().filter(|guest| is_alive(guest)) {
-            return Ok(guest.clone());
+        match slot.as_ref() {
+            Some(guest) if guest.is_alive() => return Ok(guest.clone()),
+            // Two of them in one place would get in each other's way.
+            Some(dying) => drop(dying.terminate().await),
+            None => {}
         }
         let guest = self.start(spec()).await?;
         *slot = Some(guest.clone());
@@ -313,8 +315,4 @@ async fn open_record(directory: &Path) -> Result<Record, Error> {
 fn walls(guest: &Guest) -> String {
     let walls = guest.layers().active().map(|layer| layer.to_string()).collect::<Vec<_>>().join(", ");
     format!("held by {}; {walls}", guest.backend())
-}
-
-fn is_alive(guest: &Guest) -> bool {
-    guest.closed().now_or_never().is_none()
 }

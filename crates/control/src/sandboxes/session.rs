@@ -1,6 +1,6 @@
 //! Terminals of the open desktop, in one associate on the live workspace. They outlive every browser tab.
 
-use super::{AboveCeiling, Error, Sandboxes, is_alive, lead_out};
+use super::{AboveCeiling, Error, Sandboxes, lead_out};
 use crate::secret::random_bytes;
 use bytes::Bytes;
 use choir_proto::TerminalId;
@@ -72,7 +72,7 @@ impl Sandboxes {
     /// The session's associate, started with its way out if it does not run.
     async fn session(&self) -> Result<Guest, Error> {
         let mut way_out = self.0.session_egress.lock().await;
-        if let Some(guest) = self.0.session.lock().await.as_ref().filter(|guest| is_alive(guest)) {
+        if let Some(guest) = self.0.session.lock().await.as_ref().filter(|guest| guest.is_alive()) {
             return Ok(guest.clone());
         }
         // The old one first: both have one address.

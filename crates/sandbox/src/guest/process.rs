@@ -158,7 +158,7 @@ fn collect(waiting: &mut HashMap<i32, Waiting>) {
 /// Has the process say its number inside, which its parent may not know.
 #[allow(unsafe_code)]
 fn tell_inside(command: &mut Command) -> io::Result<OwnedFd> {
-    let (on_inside, inside) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (on_inside, inside) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
     let tell = move || {
         let number = rustix::process::getpid().as_raw_pid().to_ne_bytes();
         rustix::io::write(&inside, &number)?;
@@ -169,7 +169,8 @@ fn tell_inside(command: &mut Command) -> io::Result<OwnedFd> {
     Ok(on_inside)
 }
 
-/// What was said before the program began, so that nobody waits for it.
+/// What was said before the program began, so that nobody waits for it. A process that was killed before it could say so
+/// has said nothing, and never will: its command holds the other end too.
 fn hear_inside(on_inside: OwnedFd) -> io::Result<Pid> {
     let mut number = [0; size_of::<i32>()];
     std::fs::File::from(on_inside).read_exact(&mut number)?;
@@ -257,5 +258,32 @@ impl Process {
         let prefix = format!("{EFFECT_VARIABLE}=");
         let mark = environment.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(prefix.as_bytes()));
         mark.is_none_or(|mark| mark == effect.as_str().as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    /// Far longer than it takes; a test that reaches it has found a hang.
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    /// As when the namespace ends in which the process was about to begin.
+    #[test]
+    #[allow(unsafe_code)]
+    fn a_process_that_is_killed_before_it_begins_holds_nobody_up() {
+        let (heard, on_heard) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut command = Command::new("true");
+            let die = || rustix::process::kill_process(rustix::process::getpid(), Signal::KILL).map_err(Into::into);
+            // SAFETY: between fork and exec the closure makes two system calls; it allocates nothing and takes no lock.
+            unsafe { command.pre_exec(die) };
+            let on_inside = tell_inside(&mut command).expect("a pipe");
+            let mut child = command.spawn().expect("is forked");
+            heard.send(hear_inside(on_inside).is_err()).expect("somebody waits");
+            child.wait().expect("is collected");
+        });
+        assert_eq!(on_heard.recv_timeout(PATIENCE), Ok(true));
     }
 }

@@ -257,6 +257,11 @@ impl Connection {
         self.lock().requests.values().any(runs)
     }
 
+    /// Whether the guest is gone.
+    pub(super) fn is_closed(&self) -> bool {
+        *self.closed.borrow()
+    }
+
     /// Waits until the guest is gone.
     pub(super) async fn closed(&self) {
         // The sender lives in this connection, so the wait ends only with the value.

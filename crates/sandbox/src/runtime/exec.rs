@@ -150,9 +150,20 @@ pub(super) async fn start(
         record.started(&exec.effect).await?;
     }
     let watchdog = watch(exec.timeout_ms, on_hang);
-    let (running, events) = Running::new(exec.effect.clone(), (record, log), guest.connection().clone(), watchdog);
+    let (running, events) =
+        Running::new(exec.effect.clone(), (record.clone(), log), guest.connection().clone(), watchdog);
     let window = running.window.clone();
-    let id = guest.runner().exec(Ask::Exec(exec), running).await.map_err(ExecError::Send)?;
+    let effect = exec.effect.clone();
+    let id = match guest.runner().exec(Ask::Exec(exec), running).await {
+        Ok(id) => id,
+        Err(error) => {
+            // Whoever would have run it never heard of it.
+            if let Some(record) = &record {
+                record.refused(&effect).await?;
+            }
+            return Err(ExecError::Send(error));
+        }
+    };
     Ok(ExecHandle { id, events, window, guest: guest.clone(), ended: false })
 }
 

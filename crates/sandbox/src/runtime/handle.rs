@@ -38,6 +38,8 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(20);
 const LAST_WORDS_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a guest may take to end by itself.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a shim may take to collect commands that have ended.
+const COLLECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How much of the beginning of a sandbox's complaint is kept.
 const COMPLAINT_BYTES_MAX: usize = 4096;
 
@@ -165,10 +167,14 @@ async fn ended(process: &Option<Process>) {
     }
 }
 
-/// Ends a sandbox; how its guest ended. The shim goes last, because it collects the commands.
+/// Ends a sandbox; how its guest ended. The shim goes last, because it collects the commands, without which the guest's
+/// namespace does not end. One that cannot must not keep it: whoever inherits the commands collects them too.
 async fn end(processes: &mut Processes) -> Option<ExitStatus> {
     let Processes { guest, shim } = processes;
     guest.kill();
+    if tokio::time::timeout(COLLECT_TIMEOUT, guest.ended()).await.is_err() {
+        shim.iter().for_each(Process::kill);
+    }
     let status = guest.wait().await.ok();
     if let Some(shim) = shim {
         shim.kill();
@@ -464,6 +470,12 @@ impl Guest {
         // A full or closed queue is an end already under way.
         self.inner.stop.try_send(()).ok();
         self.closed().await
+    }
+
+    /// Whether it still answers. One that does not may take a moment more to be gone.
+    pub fn is_alive(&self) -> bool {
+        let connections = [Some(&self.inner.connection), self.inner.shim.as_ref()];
+        self.inner.exited.borrow().is_none() && !connections.into_iter().flatten().any(|one| one.is_closed())
     }
 
     /// Waits until the sandbox is gone; how its process ended, if that was seen.
