@@ -143,9 +143,9 @@ pub(crate) enum Command {
     /// The inside of a sandbox.
     #[command(hide = true)]
     Guest(Guest),
-    /// The text of a web page, from standard input to standard output: for the inside of a sandbox, where pages are read.
+    /// The text of a page, from standard input to standard output: for the inside of a sandbox, where pages are read.
     #[command(hide = true)]
-    Page,
+    Page(Page),
 }
 
 /// What was typed, or how it is refused: in the shape that was asked for, and without names that are not for people.
@@ -202,7 +202,7 @@ impl Command {
             },
             Self::Erase(arguments) => arguments.json,
             Self::Up(_) | Self::Tour(_) | Self::Completions { .. } => false,
-            Self::Computer(_) | Self::Guest(_) | Self::Page => false,
+            Self::Computer(_) | Self::Guest(_) | Self::Page(_) => false,
         }
     }
 }
@@ -508,6 +508,13 @@ fn signed_head(text: &str) -> Result<choir_proto::wire::Head, String> {
         Some(choir_proto::wire::Head { seq: choir_proto::Seq(seq.parse().ok()?), hash: hash.parse().ok()? })
     });
     head.ok_or_else(|| "a signed head is written as SEQ:HASH".to_owned())
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Page {
+    /// What it is: `html` or `pdf`.
+    #[arg(value_parser = |name: &str| choir_core::page::Format::named(name).ok_or("it is `html` or `pdf`"))]
+    pub(crate) format: choir_core::page::Format,
 }
 
 #[derive(Debug, Args)]

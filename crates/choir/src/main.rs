@@ -67,7 +67,7 @@ fn dispatch(mut command: Command) -> anyhow::Result<ExitCode> {
         Command::Doctor(arguments) => runtime.block_on(doctor::doctor(arguments)),
         Command::Computer(arguments) => runtime.block_on(computer::computer(arguments)),
         Command::Completions { shell } => cli::completions(shell),
-        Command::Page => page::run(),
+        Command::Page(arguments) => page::run(&arguments),
         // Handled before any thread was started.
         Command::Guest(arguments) => Ok(guest::run(&arguments)),
     }

@@ -14,6 +14,7 @@ mod past;
 mod perform;
 mod person;
 mod plan;
+mod read;
 mod request;
 mod research;
 mod search;

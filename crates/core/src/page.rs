@@ -74,9 +74,48 @@ pub fn text(html: &str) -> String {
     out
 }
 
-/// Whether bytes of this kind are a page.
-pub fn is_html(media_type: &str) -> bool {
-    media_type.starts_with("text/html") || media_type.starts_with("application/xhtml")
+/// What has to be parsed before it can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// A web page.
+    Html,
+    /// A printed page.
+    Pdf,
+}
+
+/// How the first bytes of a PDF look. Some stand a little further behind.
+const PDF_MARK: &[u8] = b"%PDF-";
+
+/// Where the mark of a PDF is looked for.
+const PDF_MARK_WITHIN: usize = 1024;
+
+impl Format {
+    /// What bytes of a claimed kind are. A PDF says so itself, whatever is claimed of it; nothing is what needs no parsing.
+    pub fn of(media_type: &str, bytes: &[u8]) -> Option<Self> {
+        let head = &bytes[..bytes.len().min(PDF_MARK_WITHIN)];
+        let is_html = media_type.starts_with("text/html") || media_type.starts_with("application/xhtml");
+        match media_type {
+            _ if is_html => Some(Self::Html),
+            _ if media_type.starts_with("application/pdf") || head.starts_with(PDF_MARK) => Some(Self::Pdf),
+            _ if media_type.starts_with("application/octet-stream") => {
+                head.windows(PDF_MARK.len()).any(|window| window == PDF_MARK).then_some(Self::Pdf)
+            }
+            _ => None,
+        }
+    }
+
+    /// As the reader is told.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Html => "html",
+            Self::Pdf => "pdf",
+        }
+    }
+
+    /// By the name that the reader is told.
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Html, Self::Pdf].into_iter().find(|format| format.name() == name)
+    }
 }
 
 fn name(tag: &str) -> String {
@@ -154,6 +193,24 @@ mod tests {
         let html = "<html><head><title>T</title></head><body><!-- no --><h1>Trees &amp; shrubs</h1><p>One   <b>two</b>,\n\
                     three&#8217;s.<br>Four<script>alert('<p>no</p>')</script> five</p></body></html>";
         assert_eq!(text(html), "Trees & shrubs\nOne two, three’s.\nFour five\n");
+    }
+
+    #[test]
+    fn what_has_to_be_parsed_is_known_by_its_kind_or_by_its_first_bytes() {
+        let cases = [
+            ("text/html; charset=utf-8", "<p>x", Some(Format::Html)),
+            ("application/xhtml+xml", "<p>x", Some(Format::Html)),
+            ("application/pdf", "cut off", Some(Format::Pdf)),
+            ("text/plain", "%PDF-1.4", Some(Format::Pdf)),
+            ("application/octet-stream", "\r\n%PDF-1.4", Some(Format::Pdf)),
+            ("application/octet-stream", "PDF", None),
+            ("text/plain", "about %PDF-1.4", None),
+            ("text/csv", "a,b", None),
+        ];
+        for (media_type, bytes, format) in cases {
+            assert_eq!(Format::of(media_type, bytes.as_bytes()), format, "{media_type} {bytes}");
+        }
+        assert_eq!(["html", "pdf", "doc"].map(Format::named), [Some(Format::Html), Some(Format::Pdf), None]);
     }
 
     #[test]

@@ -80,13 +80,15 @@ pub fn result(
     Some(SearchResult { found, title, snippet, event_kind: header.kind.to_string(), seq: header.seq, at: header.at })
 }
 
-/// The words of a source that is plain text. Whatever has to be parsed first has its text beside it, in another one.
+/// The words of a source: its own where it is plain text, and those that were parsed out of it where it is not.
 fn source_text(artifact: &ArtifactImported, blob: &dyn Fn(&Hash) -> Option<Vec<u8>>) -> String {
     let plain = ["text/plain", "text/markdown", "text/csv"];
-    if !plain.iter().any(|kind| artifact.media_type.starts_with(kind)) || artifact.size > SOURCE_BYTES_MAX {
+    let is_plain = plain.iter().any(|kind| artifact.media_type.starts_with(kind));
+    let Some(text) = artifact.text.or(is_plain.then_some(artifact.content_hash)) else { return String::new() };
+    if artifact.size > SOURCE_BYTES_MAX {
         return String::new();
     }
-    blob(&artifact.content_hash).and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
+    blob(&text).and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
 }
 
 /// A call as a person would say it: the tool and the words it was given, without the braces around them.

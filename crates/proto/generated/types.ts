@@ -21,7 +21,7 @@ export type ApiError = { error: Refusal };
 export type App = "writer" | "terminal" | "files" | "trace" | "timeline" | "search" | "inbox" | "settings" | "preview";
 
 /** Something that was brought in: the answer of `POST /api/artifacts` and `GET /api/artifacts/{id}`. */
-export type Artifact = { artifact_id: ArtifactId; at: Timestamp; content_hash: Hash; media_type: string; origin: string; seq: Seq; size: number };
+export type Artifact = { artifact_id: ArtifactId; at: Timestamp; content_hash: Hash; media_type: string; origin: string; seq: Seq; size: number; text?: Hash | null; unreadable?: string | null };
 
 /** An artifact. */
 export type ArtifactContext = { artifact_id: ArtifactId };
@@ -30,7 +30,7 @@ export type ArtifactContext = { artifact_id: ArtifactId };
 export type ArtifactId = string;
 
 /** Something was brought in. */
-export type ArtifactImported = { artifact_id: ArtifactId; content_hash: Hash; media_type: string; origin: string; size: number };
+export type ArtifactImported = { artifact_id: ArtifactId; content_hash: Hash; media_type: string; origin: string; size: number; text?: Hash | null; unreadable?: string | null };
 
 /** What sort of word is wanted. */
 export type AskKind = "egress" | "tool" | "question";

@@ -342,6 +342,12 @@ pub struct Artifact {
     pub media_type: String,
     /// A file name or URL; a claim, not a fact.
     pub origin: String,
+    /// The text in it, where that had to be parsed out: this is what can be quoted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<Hash>,
+    /// Why no text could be parsed out, where one should be in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreadable: Option<String>,
     /// When it came.
     pub at: Timestamp,
     /// Where in the log.

@@ -231,7 +231,7 @@ impl Event {
             Self::DocumentVersioned(version) if version.content.is_none() => vec![version.content_hash],
             Self::DocumentCompacted(compacted) => vec![compacted.state],
             Self::CitationMade(citation) => vec![citation.source],
-            Self::ArtifactImported(artifact) => vec![artifact.content_hash],
+            Self::ArtifactImported(artifact) => [artifact.content_hash].into_iter().chain(artifact.text).collect(),
             Self::ToolFinished(tool) => tool.output.into_iter().collect(),
             Self::TaskFinished(task) => {
                 let diff = task.result.diff.as_ref().and_then(|diff| diff.blob);

@@ -7,6 +7,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use choir_core::fold::evidence::Artifacts;
+use choir_core::page::Format;
 use choir_proto::ArtifactId;
 use choir_proto::document::Artifact;
 use choir_proto::event::{Actor, ArtifactImported};
@@ -73,9 +74,17 @@ async fn keep(
 ) -> Result<(StatusCode, Json<Artifact>), Rejection> {
     let journal = &app.harness.journal;
     let artifact_id = ArtifactId::new(journal.world().uuid());
+    let (text, unreadable) = match Format::of(&media_type, &bytes) {
+        Some(format) => match app.harness.read_alone(format, &bytes).await {
+            Ok(text) => (Some(app.harness.documents.keep(text.into_bytes()).await?), None),
+            // The bytes are kept all the same: whoever brought them may have another way to read them.
+            Err(why) => (None, Some(why)),
+        },
+        None => (None, None),
+    };
     let size = bytes.len() as u64;
     let content_hash = app.harness.documents.keep(bytes).await?;
-    let imported = ArtifactImported { artifact_id, content_hash, size, media_type, origin };
+    let imported = ArtifactImported { artifact_id, content_hash, size, media_type, origin, text, unreadable };
     journal.append(&Scope::of(Actor::Person), vec![imported.into()]).await?;
     let artifact = app.harness.views.get::<Artifacts>(artifact_id).await?;
     Ok((StatusCode::CREATED, Json(artifact.ok_or_else(|| Rejection::missing("artifact"))?)))

@@ -55,7 +55,7 @@ impl Performer {
         }
         let (source, artifact) = match (cite.source.parse::<ArtifactId>(), cite.source.parse::<Hash>()) {
             (Ok(id), _) => match self.context.harness.views.get::<Artifacts>(id).await? {
-                Some(artifact) => (artifact.content_hash, Some(id)),
+                Some(artifact) => (artifact.text.unwrap_or(artifact.content_hash), Some(id)),
                 None => return Ok(Err(unknown(&cite.source))),
             },
             (_, Ok(hash)) => (hash, None),

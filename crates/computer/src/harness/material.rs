@@ -32,7 +32,7 @@ impl Harness {
             Context::Artifact(artifact) => match self.views.get::<Artifacts>(artifact.artifact_id).await? {
                 Some(found) => {
                     let origin = format!("artifact {} ({}, {})", found.artifact_id, found.origin, found.media_type);
-                    (origin, self.readable(found.content_hash).await?)
+                    (origin, self.readable(found.text.unwrap_or(found.content_hash)).await?)
                 }
                 None => (format!("artifact {}, which is not there", artifact.artifact_id), None),
             },

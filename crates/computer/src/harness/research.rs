@@ -1,11 +1,12 @@
 //! What a researcher reads: pages, kept as sources before anybody quotes them.
 
 use super::perform::{Performed, Performer, shorten};
+use super::read::Sheet;
 use super::{HarnessError, start_associate};
 use crate::control::{ControlError, Fetched};
 use choir_core::agent::Begin;
 use choir_core::effect;
-use choir_core::page;
+use choir_core::page::Format;
 use choir_proto::event::{ArtifactImported, ToolOutcome};
 use choir_proto::inbox::Verdict;
 use choir_proto::task::Egress;
@@ -14,12 +15,6 @@ use choir_proto::{ArtifactId, Role};
 
 /// Hosts that one page may ask for: where it is said to be, and where it is sent on to.
 const HOSTS_ASKED_MAX: usize = 6;
-
-/// This program, as it lies in every sandbox.
-const READER: &str = "/run/choir/guest page";
-
-/// Where a page lies while it is read.
-const PAGE_FILE: &str = ".choir-page";
 
 impl Performer {
     /// Fetches a page. Its bytes and the text in them become artifacts; the text is what can be quoted.
@@ -32,11 +27,9 @@ impl Performer {
             Ok(text) => text,
             Err(why) => return Ok(Performed::new(ToolOutcome::Error, why)),
         };
-        let bytes = self.artifact(begin, "page", page.bytes, &page.media_type, &page.url).await?;
-        let source =
-            self.artifact(begin, "text", text.clone().into_bytes(), "text/plain; charset=utf-8", &page.url).await?;
-        let told = format!("Source {} ({}). Its text, as data:\n{}", source.artifact_id, page.url, shorten(&text));
-        self.together(begin, vec![bytes.into(), source.into()], &told).await
+        let source = self.artifact(begin, page, &text).await?;
+        let told = format!("Source {} ({}). Its text, as data:\n{}", source.artifact_id, source.origin, shorten(&text));
+        self.together(begin, vec![source.into()], &told).await
     }
 
     /// Gets a page, asking the person about every host on the way that nobody has decided about.
@@ -56,19 +49,18 @@ impl Performer {
         Ok(Err(ControlError::Refused("The page leads to one new host after the other.".into())))
     }
 
-    /// A fact about bytes that are kept. Its name follows from the call, so that a crash does not bring it in twice.
-    async fn artifact(
-        &self,
-        begin: &Begin,
-        what: &str,
-        bytes: Vec<u8>,
-        media_type: &str,
-        origin: &str,
-    ) -> Result<ArtifactImported, HarnessError> {
-        let artifact_id = ArtifactId::new(effect::derived(&begin.effect_id, what));
-        let (size, media_type, origin) = (bytes.len() as u64, media_type.to_owned(), origin.to_owned());
-        let content_hash = self.context.harness.documents.keep(bytes).await?;
-        Ok(ArtifactImported { artifact_id, content_hash, size, media_type, origin })
+    /// A fact about a page that is kept. Its name follows from the call, so that a crash does not bring it in twice.
+    async fn artifact(&self, begin: &Begin, page: Fetched, text: &str) -> Result<ArtifactImported, HarnessError> {
+        let documents = &self.context.harness.documents;
+        let artifact_id = ArtifactId::new(effect::derived(&begin.effect_id, "page"));
+        let Fetched { url: origin, media_type, bytes } = page;
+        let parsed = (bytes != text.as_bytes()).then(|| text.as_bytes().to_vec());
+        let (size, content_hash) = (bytes.len() as u64, documents.keep(bytes).await?);
+        let text = match parsed {
+            Some(text) => Some(documents.keep(text).await?),
+            None => None,
+        };
+        Ok(ArtifactImported { artifact_id, content_hash, size, media_type, origin, text, unreadable: None })
     }
 }
 
@@ -76,27 +68,15 @@ impl Performer {
     /// The text of a page, or why there is none. What has to be parsed is parsed in the reader's own sandbox, which has no
     /// network and whose changes go nowhere: a page that takes its reader over has taken nothing.
     async fn readable(&self, page: &Fetched, effect_id: &str) -> Result<Result<String, String>, HarnessError> {
-        if page::is_html(&page.media_type) {
-            return self.parsed(page, effect_id).await;
-        }
-        let why = || format!("{} is {}, which cannot be read as text.", page.url, page.media_type);
-        Ok(String::from_utf8(page.bytes.clone()).map_err(|_| why()))
-    }
-
-    async fn parsed(&self, page: &Fetched, effect_id: &str) -> Result<Result<String, String>, HarnessError> {
+        let Some(format) = Format::of(&page.media_type, &page.bytes) else {
+            let why = || format!("{} is {}, which cannot be read as text.", page.url, page.media_type);
+            return Ok(String::from_utf8(page.bytes.clone()).map_err(|_| why()));
+        };
         if let Err(why) = self.reading_room().await? {
             return Ok(Err(why));
         }
-        let control = &self.context.harness.control;
-        if let Err(error) = control.write_file(self.task(), PAGE_FILE.to_owned(), page.bytes.clone()).await {
-            return Ok(Err(format!("The page cannot be read: {error}")));
-        }
-        let command = format!("{READER} < {PAGE_FILE}");
-        Ok(match self.output_of(command, effect_id).await {
-            Ok((Some(0), text)) => Ok(text),
-            Ok((_, said)) => Err(format!("The page cannot be read: {said}")),
-            Err(error) => Err(format!("The page cannot be read: {error}")),
-        })
+        let sheet = Sheet { format, bytes: &page.bytes, wall: self.purse.time_left() };
+        Ok(self.context.harness.read(self.task(), effect_id, sheet).await)
     }
 
     /// A researcher has a sandbox only when it needs one: without a network, over what the workspace was, and for nobody

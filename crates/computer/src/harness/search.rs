@@ -1,10 +1,11 @@
 //! Looking for things: pages elsewhere, what is kept here, and words in files.
 
-use super::HarnessError;
 use super::perform::{Performed, Performer, shorten};
+use super::{Harness, HarnessError};
 use crate::control::ControlError;
 use crate::search::Finder;
 use choir_core::tool::SearchFiles;
+use choir_proto::TaskId;
 use choir_proto::api::{Found, SearchResult};
 use choir_proto::event::ToolOutcome;
 use choir_proto::wire::{Exec, OutputStream, Search, SearchHit};
@@ -108,18 +109,32 @@ impl Performer {
         })
     }
 
-    /// What a command of ours prints in the agent's sandbox, with its exit code; none when it took too long. It only looks,
-    /// so it may be done again, and each time is a command of its own to the shim.
-    pub(super) async fn output_of(
-        &self,
-        command: String,
-        effect_id: &str,
-    ) -> Result<(Option<i32>, String), ControlError> {
-        let again = self.context.harness.journal.world().uuid().simple();
+    async fn output_of(&self, command: String, effect_id: &str) -> Result<(Option<i32>, String), ControlError> {
+        let wall = LOOK_TIMEOUT.min(self.purse.time_left());
+        let look = Look { task: self.task(), effect_id, command, wall };
+        self.context.harness.look(look).await
+    }
+}
+
+/// A command of ours that only looks.
+pub(super) struct Look<'a> {
+    /// In whose sandbox.
+    pub(super) task: TaskId,
+    /// For what.
+    pub(super) effect_id: &'a str,
+    pub(super) command: String,
+    pub(super) wall: Duration,
+}
+
+impl Harness {
+    /// What a command of ours prints in a sandbox, with its exit code; none when it took too long. It only looks, so it may be
+    /// done again, and each time is a command of its own to the shim.
+    pub(super) async fn look(&self, look: Look<'_>) -> Result<(Option<i32>, String), ControlError> {
+        let again = self.journal.world().uuid().simple();
         let exec = Exec {
-            effect_id: format!("{effect_id}-{again}"),
-            command,
-            timeout_ms: LOOK_TIMEOUT.min(self.purse.time_left()).as_millis() as u64,
+            effect_id: format!("{}-{again}", look.effect_id),
+            command: look.command,
+            timeout_ms: look.wall.as_millis() as u64,
             call: None,
         };
         let said = Arc::new(Mutex::new(Vec::new()));
@@ -129,7 +144,7 @@ impl Performer {
             let space = LOOK_BYTES_MAX.saturating_sub(said.len());
             said.extend_from_slice(&bytes[..bytes.len().min(space)]);
         });
-        let exit = self.context.harness.control.exec(self.task(), exec, on_output).await?;
+        let exit = self.control.exec(look.task, exec, on_output).await?;
         let said = std::mem::take(&mut *said.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
         let code = exit.code.filter(|_| !exit.timed_out);
         Ok((code, String::from_utf8_lossy(&said).into_owned()))

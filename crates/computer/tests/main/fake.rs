@@ -161,7 +161,7 @@ impl Control for Fake {
 
     fn exec(&self, _: TaskId, exec: Exec, mut on_output: OnOutput) -> BoxFuture<'_, Result<Exit, ControlError>> {
         async move {
-            if let Some(path) = exec.command.strip_prefix("/run/choir/guest page < ") {
+            if let Some(path) = exec.command.strip_prefix("/run/choir/guest page html < ") {
                 let page = self.files.lock().unwrap().get(path).cloned().unwrap();
                 let text = choir_core::page::text(&String::from_utf8_lossy(&page));
                 on_output(OutputStream::Stdout, text.as_bytes());

@@ -49,7 +49,7 @@ pub struct Artifacts;
 impl Fold for Artifacts {
     type Row = Artifact;
     const NAME: &'static str = "artifacts";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 
     fn key(_: &Header, event: &Event) -> Option<String> {
         match event {
@@ -66,6 +66,8 @@ impl Fold for Artifacts {
                 size: imported.size,
                 media_type: imported.media_type.clone(),
                 origin: imported.origin.clone(),
+                text: imported.text,
+                unreadable: imported.unreadable.clone(),
                 at: header.at,
                 seq: header.seq,
             });

@@ -282,7 +282,10 @@ fn note(id: u128, text: String) -> NewEvent {
 fn artifact(id: u128, content_hash: Hash, size: u64) -> NewEvent {
     let artifact_id = ArtifactId::new(Uuid::from_u128(id));
     let (media_type, origin) = ("application/octet-stream".into(), "load".into());
-    new(id, ArtifactImported { artifact_id, content_hash, size, media_type, origin }.into())
+    new(
+        id,
+        ArtifactImported { artifact_id, content_hash, size, media_type, origin, text: None, unreadable: None }.into(),
+    )
 }
 
 fn new(id: u128, event: Event) -> NewEvent {

@@ -82,6 +82,8 @@ fn artifact(number: u128, content_hash: Hash) -> NewEvent {
         size: 8,
         media_type: "text/plain".into(),
         origin: "a test".into(),
+        text: None,
+        unreadable: None,
     };
     NewEvent { event: imported.into(), ..event(number) }
 }

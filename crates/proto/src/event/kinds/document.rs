@@ -165,5 +165,11 @@ payload! {
         media_type: String,
         /// A file name or URL; a claim, not a fact.
         origin: String,
+        /// The text in it, where that had to be parsed out: this is what can be quoted.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text: Option<Hash>,
+        /// Why no text could be parsed out, where one should be in it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        unreadable: Option<String>,
     }
 }

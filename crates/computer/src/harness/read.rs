@@ -1,0 +1,75 @@
+//! What has to be parsed before it can be read, by a sandbox that has no network and whose changes go nowhere.
+
+use super::Harness;
+use super::search::Look;
+use choir_core::page::Format;
+use choir_proto::TaskId;
+use choir_proto::task::Egress;
+use choir_proto::wire::{FinishAssociate, StartAssociate};
+use std::time::Duration;
+
+/// This program, as it lies in every sandbox.
+const READER: &str = "/run/choir/guest page";
+
+/// Where a page lies while it is read.
+const PAGE_FILE: &str = ".choir-page";
+
+/// How long parsing may take.
+const PARSE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Exit codes from here on tell of a signal.
+const SIGNALLED: i32 = 128;
+
+/// Characters of a reader's complaint that are passed on.
+const COMPLAINT_CHARACTERS_MAX: usize = 500;
+
+/// Something to parse.
+pub(super) struct Sheet<'a> {
+    pub(super) format: Format,
+    pub(super) bytes: &'a [u8],
+    /// What is left of whoever's time.
+    pub(super) wall: Duration,
+}
+
+impl Harness {
+    /// The text of something, parsed in a task's sandbox; or why there is none.
+    pub(super) async fn read(&self, task: TaskId, effect_id: &str, sheet: Sheet<'_>) -> Result<String, String> {
+        let Sheet { format, bytes, wall } = sheet;
+        let wall = wall.min(PARSE_TIMEOUT);
+        let cannot = |why: &str| format!("It cannot be read as {}: {why}", format.name().to_uppercase());
+        let written = self.control.write_file(task, PAGE_FILE.to_owned(), bytes.to_vec()).await;
+        written.map_err(|error| cannot(&error.to_string()))?;
+        let command = format!("{READER} {} < {PAGE_FILE}", format.name());
+        match self.look(Look { task, effect_id, command, wall }).await {
+            Ok((Some(0), text)) => Ok(text),
+            Ok((None, _)) => Err(cannot(&format!("that took longer than {} s.", wall.as_secs()))),
+            Ok((Some(code @ SIGNALLED..), _)) => {
+                let signal = code - SIGNALLED;
+                Err(cannot(&format!("it broke its reader (signal {signal}); it may be made to do that.")))
+            }
+            Ok((Some(_), said)) => Err(cannot(&complaint(&said))),
+            Err(error) => Err(cannot(&error.to_string())),
+        }
+    }
+
+    /// The text of something that no agent asked for, in a sandbox of its own that is gone afterwards.
+    pub(crate) async fn read_alone(&self, format: Format, bytes: &[u8]) -> Result<String, String> {
+        let task = TaskId::new(self.journal.world().uuid());
+        let start = StartAssociate { egress: Some(Egress { allow: Vec::new() }), run: None, check: None };
+        let started = self.control.start_associate(task, start).await;
+        started.map_err(|error| format!("No sandbox could be started to read it in: {error}"))?;
+        let read = self.read(task, &task.to_string(), Sheet { format, bytes, wall: PARSE_TIMEOUT }).await;
+        let finished = self.control.finish_associate(task, FinishAssociate { merge: false, checked: None }).await;
+        if let Err(error) = finished.map(drop).and(self.control.forget_associate(task).await) {
+            // A few bytes stay behind, and nothing depends on them.
+            tracing::debug!(%error, "a sandbox that something was read in could not be let go");
+        }
+        read
+    }
+}
+
+/// What the reader says is wrong, in one line.
+fn complaint(said: &str) -> String {
+    let line = said.lines().map(|line| line.trim().trim_start_matches("choir: ")).collect::<Vec<_>>().join(" ");
+    line.chars().filter(|letter| !letter.is_control()).take(COMPLAINT_CHARACTERS_MAX).collect()
+}
