@@ -3,7 +3,8 @@
 use super::perform::Performed;
 use super::{Driver, HarnessError, stopped};
 use choir_core::agent::{Begin, Ending};
-use choir_core::tool::Nature;
+use choir_core::effect;
+use choir_core::tool::{Nature, Tool};
 use choir_proto::event::{ToolFinished, ToolOutcome, ToolStarted};
 use choir_proto::{Event, Role};
 use futures_util::StreamExt;
@@ -60,11 +61,19 @@ impl Driver {
     /// none is begun.
     pub(super) async fn leave(&mut self) -> Result<(), HarnessError> {
         for call in self.agent.outstanding() {
-            let known = self.performer().known(&call.effect_id).await;
-            let never_begun = || Performed::new(ToolOutcome::Cancelled, "The person wanted no more.".into());
-            self.conclude(&call, known.unwrap_or_else(never_begun)).await?;
+            let performed = match self.has_child(&call) {
+                // It hears by itself that nobody wants it any more, and ends its own calls.
+                true => self.performer().pick_up(&call).await?,
+                false => self.performer().known(&call.effect_id).await.unwrap_or_else(unwanted),
+            };
+            self.conclude(&call, performed).await?;
         }
         Ok(())
+    }
+
+    /// Whether the call made another agent, which the log knows of.
+    fn has_child(&self, call: &Begin) -> bool {
+        matches!(call.tool, Ok(Tool::Delegate(_))) && self.context.past.knows(effect::child(&call.effect_id))
     }
 
     async fn conclude(&mut self, call: &Begin, performed: Performed) -> Result<(), HarnessError> {
@@ -93,6 +102,10 @@ impl Driver {
             tracing::warn!(%error, "an associate could not be ended");
         }
     }
+}
+
+fn unwanted() -> Performed {
+    Performed::new(ToolOutcome::Cancelled, "The person wanted no more.".into())
 }
 
 /// What is written down before anything is done.

@@ -2,6 +2,8 @@
 
 use crate::fake::{Desk, Fake};
 use crate::runs::DOCUMENT;
+use choir_computer::journal::Scope;
+use choir_proto::event::{Actor, CancelRequested};
 use choir_proto::{RunId, RunStatus, Seq};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -82,6 +84,40 @@ fn a_run_cancelled_after_every_event_ends_with_everything_it_had_going() {
             let kinds = desk.kinds().await;
             let count = |wanted: &str| kinds.iter().filter(|kind| *kind == wanted).count();
             assert_eq!(count("tool.started"), count("tool.finished"), "cancelled after event {index}");
+        });
+    }
+}
+
+/// The person's word reaches the log and nobody hears it before everything is dropped: the next life has to end what the last
+/// one had going, down to the agents of its agents.
+#[test]
+fn a_run_cancelled_and_killed_after_every_event_forgets_no_call() {
+    let whole = tempfile::tempdir().unwrap();
+    let events = life(async || {
+        let desk = Desk::open(whole.path(), Fake::new(DOCUMENT)).await;
+        desk.ended(desk.accept("count the fruit").await).await;
+        desk.kinds().await.len() as u64
+    });
+    for index in 3..events {
+        let directory = in_memory();
+        let fake = Fake::new(DOCUMENT);
+        let run = life(async || {
+            let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
+            let run = desk.accept("count the fruit").await;
+            let journal = &desk.computer.app.harness.journal;
+            journal.log().watch().wait_for(|head| head.seq >= Seq(index)).await.unwrap();
+            let cancel = CancelRequested {}.into();
+            journal.append(&Scope::of(Actor::Person).run(run), vec![cancel]).await.unwrap();
+            run
+        });
+        life(async || {
+            let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
+            let done = desk.ended(run).await;
+            let going = done.tasks.iter().filter(|task| task.status == choir_proto::TaskStatus::Running).count();
+            assert_eq!(going, 0, "cancelled after event {index}: {:?}", done.tasks);
+            let kinds = desk.kinds().await;
+            let count = |wanted: &str| kinds.iter().filter(|kind| *kind == wanted).count();
+            assert_eq!(count("tool.started"), count("tool.finished"), "cancelled after event {index}: {kinds:?}");
         });
     }
 }

@@ -38,6 +38,9 @@ const EVENTS_BETWEEN: u64 = 9;
 /// A run that has not ended by then never will.
 const LIFE_MAX: Duration = Duration::from_secs(30);
 
+/// Characters of an event where it helps to find out what went wrong.
+const SHORT_CHARS: usize = 160;
+
 /// Seeds after which a control that nobody noticed has failed.
 const CONTROL_SEEDS: u64 = 60;
 
@@ -205,6 +208,22 @@ async fn events(computer: &Computer, run: RunId) -> anyhow::Result<Vec<(Header, 
     }
 }
 
+/// What an agent and its run did from one of its calls on.
+fn around(events: &[(Header, Event)], effect: &str) -> String {
+    let begun = |(_, event): &(Header, Event)| matches!(event, Event::ToolStarted(begun) if begun.effect_id == effect);
+    let Some(from) = events.iter().position(begun) else { return "it was never begun".into() };
+    let task = events[from].0.task;
+    let own = events[from..].iter().filter(|(header, _)| header.task == task || header.task.is_none());
+    let lines = own.map(|(header, event)| format!("{} {} {}", header.seq, header.epoch, short(event)));
+    lines.collect::<Vec<_>>().join("; ")
+}
+
+fn short(event: &Event) -> String {
+    let mut text = format!("{event:?}");
+    text.truncate(text.char_indices().nth(SHORT_CHARS).map_or(text.len(), |(at, _)| at));
+    text
+}
+
 /// What must be true of every run, however it went.
 fn judge(events: &[(Header, Event)], stage: &Stage, crashes: u32) -> anyhow::Result<Seen> {
     let count = |wanted: fn(&Event) -> bool| events.iter().filter(|(_, event)| wanted(event)).count();
@@ -224,7 +243,7 @@ fn judge(events: &[(Header, Event)], stage: &Stage, crashes: u32) -> anyhow::Res
     ensure!(begun.values().all(|times| *times == 1), "an intent is in the log twice");
     for effect in begun.keys() {
         let ends = outcomes.get(effect).map_or(0, Vec::len);
-        ensure!(ends == 1, "the call {effect} has {ends} endings");
+        ensure!(ends == 1, "the call {effect} has {ends} endings: {}", around(events, effect));
     }
     let mut unknown = 0;
     for (effect, times) in stage.done() {
