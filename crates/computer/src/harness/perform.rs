@@ -25,6 +25,9 @@ const COMMAND_TIMEOUT_S_MAX: f64 = 3600.0;
 /// Exit codes from here on tell of a signal.
 const SIGNALLED: i32 = 128;
 
+/// How often a command is begun whose sandbox dies before it has.
+const BEGINNINGS_MAX: u32 = 4;
+
 /// Bytes of output that the model is shown; head and tail are kept, the middle goes to the blob.
 const CONTENT_BYTES_MAX: usize = 16 * 1024;
 
@@ -224,7 +227,7 @@ impl Performer {
         Person { context: &self.context, scope: self.scope(), purse: Some(&self.purse) }
     }
 
-    /// Runs a command; in a new sandbox over the same layer, if the old one died before it began.
+    /// Runs a command; in a new sandbox over the same layer, whenever the old one died before it began.
     async fn exec(&self, exec: Exec, on_output: OnOutput) -> Result<Exit, ControlError> {
         let control = &self.context.harness.control;
         let on_output = Arc::new(Mutex::new(on_output));
@@ -234,15 +237,18 @@ impl Performer {
                 on_output.lock().unwrap_or_else(|poisoned| poisoned.into_inner())(stream, bytes);
             })
         };
-        let first = control.exec(self.identity.task, exec.clone(), shared()).await;
-        let never_began =
-            first.is_err() && matches!(control.effect(exec.effect_id.clone()).await, Ok(EffectRecord::Absent));
-        if !never_began || self.context.signal.borrow().cancelled {
-            return first;
-        }
         let start = StartAssociate { egress: self.egress.clone(), run: Some(self.identity.run), check: None };
-        again(|| control.start_associate(self.identity.task, start.clone())).await?;
-        control.exec(self.identity.task, exec, shared()).await
+        let mut tries = 1;
+        loop {
+            let ended = control.exec(self.identity.task, exec.clone(), shared()).await;
+            let never_began =
+                ended.is_err() && matches!(control.effect(exec.effect_id.clone()).await, Ok(EffectRecord::Absent));
+            if !never_began || tries == BEGINNINGS_MAX || self.context.signal.borrow().cancelled {
+                return ended;
+            }
+            again(|| control.start_associate(self.identity.task, start.clone())).await?;
+            tries += 1;
+        }
     }
 
     /// What the record knows of an effect that nobody heard the end of; nothing, if it never began.

@@ -313,8 +313,10 @@ impl Running {
 
     /// The command did not start.
     pub(super) fn refused(self, fault: Fault) {
-        let (record, effect) = (self.record.clone(), self.effect.clone());
+        let (record, effect, guest) = (self.record.clone(), self.effect.clone(), self.guest.clone());
         self.end(async move {
+            // In a sandbox that ends nothing begins any more: whoever tries again must see that it is gone.
+            lives(&guest).await;
             if let Some(record) = record {
                 record.refused(&effect).await?;
             }
