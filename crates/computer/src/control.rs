@@ -10,7 +10,7 @@ use choir_proto::wire::mcp::{CallTool, Called, Offers, WhatTools};
 use choir_proto::wire::{
     AssociateCaptured, AssociateFinished, AssociateStarted, ChangeSettings, ChangesUndone, DocumentSettings,
     EffectRecord, Exec, Exit, Fetch, FinishAssociate, Mirror, Mirrored, ModelCall, Models, OutputStream, ReadTree,
-    Search, SearchHits, StartAssociate, TreeFiles, UndoChanges, WatchFiles, WatchFrame,
+    Search, SearchHits, StartAssociate, ToolSettings, TreeFiles, UndoChanges, WatchFiles, WatchFrame,
 };
 use choir_proto::{Hash, InboxId, TaskId};
 use futures_util::FutureExt;
@@ -59,6 +59,10 @@ pub trait Control: Send + Sync {
     /// How the person wants documents to be written.
     fn document_settings(&self) -> BoxFuture<'_, Result<DocumentSettings, ControlError>> {
         async { Ok(DocumentSettings::default()) }.boxed()
+    }
+    /// Whether a tool may be used without asking.
+    fn tool_settings(&self, _tool: String) -> BoxFuture<'_, Result<ToolSettings, ControlError>> {
+        async { Ok(ToolSettings { auto: true }) }.boxed()
     }
     /// How the person wants changes of files to come into the workspace.
     fn change_settings(&self) -> BoxFuture<'_, Result<ChangeSettings, ControlError>> {

@@ -11,11 +11,13 @@ mod proposal;
 mod provenance;
 mod replica;
 mod room;
+mod sketch;
 mod sync;
 
 pub use change::{Base, Change, Edit, Manner};
 pub use replica::{CONTENT_BYTES_MAX, ROOT, Refused};
 pub use room::{Leave, Member, Outgoing};
+pub use sketch::Sketching;
 pub use sync::ACKNOWLEDGED;
 
 use crate::journal::{Journal, Scope};
@@ -77,6 +79,8 @@ pub struct Parts {
     rooms: Mutex<HashMap<DocumentId, Arc<Room>>>,
     /// The version that each agent read last. Forgotten over a restart; then what it wrote last counts.
     readers: Mutex<HashMap<TaskId, u32>>,
+    /// Of agents whose answer was begun in the document and whose call was not made yet: the text as they have it in mind.
+    sketches: Mutex<HashMap<TaskId, String>>,
 }
 
 impl std::ops::Deref for Documents {
@@ -94,7 +98,14 @@ impl Documents {
     /// Documents of one computer.
     pub fn new(journal: Journal, views: ViewReader) -> Self {
         let blobs = Arc::clone(journal.log().blobs());
-        Self(Arc::new(Parts { journal, views, blobs, rooms: Mutex::default(), readers: Mutex::default() }))
+        Self(Arc::new(Parts {
+            journal,
+            views,
+            blobs,
+            rooms: Mutex::default(),
+            readers: Mutex::default(),
+            sketches: Mutex::default(),
+        }))
     }
 
     /// What is known of a document.

@@ -18,6 +18,7 @@ mod read;
 mod request;
 mod research;
 mod search;
+mod sketch;
 mod verify;
 mod waiting;
 
@@ -238,7 +239,8 @@ impl Driver {
             let requested = TaskRequested { request: self.request.clone(), role, parent: self.parent };
             self.append(vec![requested.into()]).await?;
         }
-        Ok(())
+        // What a crash cut off in the middle of its words is said again, not continued.
+        self.withdraw(&self.context.past).await
     }
 
     /// A worker that acts needs a place to act in. Without one it fails, and says why.
@@ -312,6 +314,7 @@ impl Driver {
         let world = Arc::clone(self.context.harness.journal.world());
         let before = world.elapsed();
         let Identity { run, task, .. } = self.identity;
+        self.retract().await?;
         if self.offers().await? {
             return Ok(None);
         }
@@ -322,10 +325,21 @@ impl Driver {
         // From before the question: a model that appears while we ask must not be missed.
         let mut models = self.context.harness.models.clone();
         models.mark_unchanged();
-        let answer = tokio::select! {
-            answer = control.model(call, self.publish()) => answer,
-            stop = stopped(self.context.signal.clone()) => return stop.map(|()| Some(cancelled())),
-            () = tokio::time::sleep(self.purse.time_left()) => return Ok(None),
+        let (on_delta, scribe) = self.listen();
+        let heard = tokio::select! {
+            answer = control.model(call, on_delta) => Ok(answer),
+            stop = stopped(self.context.signal.clone()) => Err(stop.map(|()| Some(cancelled()))),
+            () = tokio::time::sleep(self.purse.time_left()) => Err(Ok(None)),
+        };
+        if let Some(scribe) = scribe {
+            scribe.await?;
+        }
+        if !matches!(heard, Ok(Ok(_))) {
+            self.retract().await?;
+        }
+        let answer = match heard {
+            Ok(answer) => answer,
+            Err(ended) => return ended,
         };
         match answer {
             Ok(answer) => {
@@ -408,16 +422,6 @@ impl Driver {
 
     fn person(&self) -> Person<'_> {
         Person { context: &self.context, scope: self.scope(), purse: Some(&self.purse) }
-    }
-
-    /// Pieces of the answer go to whoever listens; the log gets the whole.
-    fn publish(&self) -> crate::control::OnDelta {
-        let live = self.context.harness.live.clone();
-        let (run, task, actor) = (self.identity.run, self.identity.task, Actor::Agent(self.identity.role));
-        Box::new(move |delta| {
-            // Nobody listening is the usual case.
-            live.send(Live { run, task, actor: actor.clone(), delta }).ok();
-        })
     }
 
     /// Appends facts of this agent and folds them, after whatever the person said before them.

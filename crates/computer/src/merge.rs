@@ -45,6 +45,35 @@ pub fn changes(old: &str, new: &str) -> Vec<TextChange> {
     joined.into_iter().map(change).collect()
 }
 
+/// `new` may be the beginning of something longer: the text with as much of it as is known, and after that what stands in
+/// `old` behind the last line that both have.
+pub fn begun(old: &str, new: &str) -> String {
+    let mut text = new.to_owned();
+    let tail = &old[passed(old, new)..];
+    if !text.is_empty() && !text.ends_with('\n') && !tail.is_empty() {
+        text.push_str("\n\n");
+    }
+    text + tail
+}
+
+/// How much of `old` is passed by a text that begins like this: up to the last of its whole lines that stands in both, in
+/// order.
+fn passed(old: &str, new: &str) -> usize {
+    let whole = &new[..new.rfind('\n').map_or(0, |end| end + 1)];
+    let mut passed = 0;
+    for line in whole.split_inclusive('\n').filter(|line| !line.trim().is_empty()) {
+        let mut at = passed;
+        for known in old[passed..].split_inclusive('\n') {
+            at += known.len();
+            if known.trim_end() == line.trim_end() {
+                passed = at;
+                break;
+            }
+        }
+    }
+    passed
+}
+
 fn is_blank(between: &str) -> bool {
     between.chars().all(|letter| letter == ' ' || letter == '\t')
 }
@@ -146,6 +175,19 @@ mod tests {
         assert_eq!((changes.len(), changes[0].removed, changes[0].text.as_deref()), (1, 0, Some(", three")));
         let whole = self::changes("all the old words\nstay", "quite some new ones\nstay");
         assert_eq!((whole.len(), whole[0].removed), (1, 17), "a line that is new is one change: {whole:?}");
+    }
+
+    #[test]
+    fn a_beginning_leaves_what_it_has_not_reached() {
+        let old = "# Herons\n\nThey wade.\n\n## Food\n\nFish.\n";
+        assert_eq!(begun(old, ""), old);
+        assert_eq!(begun(old, "# Her"), format!("# Her\n\n{old}"));
+        assert_eq!(begun(old, "# Herons\n\nThey st"), "# Herons\n\nThey st\n\n\nThey wade.\n\n## Food\n\nFish.\n");
+        assert_eq!(
+            begun(old, "# Herons\n\nThey stand.\n\n## Food\nF"),
+            "# Herons\n\nThey stand.\n\n## Food\nF\n\n\nFish.\n"
+        );
+        assert_eq!(begun("", "new wor"), "new wor");
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub mod replay;
 pub mod roster;
 pub mod schema;
 pub mod search;
+pub mod sketch;
 pub mod supervise;
 pub mod text;
 pub mod tool;

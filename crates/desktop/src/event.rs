@@ -163,6 +163,7 @@ impl Said {
                 content_hash: self.content_hash?,
                 size: self.size?,
                 effect_id: None,
+                sketch: None,
             }
             .into(),
             "document.trashed" => DocumentTrashed { document_id: document_id?, reason: String::new() }.into(),

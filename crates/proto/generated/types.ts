@@ -132,7 +132,7 @@ export type DocumentSummary = { changed_at: Timestamp; content_hash: Hash; creat
 export type DocumentTrashed = { document_id: DocumentId; reason: string };
 
 /** The words of a document changed. Every change has a version's number; not every version has a name. */
-export type DocumentUpdated = { changes: TextChange[]; content_hash: Hash; document_id: DocumentId; effect_id?: string | null; size: number; update?: string | null; version: number };
+export type DocumentUpdated = { changes: TextChange[]; content_hash: Hash; document_id: DocumentId; effect_id?: string | null; size: number; sketch?: Sketch | null; update?: string | null; version: number };
 
 /** A point in a document's life. */
 export type DocumentVersioned = { content?: string | null; content_hash: Hash; document_id: DocumentId; reason: string; size: number; title: string; version: number };
@@ -319,6 +319,9 @@ export type Seq = number;
 
 /** How a window is shown. */
 export type Shape = "normal" | "minimised" | "maximised" | "left_half" | "right_half";
+
+/** Words of an answer that a model was still saying when they were written. */
+export type Sketch = { turn: number; withdrawn?: boolean };
 
 /** Something that took time. */
 export type Span = { detail: string; ended_at?: Timestamp | null; kind: SpanKind; name: string; parent?: string | null; role?: Role | null; seq: Seq; span_id: string; started_at: Timestamp; status: string; usage: Usage };

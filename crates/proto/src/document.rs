@@ -272,6 +272,17 @@ pub enum Decision {
     Reject,
 }
 
+/// Words of an answer that a model was still saying when they were written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Sketch {
+    /// The agent's turn that the answer is.
+    pub turn: u32,
+    /// Whether they were taken back, because the answer never came or was not what it seemed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub withdrawn: bool,
+}
+
 /// One place of a text that changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]

@@ -59,6 +59,13 @@ pub struct DocumentSettings {
     pub auto_accept: bool,
 }
 
+/// Whether a tool may be used without asking: `GET /settings/tools/{tool}`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolSettings {
+    /// Whether nobody has to be asked.
+    pub auto: bool,
+}
+
 /// How what tasks changed comes into the workspace: `GET /settings/changes`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]

@@ -10,7 +10,8 @@ use choir_proto::wire::mcp::{CallTool, Called, Offers, WhatTools};
 use choir_proto::wire::{
     AssociateCaptured, AssociateFinished, AssociateStarted, ChangeSettings, ChangesUndone, DocumentSettings,
     EffectRecord, Exec, ExecFrame, Exit, Fetch, FinishAssociate, Mirror, Mirrored, ModelCall, ModelFrame, Models,
-    PAGE_URL_HEADER, ReadTree, Search, SearchHits, StartAssociate, TreeFiles, UndoChanges, WatchFiles, WatchFrame,
+    PAGE_URL_HEADER, ReadTree, Search, SearchHits, StartAssociate, ToolSettings, TreeFiles, UndoChanges, WatchFiles,
+    WatchFrame,
 };
 use choir_proto::{ApiError, Hash, InboxId, TaskId};
 use futures_util::FutureExt;
@@ -127,6 +128,10 @@ impl Control for ControlClient {
 
     fn document_settings(&self) -> BoxFuture<'_, Result<DocumentSettings, ControlError>> {
         async move { self.call(Method::GET, "/settings/documents", &()).await }.boxed()
+    }
+
+    fn tool_settings(&self, tool: String) -> BoxFuture<'_, Result<ToolSettings, ControlError>> {
+        async move { self.call(Method::GET, &format!("/settings/tools/{tool}"), &()).await }.boxed()
     }
 
     fn change_settings(&self) -> BoxFuture<'_, Result<ChangeSettings, ControlError>> {

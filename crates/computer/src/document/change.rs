@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use choir_core::fold::replica::Authors;
 use choir_core::proposal::{self, Divided};
-use choir_proto::document::{DocumentSummary, TextChange};
+use choir_proto::document::{DocumentSummary, Sketch, TextChange};
 use choir_proto::event::{Actor, DocumentCompacted, DocumentUpdated, ProposalMade};
 use choir_proto::{DocumentId, Event};
 use std::sync::Arc;
@@ -57,6 +57,19 @@ pub enum Base {
     NewestOf(Actor),
     /// The first.
     First,
+    /// None: this text, which is what of an author's own words is in the document.
+    Text(String),
+}
+
+/// Why a text changed.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Cause<'a> {
+    /// Somebody typed, or asked for it themselves.
+    Hand,
+    /// A tool call.
+    Call(&'a str),
+    /// An answer that was still being said.
+    Sketch(Sketch),
 }
 
 /// What a version is called.
@@ -109,6 +122,7 @@ impl Documents {
         let Some(mut held) = self.hold(&room).await? else { return Ok(None) };
         let (Some(head), Some(live)) = (self.find(id).await?, held.as_mut()) else { return Ok(None) };
         let base = self.base_text(id, &edit.base).await?;
+        let is_sketched = matches!(edit.base, Base::Text(_));
         let wanted = match base {
             Some(base) => merge(&base, live.replica.content(), edit.content),
             None => edit.content.to_owned(),
@@ -128,8 +142,11 @@ impl Documents {
         let name = Name { title: title.clone(), reason: edit.reason.to_owned() };
         let update = applied.as_ref().map(|applied| applied.update.clone());
         let mut facts = match applied {
-            Some(applied) => self.facts(id, live, applied, Some(name), edit.effect_id).await?,
-            None => self.rename(&head, live, name, !proposed.is_empty()).await?,
+            Some(applied) => {
+                let cause = edit.effect_id.map_or(Cause::Hand, Cause::Call);
+                self.facts(id, live, applied, Some(name), cause).await?
+            }
+            None => self.rename(&head, live, name, is_sketched || !proposed.is_empty()).await?,
         };
         facts.extend(proposals(id, live.version, &before, &proposed, edit.effect_id));
         let (content, version) = (live.replica.content().to_owned(), live.version);
@@ -146,7 +163,7 @@ impl Documents {
         }))
     }
 
-    async fn base_text(&self, id: DocumentId, base: &Base) -> Result<Option<String>, DocumentError> {
+    pub(super) async fn base_text(&self, id: DocumentId, base: &Base) -> Result<Option<String>, DocumentError> {
         let version = match base {
             Base::Version(version) => Some(*version),
             Base::NewestOf(author) => {
@@ -154,6 +171,7 @@ impl Documents {
                 versions.into_iter().rfind(|version| version.author == *author).map(|version| version.version)
             }
             Base::First => Some(1),
+            Base::Text(text) => return Ok(Some(text.clone())),
         };
         match version {
             Some(version) => Ok(self.text(id, version).await?),
@@ -168,7 +186,7 @@ impl Documents {
         live: &mut Live,
         applied: Applied,
         name: Option<Name>,
-        effect_id: Option<&str>,
+        cause: Cause<'_>,
     ) -> Result<Vec<Event>, DocumentError> {
         let content = live.replica.content().to_owned();
         live.version += 1;
@@ -188,7 +206,14 @@ impl Documents {
             update: is_short.then(|| STANDARD.encode(&update)),
             content_hash: choir_store::sha256(content.as_bytes()),
             size: content.len() as u64,
-            effect_id: effect_id.map(Into::into),
+            effect_id: match cause {
+                Cause::Call(effect_id) => Some(effect_id.to_owned()),
+                Cause::Hand | Cause::Sketch(_) => None,
+            },
+            sketch: match cause {
+                Cause::Sketch(sketch) => Some(sketch),
+                Cause::Hand | Cause::Call(_) => None,
+            },
         };
         let mut facts = vec![updated.into()];
         if name.is_some() || compacts {

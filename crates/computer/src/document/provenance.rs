@@ -9,7 +9,7 @@ use choir_core::fold::run::Runs;
 use choir_core::text::Piece;
 use choir_core::trace::Tracing;
 use choir_proto::document::{Citation, DocumentSummary, Origin, Provenance};
-use choir_proto::event::Header;
+use choir_proto::event::{DocumentUpdated, Header};
 use choir_proto::trace::{Span, Trace};
 use choir_proto::{DocumentId, Event, RunId, Seq};
 use choir_store::{Query, StoreError};
@@ -84,10 +84,26 @@ impl Documents {
         let query = Query { after: Seq(seq.0.saturating_sub(1)), limit: 1, ..Query::default() };
         let Some(envelope) = self.journal.log().read(query).await?.pop() else { return Ok((None, None)) };
         let effect_id = match envelope.event() {
+            Ok(Event::DocumentUpdated(DocumentUpdated { sketch: Some(sketch), .. })) => {
+                self.sketched_by(&envelope.header, sketch.turn).await?
+            }
             Ok(Event::DocumentUpdated(updated)) => updated.effect_id,
             _ => None,
         };
         Ok((Some(envelope.header), effect_id))
+    }
+
+    /// The call whose words were written while they were being said.
+    async fn sketched_by(&self, header: &Header, turn: u32) -> Result<Option<String>, StoreError> {
+        let Some(run) = header.run else { return Ok(None) };
+        let past = Past::read_after(self.journal.log(), run, header.seq).await?;
+        let call = past.events().find_map(|(later, event)| match event {
+            Event::ToolStarted(started) if later.task == header.task && started.turn == turn => {
+                Some(started.effect_id.clone())
+            }
+            _ => None,
+        });
+        Ok(call)
     }
 
     async fn trace<'a>(&self, run: RunId, traces: &'a mut BTreeMap<RunId, Trace>) -> Result<&'a Trace, StoreError> {

@@ -1,6 +1,6 @@
 //! Everybody who looks at one document: what they send is gathered, committed, acknowledged and only then told to the others.
 
-use super::change::Change;
+use super::change::{Cause, Change};
 use super::replica::{Applied, Refused, Replica};
 use super::{DocumentError, Documents, Parts, sync};
 use crate::journal::Scope;
@@ -269,7 +269,7 @@ impl Documents {
         let Some(live) = held.as_mut() else { return Err(Refused::Missing.into()) };
         let Some(applied) = apply(live, waiting)? else { return Ok((None, live.version)) };
         let update = applied.update.clone();
-        let facts = self.facts(id, live, applied, None, None).await?;
+        let facts = self.facts(id, live, applied, None, Cause::Hand).await?;
         let _: Seq = self.journal.append(&Scope::of(Actor::Person), facts).await?;
         Ok((Some(update), live.version))
     }

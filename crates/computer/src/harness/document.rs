@@ -8,6 +8,7 @@ use choir_core::tool::{Tool, replace_once};
 use choir_proto::DocumentId;
 use choir_proto::event::ToolOutcome;
 use choir_proto::run::{Selection, SelectionAction};
+use choir_store::StoreError;
 
 impl Performer {
     pub(super) async fn document(&self, tool: &Tool, begin: &Begin) -> Result<Performed, HarnessError> {
@@ -44,15 +45,28 @@ impl Performer {
         text: &str,
     ) -> Result<Performed, HarnessError> {
         let documents = &self.context.harness.documents;
+        let base = match documents.sketched(self.task()) {
+            Some(text) => Base::Text(text),
+            None => self.base(id).await?,
+        };
+        let performed = self.write_over(begin, id, base, title, text).await?;
+        if performed.outcome == ToolOutcome::Ok {
+            documents.forget_sketch(self.task());
+        }
+        Ok(performed)
+    }
+
+    /// What this author read, or wrote last.
+    pub(super) async fn base(&self, id: DocumentId) -> Result<Base, StoreError> {
+        let documents = &self.context.harness.documents;
         let author = self.scope().actor;
-        let base = match documents.read_by(self.task()) {
+        Ok(match documents.read_by(self.task()) {
             Some(version) => Base::Version(version),
             None if documents.versions(id).await?.iter().any(|version| version.author == author) => {
                 Base::NewestOf(author)
             }
             None => Base::First,
-        };
-        self.write_over(begin, id, base, title, text).await
+        })
     }
 
     async fn write_over(
@@ -93,7 +107,7 @@ impl Performer {
 
 impl Performer {
     /// Where this run may write. Without a word of control about it, carefully.
-    async fn manner(&self) -> Manner {
+    pub(super) async fn manner(&self) -> Manner {
         if self.context.selection.is_some() {
             // What was asked about one place is answered in the margin, for the person to take or leave.
             return Manner::Ask;

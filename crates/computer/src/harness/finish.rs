@@ -17,6 +17,7 @@ const DIFF_BYTES_INLINE_MAX: usize = 32 * 1024;
 impl Driver {
     /// Appends what came of the agent.
     pub(super) async fn end(&mut self, ending: Ending) -> Result<TaskResult, HarnessError> {
+        self.retract().await?;
         let usage = self.agent.usage();
         let questions = Vec::from_iter((ending.status == TaskStatus::NeedsInput).then(|| ending.summary.clone()));
         let mut result = TaskResult {

@@ -1,7 +1,8 @@
 //! What had already happened to a run when a process took it.
 
 use choir_core::agent::Spent;
-use choir_proto::event::{BlockedOn, Header, InboxAsked, RunAccepted, TaskRequested, ToolStarted};
+use choir_proto::document::Sketch;
+use choir_proto::event::{BlockedOn, Header, InboxAsked, RunAccepted, TaskRequested, ToolOutcome, ToolStarted};
 use choir_proto::inbox::{AskKind, Waits};
 use choir_proto::task::{TaskRequest, TaskResult};
 use choir_proto::{Event, InboxId, RunId, Seq, TaskId};
@@ -10,6 +11,9 @@ use std::collections::BTreeSet;
 
 /// Events read at once.
 const PAGE: usize = 500;
+
+/// The tool that writes whole texts.
+pub(super) const WRITE: &str = "write_document";
 
 /// The events of one run, in order.
 #[derive(Debug, Default)]
@@ -185,6 +189,29 @@ impl Past {
             }
         }
         spent
+    }
+
+    /// What an agent's answers had begun to write and no call of it had finished: turns and versions, in order.
+    pub fn sketches(&self, task: TaskId) -> Vec<(u32, u32)> {
+        let (mut open, mut writes) = (Vec::new(), BTreeSet::new());
+        for (_, event) in self.events.iter().filter(|(header, _)| header.task == Some(task)) {
+            match event {
+                Event::DocumentUpdated(updated) => match updated.sketch {
+                    Some(Sketch { turn, withdrawn: false }) => open.push((turn, updated.version)),
+                    // Taken back, or written as a whole.
+                    Some(Sketch { withdrawn: true, .. }) | None => open.clear(),
+                },
+                Event::ToolStarted(started) if started.name == WRITE => drop(writes.insert(started.effect_id.as_str())),
+                // One that changed nothing any more.
+                Event::ToolFinished(finished)
+                    if finished.outcome == ToolOutcome::Ok && writes.contains(finished.effect_id.as_str()) =>
+                {
+                    open.clear();
+                }
+                _ => {}
+            }
+        }
+        open
     }
 
     /// Whether an effect had been begun.

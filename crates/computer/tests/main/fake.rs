@@ -11,16 +11,16 @@ use choir_proto::model::{Answer, ErrorClass, ModelError};
 use choir_proto::run::Run;
 use choir_proto::wire::{
     AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, DocumentSettings, EffectRecord, Exec, Exit,
-    Fetch, FinishAssociate, ModelCall, Models, OutputStream, StartAssociate, UndoChanges,
+    Fetch, FinishAssociate, ModelCall, Models, OutputStream, StartAssociate, ToolSettings, UndoChanges,
 };
-use choir_proto::{ComputerId, Hash, InboxId, RunId, TaskId};
+use choir_proto::{ComputerId, Hash, InboxId, Role, RunId, TaskId};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use uuid::Uuid;
 
 /// Outlives the computer, as control does.
@@ -49,6 +49,11 @@ pub(crate) struct Fake {
     pub(crate) asks_for: Mutex<Vec<String>>,
     /// Prompts with these words are never answered.
     pub(crate) silent: Mutex<Option<String>>,
+    /// Whether writers are answered piece by piece, each when it is let through, and the end when that is.
+    pub(crate) is_slow: AtomicBool,
+    pub(crate) pace: Semaphore,
+    /// Rings when somebody wants to know whether a tool needs a yes.
+    pub(crate) looked_up: Notify,
 }
 
 impl Fake {
@@ -68,6 +73,9 @@ impl Fake {
             forgets: AtomicBool::new(false),
             asks_for: Mutex::default(),
             silent: Mutex::default(),
+            is_slow: AtomicBool::new(false),
+            pace: Semaphore::new(0),
+            looked_up: Notify::new(),
         })
     }
 
@@ -101,7 +109,16 @@ impl Control for Fake {
                 return std::future::pending().await;
             }
             let script = self.scenario.answer(&call.request)?;
-            script.deltas.into_iter().for_each(&mut on_delta);
+            let is_slow = call.request.role == Role::Writer && self.is_slow.load(Ordering::SeqCst);
+            for delta in script.deltas {
+                if is_slow {
+                    self.pace.acquire().await.unwrap().forget();
+                }
+                on_delta(delta);
+            }
+            if is_slow {
+                self.pace.acquire().await.unwrap().forget();
+            }
             let window = Some(self.window.load(Ordering::SeqCst)).filter(|window| *window > 0);
             script.result.map(|answer| Answer { window, ..answer })
         }
@@ -114,6 +131,14 @@ impl Control for Fake {
 
     fn document_settings(&self) -> BoxFuture<'_, Result<DocumentSettings, ControlError>> {
         async { Ok(DocumentSettings { auto_accept: self.auto_accept.load(Ordering::SeqCst) }) }.boxed()
+    }
+
+    fn tool_settings(&self, tool: String) -> BoxFuture<'_, Result<ToolSettings, ControlError>> {
+        async move {
+            self.looked_up.notify_one();
+            Ok(ToolSettings { auto: !self.asks_for.lock().unwrap().contains(&tool) })
+        }
+        .boxed()
     }
 
     fn ask(&self, id: InboxId, ask: Ask) -> BoxFuture<'_, Result<Asked, ControlError>> {

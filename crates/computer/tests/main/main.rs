@@ -14,3 +14,4 @@ mod person;
 mod replay;
 mod runs;
 mod scenarios;
+mod sketching;

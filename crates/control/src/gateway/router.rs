@@ -2,13 +2,14 @@
 
 use super::Gateway;
 use crate::http::Refused;
+use crate::inbox::Policy;
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
-use choir_proto::wire::{ChangeSettings, DocumentSettings, ModelCall, ModelFrame};
+use choir_proto::wire::{ChangeSettings, DocumentSettings, ModelCall, ModelFrame, ToolSettings};
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use serde::Serialize;
@@ -26,6 +27,7 @@ pub fn service(gateway: Gateway) -> Router {
         .route("/model", post(model))
         .route("/settings/documents", get(documents))
         .route("/settings/changes", get(changes))
+        .route("/settings/tools/{tool}", get(tool))
         .route("/models", get(models))
         .layer(DefaultBodyLimit::max(CALL_BYTES_MAX))
         .with_state(gateway)
@@ -37,6 +39,10 @@ async fn documents(State(gateway): State<Gateway>) -> axum::Json<DocumentSetting
 
 async fn changes(State(gateway): State<Gateway>) -> axum::Json<ChangeSettings> {
     axum::Json(gateway.settings().changes)
+}
+
+async fn tool(State(gateway): State<Gateway>, Path(tool): Path<String>) -> axum::Json<ToolSettings> {
+    axum::Json(ToolSettings { auto: gateway.settings().tools.policy(&tool) == Policy::Auto })
 }
 
 async fn models(State(gateway): State<Gateway>) -> axum::Json<choir_proto::wire::Models> {

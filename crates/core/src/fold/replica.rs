@@ -175,7 +175,17 @@ mod tests {
         let changes = vec![TextChange { from: 4, removed: 0, inserted: 1, text: Some("x".into()) }];
         let update = update.map(Into::into);
         let content_hash = Hash::ZERO;
-        DocumentUpdated { document_id: ID, version, changes, update, content_hash, size: 5, effect_id: None }.into()
+        DocumentUpdated {
+            document_id: ID,
+            version,
+            changes,
+            update,
+            content_hash,
+            size: 5,
+            effect_id: None,
+            sketch: None,
+        }
+        .into()
     }
 
     fn compacted(version: u32) -> Event {

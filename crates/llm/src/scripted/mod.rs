@@ -18,7 +18,7 @@
 //! | field | meaning |
 //! |---|---|
 //! | `text`, `reasoning` | what is said, and what is thought |
-//! | `chunks` | in how many pieces the text is streamed; 1 if absent |
+//! | `chunks` | in how many pieces the text, and the arguments of each call, are streamed; 1 if absent |
 //! | `tool_calls` | list of `name` and `arguments` (an object; `{}` if absent); `arguments_text` instead of `arguments` is text that is no JSON; `id` if a test needs a certain one |
 //! | `usage` | `input_tokens`, `output_tokens`, `cache_read_tokens`, `cache_write_tokens`, `usd`; zero if absent |
 //! | `stop` | `finished`, `tool_use`, `length`, `refused`; by default `tool_use` if there are calls, else `finished` |
@@ -286,7 +286,10 @@ fn deltas(message: &AssistantMessage, chunks: usize) -> Vec<Delta> {
     for (index, call) in (0..).zip(&message.tool_calls) {
         deltas.push(Delta::ToolCall { index, id: call.id.clone(), name: call.name.clone() });
         let fragment = call.malformed.clone().unwrap_or_else(|| call.arguments.to_string());
-        deltas.push(Delta::Arguments { index, fragment });
+        let piece_chars = fragment.chars().count().div_ceil(chunks);
+        deltas.extend(
+            chunked(&fragment, piece_chars).map(|piece| Delta::Arguments { index, fragment: piece.to_owned() }),
+        );
     }
     deltas
 }

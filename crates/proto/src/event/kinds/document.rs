@@ -1,6 +1,6 @@
 //! Documents, what is proposed for them, and the evidence under them.
 
-use crate::document::{Decision, Figure, TextChange};
+use crate::document::{Decision, Figure, Sketch, TextChange};
 use crate::{ArtifactId, DocumentId, Hash};
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +53,9 @@ payload! {
         /// The tool call that made it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         effect_id: Option<String>,
+        /// Set while the answer that holds the call was still being said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sketch: Option<Sketch>,
     }
 }
 payload! {
