@@ -40,14 +40,10 @@ fn request(arguments: &Arguments) -> anyhow::Result<NewRun> {
     let time_s = arguments.timeout.map(|seconds| seconds as f64);
     let has_budget = usd.is_some() || time_s.is_some();
     Ok(NewRun {
-        prompt: arguments.prompt.clone(),
         document_id: arguments.document,
         context: arguments.context.iter().map(|context| read_context(context)).collect(),
-        plan_first: None,
         budget: has_budget.then_some(Budget { time_s, steps: None, tokens: None, usd }),
-        model: None,
-        verify: None,
-        selection: None,
+        ..NewRun::new(arguments.prompt.clone())
     })
 }
 

@@ -26,6 +26,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use change::Name;
 use choir_core::fold::document::{Documents as DocumentsFold, Texts, Versions};
+use choir_core::fold::of_document;
 use choir_core::fold::replica::{Tail, Tails};
 use choir_proto::document::{DocumentSummary, VersionSummary};
 use choir_proto::event::{Actor, DocumentCreated, DocumentVersioned};
@@ -115,7 +116,7 @@ impl Documents {
 
     /// Every named version of a document, oldest first.
     pub async fn versions(&self, id: DocumentId) -> Result<Vec<VersionSummary>, StoreError> {
-        self.views.with_prefix::<Versions>(Versions::prefix(id), VERSIONS_LISTED_MAX).await
+        self.views.with_prefix::<Versions>(of_document(id), VERSIONS_LISTED_MAX).await
     }
 
     /// One named version of a document.

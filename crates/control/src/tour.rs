@@ -57,14 +57,9 @@ pub fn stage(tour: Tour, pace: Pace) -> Stage {
         files: files.iter().map(|(name, text)| (format!("{FOLDER}/{name}"), *text)).collect(),
         sources: if tour == Tour::Quotes { SOURCES.map(|(_, text)| text).to_vec() } else { Vec::new() },
         run: NewRun {
-            prompt: prompt.to_owned(),
-            document_id: None,
-            context: Vec::new(),
-            plan_first: None,
-            budget: None,
             model: Some(tour.model(pace)),
             verify: (tour == Tour::Liar).then_some(check),
-            selection: None,
+            ..NewRun::new(prompt.to_owned())
         },
     }
 }

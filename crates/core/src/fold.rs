@@ -9,9 +9,10 @@ pub mod replica;
 pub mod run;
 pub mod task;
 
-use choir_proto::Event;
 use choir_proto::event::Header;
+use choir_proto::{DocumentId, Event};
 use serde::{Serialize, de::DeserializeOwned};
+use std::fmt::Display;
 
 /// One view: a set of rows, each folded from the events that concern it.
 pub trait Fold {
@@ -29,4 +30,14 @@ pub trait Fold {
 
     /// Folds one event into its row; `None` is a row that is not there.
     fn apply(row: &mut Option<Self::Row>, header: &Header, event: &Event);
+}
+
+/// Where the rows of a document are, in views that have several for each.
+pub fn of_document(document: DocumentId) -> String {
+    in_document(document, "")
+}
+
+/// Where one of them is.
+pub fn in_document(document: DocumentId, name: impl Display) -> String {
+    format!("{document}/{name}")
 }

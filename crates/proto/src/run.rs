@@ -158,6 +158,22 @@ pub struct NewRun {
     pub selection: Option<Selection>,
 }
 
+impl NewRun {
+    /// A person's words, and nothing else.
+    pub fn new(prompt: String) -> Self {
+        Self {
+            prompt,
+            document_id: None,
+            context: Vec::new(),
+            plan_first: None,
+            budget: None,
+            model: None,
+            verify: None,
+            selection: None,
+        }
+    }
+}
+
 /// A part of a document that a person selected, and what they want of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]

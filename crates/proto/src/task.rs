@@ -41,6 +41,25 @@ pub struct TaskRequest {
     pub wanted: Option<Wanted>,
 }
 
+impl TaskRequest {
+    /// What is required, and nothing else.
+    pub fn new(kind: TaskKind, instruction: String) -> Self {
+        Self {
+            kind,
+            instruction,
+            acceptance_criteria: Vec::new(),
+            base_ref: None,
+            commands: Vec::new(),
+            git_action: None,
+            allowed_tools: None,
+            egress: None,
+            verify: None,
+            budget: None,
+            wanted: None,
+        }
+    }
+}
+
 /// What sort of work a task is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]

@@ -122,19 +122,8 @@ fn objective(accepted: &RunAccepted, material: &str) -> TaskRequest {
         None => {}
     }
     instruction.push_str(material);
-    TaskRequest {
-        kind: TaskKind::Edit,
-        instruction,
-        acceptance_criteria: Vec::new(),
-        base_ref: None,
-        commands: Vec::new(),
-        git_action: None,
-        allowed_tools: None,
-        egress: None,
-        verify: request.verify.clone(),
-        budget: request.budget,
-        wanted: None,
-    }
+    let (verify, budget) = (request.verify.clone(), request.budget);
+    TaskRequest { verify, budget, ..TaskRequest::new(TaskKind::Edit, instruction) }
 }
 
 /// What an agent is told of a selection: what is wanted of it, and its words as data.

@@ -4,6 +4,7 @@ use super::{DocumentError, Documents};
 use crate::journal::Scope;
 use choir_core::figure;
 use choir_core::fold::figure::Figures;
+use choir_core::fold::in_document;
 use choir_core::fold::task::run_of;
 use choir_proto::document::{Figure, FigureStatus, Place};
 use choir_proto::event::{Actor, FigureChanged, TaskRequested};
@@ -17,7 +18,7 @@ impl Documents {
         let mut figures = Vec::new();
         for block in figure::blocks(text) {
             let figure_id = figure::id(id, block.command);
-            let known = self.views.get::<Figures>(Figures::key_of(id, &figure_id)).await?;
+            let known = self.views.get::<Figures>(in_document(id, &figure_id)).await?;
             let mut shown = known.unwrap_or_else(|| unknown(figure_id, block.command));
             let output = choir_store::sha256(block.body.as_bytes());
             if matches!(shown.status, FigureStatus::Fresh | FigureStatus::Stale) && shown.output != Some(output) {
@@ -35,17 +36,9 @@ impl Documents {
     pub async fn rerun(&self, id: DocumentId, figure: Figure) -> Result<(TaskId, Seq), DocumentError> {
         let task_id = TaskId::new(self.journal.world().uuid());
         let request = TaskRequest {
-            kind: TaskKind::Inspect,
-            instruction: "make a figure again".to_owned(),
-            acceptance_criteria: Vec::new(),
-            base_ref: None,
             commands: vec![figure.command.clone()],
-            git_action: None,
-            allowed_tools: None,
             egress: Some(Egress { allow: Vec::new() }),
-            verify: None,
-            budget: None,
-            wanted: None,
+            ..TaskRequest::new(TaskKind::Inspect, "make a figure again".to_owned())
         };
         let running =
             Figure { status: FigureStatus::Running, task_id: Some(task_id), because: None, at: None, ..figure };

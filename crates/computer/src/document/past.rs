@@ -2,6 +2,7 @@
 
 use super::Documents;
 use choir_core::fold::document::Versions;
+use choir_core::fold::of_document;
 use choir_core::fold::replica::Tails;
 use choir_core::text::changed;
 use choir_proto::document::{TextChange, VersionSummary};
@@ -39,7 +40,7 @@ impl Documents {
     ) -> Result<Option<VersionSummary>, StoreError> {
         let after = Versions::key_of(id, version.saturating_add(1));
         let found = self.views.newest::<Versions>(Some(after), 1).await?;
-        let ours = found.into_iter().find(|(key, _)| key.starts_with(&Versions::prefix(id)));
+        let ours = found.into_iter().find(|(key, _)| key.starts_with(&of_document(id)));
         Ok(ours.map(|(_, version)| version))
     }
 

@@ -3,6 +3,7 @@
 use super::{Base, DocumentError, Documents, Edit, Manner};
 use crate::journal::Scope;
 use choir_core::fold::proposal::{Open, Proposals};
+use choir_core::fold::{in_document, of_document};
 use choir_proto::DocumentId;
 use choir_proto::document::{Decision, Proposal};
 use choir_proto::event::{Actor, ProposalDecided};
@@ -14,7 +15,7 @@ const PROPOSALS_LISTED_MAX: usize = 200;
 impl Documents {
     /// What waits for a person.
     pub async fn proposals(&self, id: DocumentId) -> Result<Vec<Proposal>, StoreError> {
-        let open = self.views.with_prefix::<Proposals>(Proposals::prefix(id), PROPOSALS_LISTED_MAX).await?;
+        let open = self.views.with_prefix::<Proposals>(of_document(id), PROPOSALS_LISTED_MAX).await?;
         Ok(open.into_iter().map(|open| open.proposal).collect())
     }
 
@@ -25,7 +26,7 @@ impl Documents {
         proposal: &str,
         decision: Decision,
     ) -> Result<Option<()>, DocumentError> {
-        let key = Proposals::key_of(id, proposal);
+        let key = in_document(id, proposal);
         let Some(open) = self.views.get::<Proposals>(key).await? else { return Ok(None) };
         let decided = ProposalDecided { document_id: id, proposal_id: proposal.to_owned(), decision };
         match decision {

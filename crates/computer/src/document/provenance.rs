@@ -4,6 +4,7 @@ use super::Documents;
 use crate::harness::Past;
 use choir_core::evidence::{byte, characters};
 use choir_core::fold::evidence::Citations;
+use choir_core::fold::of_document;
 use choir_core::fold::replica::Authors;
 use choir_core::fold::run::Runs;
 use choir_core::text::Piece;
@@ -24,7 +25,7 @@ const CITATIONS_MAX: usize = 1000;
 impl Documents {
     /// Evidence for a document, whether or not its words are still in the text.
     pub async fn citations(&self, id: DocumentId) -> Result<Vec<Citation>, StoreError> {
-        self.views.with_prefix::<Citations>(Citations::prefix(id), CITATIONS_MAX).await
+        self.views.with_prefix::<Citations>(of_document(id), CITATIONS_MAX).await
     }
 
     /// Where a range of a document comes from. The range is in characters, and cut to the text.

@@ -1,6 +1,6 @@
 //! Documents and their versions.
 
-use super::Fold;
+use super::{Fold, in_document};
 use choir_proto::Event;
 use choir_proto::document::{DocumentSummary, VersionSummary};
 use choir_proto::event::Header;
@@ -65,14 +65,9 @@ impl Fold for Documents {
 pub struct Versions;
 
 impl Versions {
-    /// Where the versions of a document are.
-    pub fn prefix(document: DocumentId) -> String {
-        format!("{document}/")
-    }
-
     /// Where one version is. Numbers are padded, so that order by key is order by number.
     pub fn key_of(document: DocumentId, version: u32) -> String {
-        format!("{document}/{version:010}")
+        in_document(document, format_args!("{version:010}"))
     }
 }
 

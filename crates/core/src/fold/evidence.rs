@@ -1,19 +1,12 @@
 //! Sources, and the words that were found in them.
 
-use super::Fold;
+use super::{Fold, in_document};
+use choir_proto::Event;
 use choir_proto::document::{Artifact, Citation};
 use choir_proto::event::Header;
-use choir_proto::{DocumentId, Event};
 
 /// Every citation of every document, by document and name.
 pub struct Citations;
-
-impl Citations {
-    /// Where the citations of a document are.
-    pub fn prefix(document: DocumentId) -> String {
-        format!("{document}/")
-    }
-}
 
 impl Fold for Citations {
     type Row = Citation;
@@ -22,7 +15,7 @@ impl Fold for Citations {
 
     fn key(_: &Header, event: &Event) -> Option<String> {
         match event {
-            Event::CitationMade(made) => made.document_id.map(|document| format!("{document}/{}", made.citation_id)),
+            Event::CitationMade(made) => made.document_id.map(|document| in_document(document, &made.citation_id)),
             _ => None,
         }
     }

@@ -1,9 +1,9 @@
 //! Proposals that wait for a person.
 
-use super::Fold;
+use super::{Fold, in_document};
 use choir_proto::document::Proposal;
 use choir_proto::event::{Actor, Header};
-use choir_proto::{DocumentId, Event, RunId, TaskId};
+use choir_proto::{Event, RunId, TaskId};
 use serde::{Deserialize, Serialize};
 
 /// Every proposal that nobody has decided, by document and name.
@@ -24,18 +24,6 @@ pub struct Open {
     pub effect_id: Option<String>,
 }
 
-impl Proposals {
-    /// Where the proposals of a document are.
-    pub fn prefix(document: DocumentId) -> String {
-        format!("{document}/")
-    }
-
-    /// Where one of them is.
-    pub fn key_of(document: DocumentId, proposal: &str) -> String {
-        format!("{document}/{proposal}")
-    }
-}
-
 impl Fold for Proposals {
     type Row = Open;
     const NAME: &'static str = "proposals";
@@ -43,8 +31,8 @@ impl Fold for Proposals {
 
     fn key(_: &Header, event: &Event) -> Option<String> {
         match event {
-            Event::ProposalMade(made) => Some(Self::key_of(made.document_id, &made.proposal_id)),
-            Event::ProposalDecided(decided) => Some(Self::key_of(decided.document_id, &decided.proposal_id)),
+            Event::ProposalMade(made) => Some(in_document(made.document_id, &made.proposal_id)),
+            Event::ProposalDecided(decided) => Some(in_document(decided.document_id, &decided.proposal_id)),
             _ => None,
         }
     }

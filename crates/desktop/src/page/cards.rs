@@ -64,29 +64,37 @@ fn Card(run: Run) -> Element {
 
 #[component]
 fn RunCard(run: Run) -> Element {
-    let desk = use_desk();
-    let id = run.run_id;
     let name = if run.answer.is_some() { "Answer" } else { "Run" };
-    let subject = run_subject(desk, &run);
     rsx! {
         article { class: "card", "aria-label": name,
-            header {
-                Standing { mark: Mark::from(run.status), label: run_words(run.status) }
-                button {
-                    r#type: "button",
-                    class: "asked",
-                    title: "{run.prompt}",
-                    onclick: move |_| desk.open(App::Writer, Some(subject.clone())),
-                    {headline(&run.prompt, 64)}
-                }
-                if run.status.is_ending() {
-                    IconButton { icon: Icon::Close, label: "Dismiss", onclick: move |_| desk.dismiss_card(id) }
-                } else {
-                    IconButton { icon: Icon::Stop, label: "Cancel", onclick: move |_| control(desk, id, "cancel") }
-                }
-            }
+            CardHead { run: run.clone(), title: headline(&run.prompt, 64) }
             CardBody { run: run.clone() }
             Receipt { run: run.clone() }
+        }
+    }
+}
+
+/// How a run stands, what it is about, and the way to put the card away or to stop it.
+#[component]
+pub(crate) fn CardHead(run: Run, title: String) -> Element {
+    let desk = use_desk();
+    let id = run.run_id;
+    let subject = run_subject(desk, &run);
+    rsx! {
+        header {
+            Standing { mark: Mark::from(run.status), label: run_words(run.status) }
+            button {
+                r#type: "button",
+                class: "asked",
+                title: "{run.prompt}",
+                onclick: move |_| desk.open(App::Writer, Some(subject.clone())),
+                "{title}"
+            }
+            if run.status.is_ending() {
+                IconButton { icon: Icon::Close, label: "Dismiss", onclick: move |_| desk.dismiss_card(id) }
+            } else {
+                IconButton { icon: Icon::Stop, label: "Cancel", onclick: move |_| control(desk, id, "cancel") }
+            }
         }
     }
 }
