@@ -1,6 +1,7 @@
 //! The events that the page folds, and of these what its folds look at, and only that: reading every kind as a whole would make
 //! the page a quarter heavier. A test holds it against what the whole events would have made.
 
+use crate::json;
 use choir_core::fold::task::running;
 use choir_proto::desktop::{App, Rect, Shape, Subject, Theme};
 use choir_proto::event::{
@@ -74,13 +75,13 @@ pub fn folded(envelope: &Envelope) -> Result<Option<Event>, Unreadable> {
     if payload == "null" || envelope.header.version != VERSION || !is_folded(kind) {
         return Ok(None);
     }
-    let said: Said = serde_json::from_str(payload).map_err(|_| Unreadable)?;
+    let said: Said = json::read(payload).map_err(|_| Unreadable)?;
     said.event(kind).map(Some).ok_or(Unreadable)
 }
 
 /// What the person is asked, if that is what an event says.
 pub fn question(envelope: &Envelope) -> Option<String> {
-    let payload: serde_json::Value = serde_json::from_str(envelope.payload.get()).ok()?;
+    let payload: serde_json::Value = json::read(envelope.payload.get()).ok()?;
     Some(payload.get("question").filter(|_| envelope.header.kind == "inbox.asked")?.as_str()?.to_owned())
 }
 
@@ -124,7 +125,7 @@ impl Said {
             "run.accepted" => RunAccepted { request: self.request?.run()?, document_id }.into(),
             "run.started" => RunStarted {}.into(),
             "run.blocked" => {
-                let message = serde_json::from_str(self.message?.get()).ok()?;
+                let message = json::read(self.message?.get()).ok()?;
                 RunBlocked { on: self.on?, message }.into()
             }
             "run.paused" => RunPaused {}.into(),
@@ -184,32 +185,11 @@ impl Said {
 impl Asked {
     fn run(self) -> Option<NewRun> {
         let Self { prompt, model, selection, .. } = self;
-        Some(NewRun {
-            prompt: prompt?,
-            document_id: None,
-            context: Vec::new(),
-            plan_first: None,
-            budget: None,
-            model,
-            verify: None,
-            selection,
-        })
+        Some(NewRun { model, selection, ..NewRun::new(prompt?) })
     }
 
     fn task(self) -> Option<TaskRequest> {
-        Some(TaskRequest {
-            kind: TaskKind::Edit,
-            instruction: self.instruction?,
-            acceptance_criteria: Vec::new(),
-            base_ref: None,
-            commands: Vec::new(),
-            git_action: None,
-            allowed_tools: None,
-            egress: None,
-            verify: None,
-            budget: None,
-            wanted: None,
-        })
+        self.instruction.map(|instruction| TaskRequest::new(TaskKind::Edit, instruction))
     }
 }
 

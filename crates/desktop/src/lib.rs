@@ -11,6 +11,7 @@ pub mod files;
 pub mod geometry;
 pub mod icon;
 pub mod inbox;
+pub mod json;
 pub use choir_core::markdown;
 pub mod menu;
 pub mod prompt;

@@ -1,6 +1,7 @@
 //! Requests to the server this page came from.
 
 use super::bridge;
+use choir_desktop::json;
 use choir_proto::ApiError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -78,10 +79,10 @@ fn taken(reply: Result<bridge::Reply, String>) -> Result<Taken, Failure> {
     match status {
         200..300 => Ok(Taken { status, text }),
         401 => Err(Failure::Locked),
-        _ => Err(serde_json::from_str(&text).map_or(Failure::Odd(status), Failure::Refused)),
+        _ => Err(json::read(&text).map_or(Failure::Odd(status), Failure::Refused)),
     }
 }
 
 fn understand<T: DeserializeOwned>(taken: &Taken) -> Result<T, Failure> {
-    serde_json::from_str(&taken.text).map_err(|_| Failure::Odd(taken.status))
+    json::read(&taken.text).map_err(|_| Failure::Odd(taken.status))
 }

@@ -4,6 +4,7 @@ use crate::page::desk::{Desk, use_desk};
 use crate::page::home::RunRow;
 use crate::page::rich::Standing;
 use crate::page::server::{self, Failure};
+use choir_desktop::json;
 use choir_desktop::status::{Mark, run_words};
 use choir_desktop::trace::{describe, duration_ms, role, span};
 use choir_desktop::words::{clock, headline, milliseconds};
@@ -34,7 +35,7 @@ impl From<&Envelope> for Line {
     fn from(envelope: &Envelope) -> Self {
         let header = &envelope.header;
         // What was erased says nothing.
-        let payload: Value = serde_json::from_str(envelope.payload.get()).unwrap_or_default();
+        let payload: Value = json::read(envelope.payload.get()).unwrap_or_default();
         Self {
             seq: header.seq.0,
             at_us: header.at.0,

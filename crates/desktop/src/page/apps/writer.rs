@@ -11,6 +11,7 @@ use crate::page::rich::{Glyph, Rich};
 use choir_desktop::evidence::marks;
 use choir_desktop::files::file_name;
 use choir_desktop::icon::Icon;
+use choir_desktop::json;
 use choir_desktop::surface::is_bare;
 use choir_proto::document::Document;
 use choir_proto::{DocumentId, TaskStatus};
@@ -101,7 +102,7 @@ impl Page {
     }
 
     fn hear(mut self, text: &str) {
-        let Ok(said) = serde_json::from_str::<State>(text) else { return };
+        let Ok(said) = json::read::<State>(text) else { return };
         if let Some(mark) = &said.mark
             && mark.kind == "citation"
             && let Ok(index) = mark.key.parse()
