@@ -180,6 +180,34 @@ fn an_undo_by_name_happens_once_and_nothing_merged_is_nothing_to_undo() {
     assert!(status == 400 && refused.to_string().contains("colour"), "{refused}");
 }
 
+#[test]
+fn one_file_is_taken_back_alone_and_brought_back() {
+    let instance = Instance::start(NO_MODEL);
+    let workspace = instance.workspace();
+    std::fs::write(workspace.join("logo"), b"\0old").unwrap();
+    let result = instance.task(&commands(&["printf '\\000new' > logo; echo x > other"]));
+    let id = result["task_id"].as_str().unwrap();
+    let undo = |path: &str| instance.api(&format!("POST /api/tasks/{id}/undo"), &json!({"path": path}));
+    let turned = || {
+        let (_, listed) = instance.api(&format!("GET /api/tasks/{id}/changes"), &Value::Null);
+        let changes = listed["changes"].as_array().unwrap().clone();
+        assert_eq!((changes.len(), &changes[0]["state"]), (1, &json!("merged")), "{listed}");
+        changes[0]["turned"].clone()
+    };
+    let logo = || std::fs::read(workspace.join("logo")).unwrap();
+    assert_eq!((undo("logo").0, logo(), turned()), (200, b"\0old".to_vec(), json!(["logo"])));
+    assert!(workspace.join("other").exists());
+    assert_eq!((undo("logo").0, logo(), turned()), (200, b"\0new".to_vec(), Value::Null));
+    let (status, refused) = undo("elsewhere");
+    assert_eq!((status, &refused["error"]["code"]), (409, &json!("nothing_to_undo")));
+
+    // What somebody wrote since stays, and is named.
+    std::fs::write(workspace.join("logo"), b"mine").unwrap();
+    let (status, undone) = undo("logo");
+    assert_eq!((status, &undone["conflicts"], logo()), (200, &json!(["logo"]), b"mine".to_vec()), "{undone}");
+    assert_eq!(turned(), Value::Null);
+}
+
 /// Killed at once after the intent is in the log, the next start finishes what was begun.
 #[test]
 fn an_undo_survives_a_kill_in_the_middle() {

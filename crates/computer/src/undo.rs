@@ -5,7 +5,7 @@ use crate::control::ControlError;
 use crate::harness::{Harness, HarnessError, Past};
 use crate::journal::Scope as Place;
 use choir_core::undo::{ActiveUndos, Changes, Made, Scope, Undoing};
-use choir_proto::api::{self, Change};
+use choir_proto::api::{self, Change, NewUndo};
 use choir_proto::event::{Actor, UndoFinished, UndoOutcome, UndoStarted, Undone};
 use choir_proto::task::Diff;
 use choir_proto::wire::{ChangesUndone, UndoChanges};
@@ -50,7 +50,7 @@ impl From<StoreError> for UndoError {
 }
 
 /// Which changes of a scope an undo turns around.
-type Wanted = fn(&Changes, Scope) -> Vec<Undone>;
+type Wanted = fn(&Changes, Scope, Option<&str>) -> Vec<Undone>;
 
 /// Takes changes back, one undo at a time; a cheap handle.
 #[derive(Clone)]
@@ -85,61 +85,66 @@ impl Undoer {
         Ok(())
     }
 
-    /// Takes back what is in effect of a scope. Goes on when the caller goes away.
-    pub async fn undo(&self, scope: Scope, id: Option<UndoId>) -> Result<api::Undo, UndoError> {
-        self.turn(scope, id, Changes::next).await
+    /// Takes back what is in effect of a scope, or of one path in it. Goes on when the caller goes away.
+    pub async fn undo(&self, scope: Scope, asked: NewUndo) -> Result<api::Undo, UndoError> {
+        self.turn(scope, asked, Changes::next).await
     }
 
-    /// Brings in what waited for a person to look at it.
-    pub async fn merge(&self, scope: Scope, id: Option<UndoId>) -> Result<api::Undo, UndoError> {
-        self.turn(scope, id, Changes::held).await.map_err(|error| match error {
+    /// Brings in what waited for a person to look at it, or one path of it.
+    pub async fn merge(&self, scope: Scope, asked: NewUndo) -> Result<api::Undo, UndoError> {
+        self.turn(scope, asked, Changes::held).await.map_err(|error| match error {
             UndoError::Nothing => UndoError::NotHeld,
             other => other,
         })
     }
 
-    async fn turn(&self, scope: Scope, id: Option<UndoId>, wanted: Wanted) -> Result<api::Undo, UndoError> {
+    async fn turn(&self, scope: Scope, asked: NewUndo, wanted: Wanted) -> Result<api::Undo, UndoError> {
         let this = self.clone();
-        let undone = tokio::spawn(async move { this.in_turn(scope, id, wanted).await });
+        let undone = tokio::spawn(async move { this.in_turn(scope, asked, wanted).await });
         undone.await.unwrap_or(Err(UndoError::Harness(HarnessError::LetGo)))
     }
 
-    async fn in_turn(&self, scope: Scope, id: Option<UndoId>, wanted: Wanted) -> Result<api::Undo, UndoError> {
+    async fn in_turn(&self, scope: Scope, asked: NewUndo, wanted: Wanted) -> Result<api::Undo, UndoError> {
         let _turn = self.turn.lock().await;
         let journal = &self.harness.journal;
-        let id = id.unwrap_or_else(|| UndoId::new(journal.world().uuid()));
+        let NewUndo { undo_id, path } = asked;
+        let id = undo_id.unwrap_or_else(|| UndoId::new(journal.world().uuid()));
         let past = Past::read(journal.log(), scope.run()).await?;
         if let Some((seq, finished)) = find(&past, scope, id)? {
             return self.answer(seq, finished).await;
         }
         // One of this name that was begun is gone on with.
         let undoing = match self.harness.views.get::<ActiveUndos>(id).await? {
-            Some(begun) if begun.scope == scope => begun,
+            Some(begun) if begun.scope == scope && begun.path == path => begun,
             Some(_) => return Err(UndoError::Elsewhere),
-            None => self.begin(scope, id, wanted(&fold(&past), scope)).await?,
+            None => {
+                let undoes = wanted(&fold(&past), scope, path.as_deref());
+                self.begin(id, Undoing { scope, undoes, path }).await?
+            }
         };
         let (seq, finished) = self.act(id, undoing).await?;
         self.answer(seq, finished).await
     }
 
     /// Appends the intent.
-    async fn begin(&self, scope: Scope, id: UndoId, undoes: Vec<Undone>) -> Result<Undoing, UndoError> {
-        match undoes.len() {
+    async fn begin(&self, id: UndoId, undoing: Undoing) -> Result<Undoing, UndoError> {
+        match undoing.undoes.len() {
             0 => return Err(UndoError::Nothing),
             count if count > UNDONE_MAX => return Err(UndoError::TooMuch),
             _ => {}
         }
-        let started = UndoStarted { undo_id: id, undoes: undoes.clone() };
+        let Undoing { scope, undoes, path } = undoing.clone();
+        let started = UndoStarted { undo_id: id, undoes, path };
         self.append(scope, Actor::Person, started.into()).await?;
-        Ok(Undoing { scope, undoes })
+        Ok(undoing)
     }
 
     /// Has the keeper do it, and appends what came of it.
     async fn act(&self, id: UndoId, undoing: Undoing) -> Result<(Seq, UndoFinished), UndoError> {
-        let Undoing { scope, undoes } = undoing;
+        let Undoing { scope, undoes, path } = undoing;
         let past = Past::read(self.harness.journal.log(), scope.run()).await?;
         let verb = if fold(&past).brings_in(&undoes) { "brought in" } else { "taken back" };
-        let finished = match self.harness.control.undo(UndoChanges { undoes }).await {
+        let finished = match self.harness.control.undo(UndoChanges { undoes, path }).await {
             Ok(undone) => self.undone(id, undone, verb).await,
             Err(ControlError::Refused(why)) => failed(id, why),
             // Control is gone and this process with it: the next start goes on.
@@ -201,6 +206,7 @@ impl Undoer {
                     result_tree: result.result_tree,
                     files_changed: result.files_changed.clone(),
                     conflicts: result.conflicts.clone(),
+                    turned: folded.turned(change),
                     diff: self.whole(result.diff.clone()).await?,
                 },
                 Made::Undo(undo) => Change {
@@ -212,6 +218,7 @@ impl Undoer {
                     result_tree: undo.result_tree,
                     files_changed: undo.files_changed.clone(),
                     conflicts: undo.conflicts.clone(),
+                    turned: Vec::new(),
                     diff: self.whole(undo.diff.clone()).await?,
                 },
             };

@@ -56,6 +56,7 @@ pub struct Changes {
 struct Intent {
     scope: Scope,
     undoes: Vec<Seq>,
+    path: Option<String>,
 }
 
 /// One change.
@@ -89,7 +90,8 @@ impl Changes {
             }
             Event::UndoStarted(started) => {
                 let undoes = started.undoes.iter().map(|undone| undone.seq).collect();
-                let intent = Scope::of(header).map(|scope| (started.undo_id, Intent { scope, undoes }));
+                let path = started.path.clone();
+                let intent = Scope::of(header).map(|scope| (started.undo_id, Intent { scope, undoes, path }));
                 self.undos.extend(intent);
             }
             Event::UndoFinished(finished) if finished.outcome == UndoOutcome::Ok => {
@@ -104,27 +106,43 @@ impl Changes {
         self.changes.push(Change { seq: header.seq, task: header.task, made, trees });
     }
 
-    /// The changes in a scope that have something to show, in order, and where each stands.
+    /// The changes in a scope that have something to show, in order, and where each stands. What was done to one path is said
+    /// by [`Changes::turned`].
     pub fn of(&self, scope: Scope) -> impl Iterator<Item = (&Change, ChangeState)> {
-        let shown = move |change: &&Change| scope.holds(change.task) && change.shows_something();
+        let whole = |change: &Change| self.intent(change).is_none_or(|intent| intent.path.is_none());
+        let shown = move |change: &&Change| scope.holds(change.task) && change.shows_something() && whole(change);
         self.changes.iter().filter(shown).map(|change| (change, self.state(change)))
     }
 
-    /// What an undo takes back now: the last undo of the same scope when nothing came after it, else every change of a
-    /// task that is in effect. Nothing when there is nothing to take back.
-    pub fn next(&self, scope: Scope) -> Vec<Undone> {
-        let in_effect = |change: &&Change| scope.holds(change.task) && self.state(change) == ChangeState::Merged;
+    /// Paths of a change that were turned around one by one since it was last turned around as a whole.
+    pub fn turned(&self, change: &Change) -> Vec<String> {
+        let whole = |intent: &Intent| intent.path.is_none() && intent.scope.holds(change.task);
+        let last =
+            self.changes.iter().filter(|later| self.intent(later).is_some_and(whole)).map(|later| later.seq).max();
+        let in_effect = |later: &&Change| Some(later.seq) > last && self.state(later) == ChangeState::Merged;
+        let intents = self.changes.iter().filter(in_effect).filter_map(|later| self.intent(later));
+        intents.filter(|intent| intent.undoes.contains(&change.seq)).filter_map(|intent| intent.path.clone()).collect()
+    }
+
+    /// What an undo of a scope, or of one path in it, takes back now: the last undo of the same when nothing came after it,
+    /// else every change of a task that is in effect. Nothing when there is nothing to take back.
+    pub fn next(&self, scope: Scope, path: Option<&str>) -> Vec<Undone> {
+        let in_effect =
+            |change: &&Change| self.concerns(change, scope, path) && self.state(change) == ChangeState::Merged;
         let last = self.changes.iter().rev().find(in_effect);
-        if let Some(last) = last.filter(|last| self.scope_of(last) == Some(scope)) {
+        if let Some(last) = last.filter(|last| self.intent(last).is_some_and(|intent| intent.scope == scope)) {
             return last.undone().into_iter().collect();
         }
         let of_tasks = self.changes.iter().filter(in_effect).filter(|change| matches!(change.made, Made::Task(_)));
         of_tasks.filter_map(Change::undone).collect()
     }
 
-    /// What brings in now what a task's end held back: the way there, as the way back of a way back.
-    pub fn held(&self, scope: Scope) -> Vec<Undone> {
-        let held = |change: &&Change| scope.holds(change.task) && self.state(change) == ChangeState::Held;
+    /// What brings in now what a task's end held back, or one path of it: the way there, as the way back of a way back.
+    pub fn held(&self, scope: Scope, path: Option<&str>) -> Vec<Undone> {
+        let waits = |change: &Change| path.is_none_or(|path| !self.turned(change).iter().any(|other| other == path));
+        let held = |change: &&Change| {
+            self.concerns(change, scope, path) && self.state(change) == ChangeState::Held && waits(change)
+        };
         let turned = |undone: Undone| Undone { base_tree: undone.result_tree, result_tree: undone.base_tree, ..undone };
         self.changes.iter().filter(held).filter_map(Change::undone).map(turned).collect()
     }
@@ -144,7 +162,7 @@ impl Changes {
         // What turns it around comes later, so this ends. What was held is brought in by the first turn, and is out again
         // after the next.
         let turns = |later: &&Change| {
-            later.seq > change.seq && self.takes_back(later, change.seq) && self.state(later) == ChangeState::Merged
+            later.seq > change.seq && self.takes_back(later, change) && self.state(later) == ChangeState::Merged
         };
         match (change.is_held(), self.changes.iter().filter(turns).count()) {
             (true, turns) if turns % 2 == 0 => ChangeState::Held,
@@ -153,12 +171,21 @@ impl Changes {
         }
     }
 
-    fn takes_back(&self, change: &Change, seq: Seq) -> bool {
-        self.intent(change).is_some_and(|intent| intent.undoes.contains(&seq))
+    /// Whether a later change turns this one around as a whole.
+    fn takes_back(&self, later: &Change, change: &Change) -> bool {
+        let of_path = self.intent(change).is_some_and(|intent| intent.path.is_some());
+        let whole = |intent: &Intent| intent.path.is_none() || of_path;
+        self.intent(later).is_some_and(|intent| intent.undoes.contains(&change.seq) && whole(intent))
     }
 
-    fn scope_of(&self, change: &Change) -> Option<Scope> {
-        self.intent(change).map(|intent| intent.scope)
+    /// Whether a change is what an undo of a scope, or of one path in it, is about.
+    fn concerns(&self, change: &Change, scope: Scope, path: Option<&str>) -> bool {
+        let same = match (&change.made, path) {
+            (Made::Task(result), Some(path)) => result.files_changed.iter().any(|file| file.path == path),
+            (Made::Task(_), None) => true,
+            (Made::Undo(_), path) => self.intent(change).is_some_and(|intent| intent.path.as_deref() == path),
+        };
+        same && scope.holds(change.task)
     }
 
     fn intent(&self, change: &Change) -> Option<&Intent> {
@@ -202,6 +229,9 @@ pub struct Undoing {
     pub scope: Scope,
     /// Which.
     pub undoes: Vec<Undone>,
+    /// Nothing but what they did to this path.
+    #[serde(default)]
+    pub path: Option<String>,
 }
 
 impl Fold for ActiveUndos {
@@ -220,7 +250,8 @@ impl Fold for ActiveUndos {
     fn apply(row: &mut Option<Undoing>, header: &Header, event: &Event) {
         *row = match event {
             Event::UndoStarted(started) => {
-                Scope::of(header).map(|scope| Undoing { scope, undoes: started.undoes.clone() })
+                let (undoes, path) = (started.undoes.clone(), started.path.clone());
+                Scope::of(header).map(|scope| Undoing { scope, undoes, path })
             }
             _ => None,
         };
@@ -278,13 +309,13 @@ mod tests {
 
     /// Undoes what is next and gives the positions of what that was.
     fn undo(changes: &mut Changes, seq: u64, scope: Scope) -> Vec<u64> {
-        let undoes = changes.next(scope);
-        turn(changes, seq, scope, undoes)
+        let undoes = changes.next(scope, None);
+        turn(changes, seq, scope, undoes, None)
     }
 
-    fn turn(changes: &mut Changes, seq: u64, scope: Scope, undoes: Vec<Undone>) -> Vec<u64> {
+    fn turn(changes: &mut Changes, seq: u64, scope: Scope, undoes: Vec<Undone>, path: Option<&str>) -> Vec<u64> {
         let undo_id = UndoId::new(Uuid::from_u128(seq.into()));
-        let started = UndoStarted { undo_id, undoes: undoes.clone() };
+        let started = UndoStarted { undo_id, undoes: undoes.clone(), path: path.map(str::to_owned) };
         changes.apply(&header(seq, scope.task()), &started.into());
         let finished = UndoFinished {
             undo_id,
@@ -328,13 +359,13 @@ mod tests {
         finish(&mut changes, 2, 2, TaskStatus::Ok);
         let (run, held) = (Scope::Run(RUN), Scope::Task(RUN, task(1)));
         assert_eq!(states(&changes), [Held, Merged]);
-        assert_eq!(changes.held(Scope::Task(RUN, task(2))), [], "only what waits");
-        let wanted = changes.held(held);
+        assert_eq!(changes.held(Scope::Task(RUN, task(2)), None), [], "only what waits");
+        let wanted = changes.held(held, None);
         assert_eq!((wanted[0].base_tree, wanted[0].result_tree), (Hash([2; 32]), Hash([1; 32])), "the way there");
-        assert!(changes.brings_in(&wanted) && !changes.brings_in(&changes.next(run)));
-        turn(&mut changes, 10, held, wanted);
+        assert!(changes.brings_in(&wanted) && !changes.brings_in(&changes.next(run, None)));
+        turn(&mut changes, 10, held, wanted, None);
         assert_eq!(states(&changes), [Merged, Merged, Merged]);
-        assert_eq!(changes.held(run), []);
+        assert_eq!(changes.held(run, None), []);
         // Taken back with the run, brought back with it, and held again when its own merge is taken back.
         assert_eq!(undo(&mut changes, 20, run), [1, 2]);
         assert_eq!(states(&changes), [Held, Undone, Merged, Merged]);
@@ -356,9 +387,49 @@ mod tests {
     }
 
     #[test]
+    fn one_path_is_taken_back_and_brought_back_alone_and_the_change_as_a_whole_stays() {
+        use ChangeState::{Merged, Undone};
+        let mut changes = Changes::default();
+        finish(&mut changes, 1, 1, TaskStatus::Ok);
+        let (run, own) = (Scope::Run(RUN), Scope::Task(RUN, task(1)));
+        let turned = |changes: &Changes| changes.turned(changes.of(run).next().unwrap().0);
+        let toggle = |changes: &mut Changes, seq: u64| {
+            let undoes = changes.next(own, Some("a"));
+            turn(changes, seq, own, undoes, Some("a"))
+        };
+        assert_eq!(changes.next(own, Some("b")), [], "it did nothing to this path");
+        assert_eq!(toggle(&mut changes, 10), [1]);
+        assert_eq!((states(&changes), turned(&changes)), (vec![Merged], vec!["a".to_owned()]));
+        assert_eq!(toggle(&mut changes, 20), [11]);
+        assert_eq!((states(&changes), turned(&changes)), (vec![Merged], vec![]));
+        assert_eq!(toggle(&mut changes, 30), [21]);
+        assert_eq!(turned(&changes), ["a"]);
+        // The run is taken back and brought back as a whole, that path with it.
+        assert_eq!(undo(&mut changes, 40, run), [1]);
+        assert_eq!(states(&changes), [Undone, Merged]);
+        assert_eq!(undo(&mut changes, 50, run), [41]);
+        assert_eq!((states(&changes)[0], turned(&changes)), (Merged, vec![]));
+    }
+
+    #[test]
+    fn one_path_of_what_is_held_is_brought_in_once() {
+        let mut changes = Changes::default();
+        hold(&mut changes, 1, 1);
+        let own = Scope::Task(RUN, task(1));
+        let wanted = changes.held(own, Some("a"));
+        assert!(changes.brings_in(&wanted));
+        assert_eq!(turn(&mut changes, 10, own, wanted, Some("a")), [1]);
+        assert_eq!(states(&changes), [ChangeState::Held], "the rest waits");
+        assert_eq!((changes.held(own, Some("a")), changes.held(own, None).len()), (vec![], 1));
+        let back = changes.next(own, Some("a"));
+        assert_eq!(turn(&mut changes, 20, own, back, Some("a")), [11]);
+        assert_eq!(changes.held(own, Some("a")).len(), 1, "it is held again");
+    }
+
+    #[test]
     fn where_nothing_was_merged_there_is_nothing_to_undo() {
         let mut changes = Changes::default();
         finish(&mut changes, 1, 1, TaskStatus::Cancelled);
-        assert!(changes.next(Scope::Run(RUN)).is_empty());
+        assert!(changes.next(Scope::Run(RUN), None).is_empty());
     }
 }

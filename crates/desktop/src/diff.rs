@@ -19,102 +19,6 @@ pub struct File {
     pub added: usize,
     /// Lines that went.
     pub removed: usize,
-    /// Whether the file is there only after the change, or only before it.
-    pub whole: Option<Whole>,
-    /// Whether the last line had an end before, and after.
-    open_ended: (bool, bool),
-}
-
-/// A file that came or went as a whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whole {
-    /// It is new.
-    Added,
-    /// It is gone.
-    Deleted,
-}
-
-/// Which way a change is gone.
-#[derive(Debug, Clone, Copy)]
-enum Way {
-    There,
-    Back,
-}
-
-/// What makes a change of one file, or takes it back.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Turn {
-    /// The file goes.
-    Delete,
-    /// The file holds this.
-    Write(String),
-    /// The difference does not say enough, or the file has changed since.
-    Unknown,
-}
-
-impl File {
-    /// What takes this change back from a file that holds `now`; nothing where there is no such file.
-    pub fn revert(&self, now: Option<&str>) -> Turn {
-        self.turn(Way::Back, now)
-    }
-
-    /// What makes this change in a file that holds `now`; nothing where there is no such file.
-    pub fn apply(&self, now: Option<&str>) -> Turn {
-        self.turn(Way::There, now)
-    }
-
-    fn turn(&self, way: Way, now: Option<&str>) -> Turn {
-        if self.note.is_some() {
-            return Turn::Unknown;
-        }
-        let (goes, comes) = match way {
-            Way::Back => (Whole::Added, Whole::Deleted),
-            Way::There => (Whole::Deleted, Whole::Added),
-        };
-        match (self.whole, now) {
-            (Some(whole), Some(now)) if whole == goes && self.after(way, now) == Some(String::new()) => Turn::Delete,
-            (Some(whole), None) if whole == comes => self.after(way, "").map_or(Turn::Unknown, Turn::Write),
-            (None, Some(now)) => self.after(way, now).map_or(Turn::Unknown, Turn::Write),
-            _ => Turn::Unknown,
-        }
-    }
-
-    /// The text with every hunk made or turned around. Nothing: a line is not what the difference says.
-    fn after(&self, way: Way, now: &str) -> Option<String> {
-        let here = |row: &'_ Row| match way {
-            Way::Back => row.right.clone(),
-            Way::There => row.left.clone(),
-        };
-        let lines: Vec<&str> = now.split_terminator('\n').collect();
-        let mut made: Vec<&str> = Vec::new();
-        let mut at = 0;
-        for hunk in &self.hunks {
-            let first = hunk.rows.iter().find_map(here);
-            let start = first.map_or(at, |line| line.number as usize - 1);
-            made.extend(lines.get(at..start)?);
-            at = start;
-            for row in &hunk.rows {
-                if let Some(line) = here(row) {
-                    (*lines.get(at)? == line.text).then_some(())?;
-                    at += 1;
-                }
-            }
-            let there = hunk.rows.iter().filter_map(|row| match way {
-                Way::Back => row.left.as_ref(),
-                Way::There => row.right.as_ref(),
-            });
-            made.extend(there.map(|line| line.text.as_str()));
-        }
-        let touched_end = at == lines.len();
-        made.extend(lines.get(at..)?);
-        let open_ended = match way {
-            Way::Back => self.open_ended.0,
-            Way::There => self.open_ended.1,
-        };
-        let ends = if touched_end { !open_ended } else { now.ends_with('\n') };
-        let end = if ends && !made.is_empty() { "\n" } else { "" };
-        Some(made.join("\n") + end)
-    }
 }
 
 /// One place of a file that changed, with a little around it.
@@ -179,14 +83,6 @@ struct Reader {
     /// Lines that went and wait for lines that came.
     gone: VecDeque<Line>,
     rows: usize,
-    /// The side that the last line stood on; nothing means both.
-    last: Option<Side>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
-    Before,
-    After,
 }
 
 impl Reader {
@@ -202,10 +98,6 @@ impl Reader {
                 path.trim_end_matches('\t').clone_into(&mut file.path);
             } else if line.starts_with("Binary files ") || line.starts_with("GIT binary patch") {
                 file.note = Some("Not text.".to_owned());
-            } else if line.starts_with("new file mode") {
-                file.whole = Some(Whole::Added);
-            } else if line.starts_with("deleted file mode") {
-                file.whole = Some(Whole::Deleted);
             } else if let Some(mode) = line.strip_prefix("new mode ") {
                 file.note = Some(format!("Permissions are {mode} now."));
             }
@@ -219,26 +111,20 @@ impl Reader {
             "-" => {
                 file.removed += 1;
                 self.gone.push_back(Line { number: next(&mut self.left), text: text.to_owned() });
-                self.last = Some(Side::Before);
             }
             "+" => {
                 file.added += 1;
                 let right = Some(Line { number: next(&mut self.right), text: text.to_owned() });
                 let left = self.gone.pop_front();
                 self.push(Row { left, right, changed: true });
-                self.last = Some(Side::After);
             }
-            // It speaks of the line before it.
-            "\\" => {
-                file.open_ended.0 |= self.last != Some(Side::After);
-                file.open_ended.1 |= self.last != Some(Side::Before);
-            }
+            // It says that the line before it has no end.
+            "\\" => {}
             _ => {
                 self.flush();
                 let left = Some(Line { number: next(&mut self.left), text: text.to_owned() });
                 let right = Some(Line { number: next(&mut self.right), text: text.to_owned() });
                 self.push(Row { left, right, changed: false });
-                self.last = None;
             }
         }
     }
@@ -369,34 +255,6 @@ deleted file mode 100644
         let files = parse(&text);
         assert_eq!((files[0].hunks[0].rows.len(), files[0].added), (ROWS_MAX, ROWS_MAX + 5));
         assert!(files[0].note.is_some());
-    }
-
-    #[test]
-    fn one_file_is_taken_back_unless_it_changed_since() {
-        let files = parse(DIFF);
-        let text = |text: &str| Turn::Write(text.to_owned());
-        assert_eq!(files[0].revert(Some("one\nzwei\ndrei\nfour\nfive\n")), text("one\ntwo\nfour\nfive\n"));
-        assert_eq!(files[0].revert(Some("one\nzwei\nDREI\nfour\n")), Turn::Unknown);
-        assert_eq!(files[0].revert(None), Turn::Unknown);
-        assert_eq!(files[1].revert(Some("")), Turn::Unknown, "not text");
-        assert_eq!(files[2].revert(None), text("last"), "it had no end of line");
-        assert_eq!(files[2].revert(Some("back already")), Turn::Unknown);
-        let added = parse("diff --git a/n b/n\nnew file mode 100644\n@@ -0,0 +1,2 @@\n+a\n+b\n");
-        assert_eq!(added[0].revert(Some("a\nb\n")), Turn::Delete);
-        assert_eq!(added[0].revert(Some("a\nb\nmine\n")), Turn::Unknown);
-    }
-
-    #[test]
-    fn one_file_is_brought_in_unless_it_changed_since() {
-        let files = parse(DIFF);
-        let text = |text: &str| Turn::Write(text.to_owned());
-        assert_eq!(files[0].apply(Some("one\ntwo\nfour\nfive\n")), text("one\nzwei\ndrei\nfour\nfive\n"));
-        assert_eq!(files[0].apply(Some("one\nTWO\nfour\n")), Turn::Unknown);
-        assert_eq!(files[2].apply(Some("last")), Turn::Delete);
-        assert_eq!(files[2].apply(Some("last and mine")), Turn::Unknown);
-        let added = parse("diff --git a/n b/n\nnew file mode 100644\n@@ -0,0 +1,2 @@\n+a\n+b\n");
-        assert_eq!(added[0].apply(None), text("a\nb\n"));
-        assert_eq!(added[0].apply(Some("mine")), Turn::Unknown, "somebody else's file");
     }
 
     #[test]

@@ -48,7 +48,7 @@ export type Budget = { steps?: number | null; time_s?: number | null; tokens?: n
 export type CancelRequested = Record<string, unknown>;
 
 /** One change of the workspace: what a task made, or an undo. */
-export type Change = { base_tree?: Hash | null; conflicts: string[]; diff?: Diff | null; files_changed: FileChange[]; result_tree?: Hash | null; seq: Seq; state: ChangeState; task_id?: TaskId | null; undo_id?: UndoId | null };
+export type Change = { base_tree?: Hash | null; conflicts: string[]; diff?: Diff | null; files_changed: FileChange[]; result_tree?: Hash | null; seq: Seq; state: ChangeState; task_id?: TaskId | null; turned?: string[]; undo_id?: UndoId | null };
 
 /** What became of a path. */
 export type ChangeKind = "added" | "modified" | "deleted";
@@ -213,7 +213,7 @@ export type NewRun = { budget?: Budget | null; context?: Context[]; document_id?
 export type NewTour = { pace?: Pace; tour: Tour };
 
 /** The body of `POST /api/runs/{id}/undo` and `POST /api/tasks/{id}/undo`; it may be left out. */
-export type NewUndo = { undo_id?: UndoId | null };
+export type NewUndo = { path?: string | null; undo_id?: UndoId | null };
 
 /** A tool from elsewhere. */
 export type OfferedTool = { definition: Hash; description: string; input_schema: unknown; name: string };
@@ -432,7 +432,7 @@ export type UndoId = string;
 export type UndoOutcome = "ok" | "failed";
 
 /** Merged changes are about to be taken back as one. */
-export type UndoStarted = { undo_id: UndoId; undoes: Undone[] };
+export type UndoStarted = { path?: string | null; undo_id: UndoId; undoes: Undone[] };
 
 /** One change that an undo takes back. */
 export type Undone = { base_tree: Hash; result_tree: Hash; seq: Seq };

@@ -41,6 +41,9 @@ pub struct NewUndo {
     /// A name of the caller's choice: asking again under the same name changes nothing and answers the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo_id: Option<UndoId>,
+    /// Only what was done to this path; asked again, it takes that back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
 }
 
 /// Changes that were taken back as one new change.
@@ -100,6 +103,9 @@ pub struct Change {
     pub files_changed: Vec<FileChange>,
     /// Paths that did not arrive, because both sides had changed them.
     pub conflicts: Vec<String>,
+    /// Paths that were turned around one by one: taken back of what is in the workspace, brought in of what is held.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub turned: Vec<String>,
     /// The change as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<Diff>,

@@ -266,6 +266,9 @@ pub struct AssociateFinished {
 pub struct UndoChanges {
     /// The oldest first.
     pub undoes: Vec<Undone>,
+    /// Nothing but what they did to this path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
 }
 
 /// What the keeper took back.

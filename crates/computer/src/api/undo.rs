@@ -42,7 +42,7 @@ pub(super) async fn merge_run(
     OptionalJson(wanted): OptionalJson<NewUndo>,
 ) -> Result<Json<Undo>, Rejection> {
     let scope = scope_of_run(&app, &run).await?;
-    Ok(Json(app.undoer.merge(scope, wanted.undo_id).await?))
+    Ok(Json(app.undoer.merge(scope, wanted).await?))
 }
 
 /// The same, for one task.
@@ -54,7 +54,7 @@ pub(super) async fn merge_task(
     OptionalJson(wanted): OptionalJson<NewUndo>,
 ) -> Result<Json<Undo>, Rejection> {
     let scope = scope_of_task(&app, &task).await?;
-    Ok(Json(app.undoer.merge(scope, wanted.undo_id).await?))
+    Ok(Json(app.undoer.merge(scope, wanted).await?))
 }
 
 /// What a run changed, task by task, with the differences.
@@ -72,7 +72,7 @@ pub(super) async fn task_changes(State(app): State<App>, Path(task): Path<String
 }
 
 async fn undo(app: &App, scope: Scope, wanted: NewUndo) -> Result<Json<Undo>, Rejection> {
-    Ok(Json(app.undoer.undo(scope, wanted.undo_id).await?))
+    Ok(Json(app.undoer.undo(scope, wanted).await?))
 }
 
 /// A run's name, or that of a task of its own, which bears the same.

@@ -271,13 +271,14 @@ impl Sandboxes {
         Ok(changes.iter().map(|(path, change)| read_change(path, *change)).collect())
     }
 
-    /// Takes merged changes back as one. Asked again, it says the same and changes nothing more.
+    /// Takes merged changes back as one, or only what they did to one path. Asked again, it says the same and changes nothing more.
     pub(super) async fn undo(&self, changes: UndoChanges) -> Result<ChangesUndone, Error> {
+        let only = changes.path.map(RelativePath::parse).transpose()?;
         let pairs = changes.undoes.iter();
         let pairs = pairs.map(|undone| TreeChange { base: tree(undone.base_tree), result: tree(undone.result_tree) });
         let report = {
             let _turn = self.0.merging.lock().await;
-            self.keeper().await?.undo(pairs.collect()).await?
+            self.keeper().await?.undo(pairs.collect(), only).await?
         };
         let (base, result) = (hash(report.base), hash(report.merged));
         let (files_changed, diff) = self.difference(base, result).await?;

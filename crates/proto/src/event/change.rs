@@ -38,6 +38,9 @@ pub struct UndoStarted {
     pub undo_id: UndoId,
     /// What is taken back, the oldest first.
     pub undoes: Vec<Undone>,
+    /// Nothing but what they did to this path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
 }
 
 /// Changes were taken back, or not.

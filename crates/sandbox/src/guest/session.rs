@@ -348,7 +348,9 @@ impl Work {
             Ask::Merge { base, result } => {
                 self.on_keeper(move |keeper| keeper.merge(base, result)).await.map(Answer::Merged)
             }
-            Ask::Undo { changes } => self.on_keeper(move |keeper| keeper.undo(&changes)).await.map(Answer::Merged),
+            Ask::Undo { changes, only } => {
+                self.on_keeper(move |keeper| keeper.undo(&changes, only.as_ref())).await.map(Answer::Merged)
+            }
             Ask::Health => Ok(Answer::Health(self.health())),
             // Taken by the session itself, before it becomes a request under way.
             Ask::Shutdown => Ok(Answer::Done),

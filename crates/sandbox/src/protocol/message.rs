@@ -287,6 +287,9 @@ pub enum Ask {
     Undo {
         /// From the oldest to the newest, at most [`super::UNDONE_MAX`].
         changes: Vec<TreeChange>,
+        /// Nothing but what they did to this path.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        only: Option<RelativePath>,
     },
     /// Say how the guest is.
     Health,

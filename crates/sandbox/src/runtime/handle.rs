@@ -422,9 +422,10 @@ impl Guest {
         }
     }
 
-    /// Takes changes back as one, the oldest named first. What changed since is left as it is and named.
-    pub async fn undo(&self, changes: Vec<TreeChange>) -> Result<MergeReport, CallError> {
-        match self.inner.connection.call(Ask::Undo { changes }).await? {
+    /// Takes changes back as one, the oldest named first, or only what they did to one path. What changed since is left as it is
+    /// and named.
+    pub async fn undo(&self, changes: Vec<TreeChange>, only: Option<RelativePath>) -> Result<MergeReport, CallError> {
+        match self.inner.connection.call(Ask::Undo { changes, only }).await? {
             (Answer::Merged(report), _) => Ok(report),
             _ => Err(CallError::Unexpected),
         }

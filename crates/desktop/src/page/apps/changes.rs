@@ -1,18 +1,15 @@
 //! What a run changed in the workspace: every file side by side, kept or taken back one by one, or all of it at once.
 
-use crate::page::bridge;
 use crate::page::desk::{Desk, use_desk};
 use crate::page::rich::Glyph;
 use crate::page::server::{self, Failure};
-use choir_desktop::diff::{File, Hunk, Line, Row, Turn, parse};
-use choir_desktop::files::query;
+use choir_desktop::diff::{File, Hunk, Line, Row, parse};
 use choir_desktop::icon::Icon;
 use choir_desktop::words::{count, objective};
-use choir_proto::RunId;
 use choir_proto::api::{Change, ChangeState, Changes as Answer, NewUndo, Undo};
 use choir_proto::task::{ChangeKind, FileChange};
+use choir_proto::{RunId, TaskId};
 use dioxus::prelude::*;
-use std::collections::BTreeSet;
 
 /// What is known of a run's changes.
 #[derive(Clone, Copy, PartialEq)]
@@ -21,9 +18,7 @@ struct Review {
     run: RunId,
     found: Signal<Option<Result<Vec<Change>, String>>>,
     /// Files that were looked at and stay, as `seq/path`.
-    kept: Signal<BTreeSet<String>>,
-    /// Files whose change was taken back here.
-    reverted: Signal<BTreeSet<String>>,
+    kept: Signal<Vec<String>>,
     busy: Signal<bool>,
 }
 
@@ -35,92 +30,40 @@ impl Review {
         });
     }
 
-    /// Takes everything back that is in effect; asked again, it brings it back.
-    fn undo(mut self) {
+    /// Takes back what is in effect of the run, or brings in what was held. Asked again, an undo brings back what it took.
+    fn turn(self, verb: &str) {
+        self.send(format!("/api/runs/{}/{verb}", self.run), None);
+    }
+
+    /// The same with one file of a task, of which is said what it is then.
+    fn turn_file(self, task: TaskId, verb: &str, path: String, then: &'static str) {
+        self.send(format!("/api/tasks/{task}/{verb}"), Some((path, then)));
+    }
+
+    fn send(mut self, address: String, file: Option<(String, &'static str)>) {
         self.busy.set(true);
         spawn(async move {
-            let path = format!("/api/runs/{}/undo", self.run);
-            let answer: Result<Undo, Failure> = server::send("POST", &path, &NewUndo::default()).await;
+            let path = file.as_ref().map(|(path, _)| path.clone());
+            let body = NewUndo { undo_id: None, path };
+            let answer: Result<Undo, Failure> = server::send("POST", &address, &body).await;
             self.busy.set(false);
-            match answer {
-                Ok(undo) => self.desk.tell(undo.summary),
-                Err(failure) => self.desk.undone("The workspace stayed as it was.", &failure),
+            match (answer, file) {
+                (Ok(undo), Some((path, then))) if undo.conflicts.is_empty() => {
+                    self.desk.tell(format!("{path} {then}."))
+                }
+                (Ok(undo), _) => self.desk.tell(undo.summary),
+                (Err(failure), _) => self.desk.undone("The workspace stayed as it was.", &failure),
             }
             self.load();
         });
     }
-
-    /// Brings in everything that was held.
-    fn merge(mut self) {
-        self.busy.set(true);
-        spawn(async move {
-            let path = format!("/api/runs/{}/merge", self.run);
-            let answer: Result<Undo, Failure> = server::send("POST", &path, &NewUndo::default()).await;
-            self.busy.set(false);
-            match answer {
-                Ok(merged) => self.desk.tell(merged.summary),
-                Err(failure) => self.desk.undone("What was held is held still.", &failure),
-            }
-            self.load();
-        });
-    }
-
-    /// Takes one file's change back, unless the file has changed since.
-    fn revert(mut self, key: String, file: File) {
-        spawn(async move {
-            match turn(&file, File::revert).await {
-                Ok(()) => {
-                    self.reverted.write().insert(key);
-                    self.desk.tell(format!("{} is as it was before.", file.path));
-                }
-                Err(why) => self.desk.tell(why),
-            }
-        });
-    }
-
-    /// Brings in one file of what was held, unless the file has changed since.
-    fn apply(mut self, key: String, file: File) {
-        spawn(async move {
-            match turn(&file, File::apply).await {
-                Ok(()) => {
-                    self.kept.write().insert(key);
-                    self.desk.tell(format!("{} is in the workspace.", file.path));
-                }
-                Err(why) => self.desk.tell(why),
-            }
-        });
-    }
-}
-
-/// Turns one file around, whichever way.
-async fn turn(file: &File, way: impl Fn(&File, Option<&str>) -> Turn) -> Result<(), String> {
-    let address = format!("/api/files?path={}", query(&file.path));
-    let now = match server::get_text(&address).await {
-        Ok(text) => Some(text),
-        Err(Failure::Refused(refusal)) if refusal.error.code == "not_found" => None,
-        Err(failure) => return Err(failure.to_string()),
-    };
-    let done = match way(file, now.as_deref()) {
-        Turn::Delete => server::act("DELETE", &address).await,
-        Turn::Write(text) => server::done(bridge::upload(&address, text.into(), |_| {}).await),
-        Turn::Unknown => {
-            return Err(format!("{} has changed since, or is not text. It was left as it is.", file.path));
-        }
-    };
-    done.map_err(|failure| failure.to_string())
 }
 
 #[component]
 pub(crate) fn Changes(run: RunId) -> Element {
     let desk = use_desk();
-    let review = Review {
-        desk,
-        run,
-        found: use_signal(|| None),
-        kept: use_signal(BTreeSet::new),
-        reverted: use_signal(BTreeSet::new),
-        busy: use_signal(|| false),
-    };
+    let review =
+        Review { desk, run, found: use_signal(|| None), kept: use_signal(Vec::new), busy: use_signal(|| false) };
     // Read at first, and whenever a task of it has ended or was taken back.
     use_effect(move || {
         desk.changed.read();
@@ -154,7 +97,7 @@ fn Found(review: Review, changes: Vec<Change>) -> Element {
         div { class: "changes-head",
             span { {count(changes.len(), "change", "changes")} }
             if held {
-                button { r#type: "button", class: "primary small", disabled: (review.busy)(), onclick: move |_| review.merge(),
+                button { r#type: "button", class: "primary small", disabled: (review.busy)(), onclick: move |_| review.turn("merge"),
                     Glyph { icon: Icon::Check }
                     "Keep all that was held"
                 }
@@ -164,7 +107,7 @@ fn Found(review: Review, changes: Vec<Change>) -> Element {
                     r#type: "button",
                     class: "secondary",
                     disabled: (review.busy)(),
-                    onclick: move |_| review.undo(),
+                    onclick: move |_| review.turn("undo"),
                     Glyph { icon: Icon::Undo }
                     if undone { "Bring it back" } else { "Undo this run" }
                 }
@@ -198,8 +141,9 @@ fn ChangeView(review: Review, change: Change) -> Element {
     let listed: Vec<FileChange> = change.files_changed.iter().filter(|file| !folder(&file.path)).cloned().collect();
     let diffs = change.diff.as_ref().map(|diff| parse(&diff.content)).unwrap_or_default();
     let seq = change.seq.0;
-    let can_revert = change.state == ChangeState::Merged && change.undo_id.is_none();
-    let held = change.state == ChangeState::Held;
+    let task = change.task_id.filter(|_| change.undo_id.is_none());
+    let turned = change.turned.clone();
+    let stands = move |path: &str| Stands::of(change.state, turned.iter().any(|other| other == path));
     rsx! {
         section { class: "change", "aria-label": "Change",
             h3 {
@@ -218,11 +162,35 @@ fn ChangeView(review: Review, change: Change) -> Element {
                     review,
                     name: format!("{seq}/{}", listed.path),
                     diff: diffs.iter().find(|file| file.path == listed.path).cloned(),
+                    stands: stands(&listed.path),
+                    task,
                     listed,
-                    can_revert,
-                    held,
                 }
             }
+        }
+    }
+}
+
+/// Where one file of a change stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stands {
+    /// In the workspace.
+    There,
+    /// It was there, and was taken back alone.
+    TakenBack,
+    /// It waits for a person.
+    Waits,
+    /// As the change as a whole says.
+    Said,
+}
+
+impl Stands {
+    fn of(change: ChangeState, turned: bool) -> Self {
+        match (change, turned) {
+            (ChangeState::Merged, false) | (ChangeState::Held, true) => Self::There,
+            (ChangeState::Merged, true) => Self::TakenBack,
+            (ChangeState::Held, false) => Self::Waits,
+            (ChangeState::Undone | ChangeState::KeptOut, _) => Self::Said,
         }
     }
 }
@@ -233,20 +201,16 @@ fn FileView(
     name: String,
     listed: FileChange,
     diff: Option<File>,
-    can_revert: bool,
-    held: bool,
+    stands: Stands,
+    task: Option<TaskId>,
 ) -> Element {
-    let kept = review.kept.read().contains(&name);
-    let reverted = review.reverted.read().contains(&name);
+    let kept = stands == Stands::There && review.kept.read().contains(&name);
     let word = match listed.change {
         ChangeKind::Added => "added",
         ChangeKind::Modified => "modified",
         ChangeKind::Deleted => "deleted",
     };
     let (added, removed) = diff.as_ref().map_or((0, 0), |file| (file.added, file.removed));
-    let mut marks = review.kept;
-    let (keep, back, file) = (name.clone(), name, diff.clone());
-    let brought = diff.clone().filter(|_| held);
     rsx! {
         article { class: "file-change", "aria-label": "{listed.path}",
             header {
@@ -256,41 +220,63 @@ fn FileView(
                     if added > 0 { span { class: "came", "+{added}" } }
                     if removed > 0 { span { class: "went", " −{removed}" } }
                 }
-                if reverted {
-                    span { class: "figure", "taken back" }
-                } else {
-                    button {
-                        r#type: "button",
-                        class: "secondary",
-                        "aria-pressed": "{kept}",
-                        "aria-label": if kept { "Kept {listed.path}" } else { "Keep {listed.path}" },
-                        disabled: held && (kept || brought.is_none()),
-                        onclick: move |_| match brought.clone() {
-                            Some(file) => review.apply(keep.clone(), file),
-                            None => {
-                                let mut marks = marks.write();
-                                if !marks.remove(&keep) { marks.insert(keep.clone()); }
-                            }
-                        },
-                        if kept { "Kept" } else { "Keep" }
-                    }
-                    if let Some(file) = file.filter(|_| can_revert) {
-                        button {
-                            r#type: "button",
-                            class: "secondary",
-                            "aria-label": "Undo {listed.path}",
-                            onclick: move |_| review.revert(back.clone(), file.clone()),
-                            "Undo"
-                        }
-                    }
-                }
+                if stands == Stands::TakenBack { span { class: "figure", "taken back" } }
+                if let Some(task) = task { FileTurns { review, name, path: listed.path.clone(), stands, task } }
             }
-            if !kept && !reverted {
+            if !kept && stands != Stands::TakenBack {
                 match diff {
                     Some(file) => rsx! { SideBySide { file } },
                     None => rsx! { p { class: "none", "There is no difference to show: it is not text, or too long." } },
                 }
             }
+        }
+    }
+}
+
+/// What can be done with one file. Keeping one that is there already puts its difference away.
+#[component]
+fn FileTurns(review: Review, name: String, path: String, stands: Stands, task: TaskId) -> Element {
+    let mut kept = review.kept;
+    let is_kept = stands == Stands::There && kept.read().contains(&name);
+    const BEFORE: &str = "is as it was before";
+    const THERE: &str = "is in the workspace";
+    let (brought, taken, back) = (path.clone(), path.clone(), path.clone());
+    rsx! {
+        match stands {
+            Stands::There => rsx! {
+                button {
+                    r#type: "button",
+                    class: "secondary",
+                    "aria-pressed": "{is_kept}",
+                    "aria-label": if is_kept { "Kept {path}" } else { "Keep {path}" },
+                    onclick: move |_| {
+                        let mut kept = kept.write();
+                        match kept.iter().position(|other| *other == name) {
+                            Some(at) => drop(kept.remove(at)),
+                            None => kept.push(name.clone()),
+                        }
+                    },
+                    if is_kept { "Kept" } else { "Keep" }
+                }
+                Turn { review, label: "Undo", path: path.clone(), act: move |()| review.turn_file(task, "undo", taken.clone(), BEFORE) }
+            },
+            Stands::Waits => rsx! { Turn { review, label: "Keep", path, act: move |()| review.turn_file(task, "merge", brought.clone(), THERE) } },
+            Stands::TakenBack => rsx! { Turn { review, label: "Bring back", path, act: move |()| review.turn_file(task, "undo", back.clone(), THERE) } },
+            Stands::Said => rsx! {},
+        }
+    }
+}
+
+#[component]
+fn Turn(review: Review, label: &'static str, path: String, act: EventHandler<()>) -> Element {
+    rsx! {
+        button {
+            r#type: "button",
+            class: "secondary",
+            "aria-label": "{label} {path}",
+            disabled: (review.busy)(),
+            onclick: move |_| act.call(()),
+            "{label}"
         }
     }
 }

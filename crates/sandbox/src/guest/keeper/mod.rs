@@ -146,8 +146,8 @@ impl Keeper {
         self.report(base, merged, conflicts)
     }
 
-    /// Takes changes back as one, where the live directory still is as they left it.
-    pub(super) fn undo(&self, changes: &[TreeChange]) -> Result<MergeReport, Fault> {
+    /// Takes changes back as one, or only what they did to one path, where the live directory still is as they left it.
+    pub(super) fn undo(&self, changes: &[TreeChange], only: Option<&RelativePath>) -> Result<MergeReport, Fault> {
         if changes.is_empty() || changes.len() > UNDONE_MAX {
             return Err(Fault::new(FaultCode::BadRequest, "nothing, or too much, is to be undone at once"));
         }
@@ -155,6 +155,9 @@ impl Keeper {
         let mut inverse = undo::Inverse::default();
         for change in changes {
             inverse.add(&self.store.get_tree(change.base)?, self.store.get_tree(change.result)?);
+        }
+        if let Some(path) = only {
+            inverse.keep_only(path);
         }
         let undo::Sides { from, to, kept } = inverse.finish();
         let base = self.store.put_tree(&from)?;

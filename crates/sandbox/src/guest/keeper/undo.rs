@@ -52,6 +52,11 @@ impl Inverse {
         self.around = result;
     }
 
+    /// Forgets what was done to other paths.
+    pub(super) fn keep_only(&mut self, path: &RelativePath) {
+        self.touched.retain(|touched, _| touched == path);
+    }
+
     pub(super) fn finish(self) -> Sides {
         let (whole, broken): (Vec<_>, Vec<_>) = self.touched.into_iter().partition(|(_, touched)| touched.unbroken);
         let mut from = self.around;
@@ -123,6 +128,15 @@ mod tests {
         let sides = inverse(&[(&[("a", "1")], &[("a", "2")]), (&[("a", "mine")], &[("a", "3")])]);
         assert_eq!(sides.from, sides.to);
         assert_eq!(sides.kept, [path("a")]);
+    }
+
+    #[test]
+    fn one_path_is_taken_back_and_the_rest_stays() {
+        let mut inverse = Inverse::default();
+        inverse.add(&tree(&[("a", "1")]), tree(&[("a", "2"), ("b", "new")]));
+        inverse.keep_only(&path("a"));
+        let sides = inverse.finish();
+        assert_eq!((sides.from, sides.to), (tree(&[("a", "2"), ("b", "new")]), tree(&[("a", "1"), ("b", "new")])));
     }
 
     #[test]
