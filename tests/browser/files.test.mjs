@@ -50,19 +50,42 @@ journey("folders are made, files dropped, looked at, renamed, thrown away and br
   assert.equal(await readFile(await download.path(), "utf8"), "name,price\npears,3\n");
 });
 
-journey("a large upload says how far it is, and ends up whole", {}, async (world) => {
+journey("large files say how far they are, both ways, end up whole, and can be stopped", {}, async (world) => {
   await world.start();
   const page = await world.signIn();
   await prompt(page).waitFor();
   const client = await page.context().newCDPSession(page);
   await client.send("Network.enable");
-  await client.send("Network.emulateNetworkConditions", { offline: false, latency: 0, downloadThroughput: -1, uploadThroughput: 4_000_000 });
+  await client.send("Network.emulateNetworkConditions", { offline: false, latency: 0, downloadThroughput: 4_000_000, uploadThroughput: 4_000_000 });
   await choose(page, "Files");
-  const choosing = page.waitForEvent("filechooser");
-  await window(page, "Files").getByRole("button", { name: "Upload" }).click();
-  await (await choosing).setFiles({ name: "large.bin", mimeType: "application/octet-stream", buffer: Buffer.alloc(LARGE_BYTES, 7) });
-  await page.getByRole("status").getByText(/Uploading large\.bin … [1-9]\d* %/).waitFor();
-  await page.getByRole("status").getByText("large.bin is in the workspace.").waitFor();
-  const { files } = await call(page, "GET", "/api/files/list?path=");
-  assert.equal(files.find(({ name }) => name === "large.bin").size, LARGE_BYTES);
+  const files = window(page, "Files");
+  const told = (words) => page.getByRole("status").getByText(words);
+  const stop = page.getByRole("status").getByRole("button", { name: "Cancel" });
+  const send = async (name) => {
+    const choosing = page.waitForEvent("filechooser");
+    await files.getByRole("button", { name: "Upload" }).click();
+    await (await choosing).setFiles({ name, mimeType: "application/octet-stream", buffer: Buffer.alloc(LARGE_BYTES, 7) });
+    await told(new RegExp(`Uploading ${name} … [1-9]\\d* %`)).waitFor();
+  };
+  const list = async () => (await call(page, "GET", "/api/files/list?path=")).files;
+
+  await send("large.bin");
+  await told("large.bin is in the workspace.").waitFor();
+  assert.equal((await list()).find(({ name }) => name === "large.bin").size, LARGE_BYTES);
+  await send("stopped.bin");
+  await stop.click();
+  await told("stopped.bin was not uploaded.").waitFor();
+  assert.deepEqual((await list()).map(({ name }) => name), ["large.bin"]);
+
+  const fetching = files.getByRole("link", { name: "Download large.bin" });
+  const downloading = page.waitForEvent("download");
+  await fetching.click();
+  await told(/Downloading large\.bin … [1-9]\d? %/).waitFor();
+  const download = await downloading;
+  assert.equal(download.suggestedFilename(), "large.bin");
+  assert.deepEqual(await readFile(await download.path()), Buffer.alloc(LARGE_BYTES, 7));
+  await fetching.click();
+  await told(/Downloading large\.bin … [1-9]\d? %/).waitFor();
+  await stop.click();
+  await told("large.bin was not downloaded.").waitFor();
 });

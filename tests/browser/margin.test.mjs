@@ -1,4 +1,4 @@
-// The margin: a part of a text is asked about or changed, and the answer stands beside it.
+// The margin: a part of a text is asked about, verified or changed, and the answer stands beside it.
 
 import assert from "node:assert/strict";
 import { journey } from "./harness.mjs";
@@ -6,7 +6,7 @@ import { call, open, prompt, text } from "./speech.mjs";
 
 const SENTENCE = "Some wild bees sleep in flowers at night.";
 
-journey("a selection is asked about and changed, and both are answered in the margin", { scenario: "margin.json" }, async (world) => {
+journey("a selection is asked about, verified and changed, and all of it is answered in the margin", { scenario: "margin.json" }, async (world) => {
   await world.start();
   const page = await world.signIn();
   await prompt(page).waitFor();
@@ -29,6 +29,17 @@ journey("a selection is asked about and changed, and both are answered in the ma
   const { runs } = await call(page, "GET", "/api/runs");
   assert.deepEqual([runs[0].selection.action, runs[0].selection.quote.trim()], ["ask", SENTENCE]);
   await world.assertAccessible(page);
+
+  // What was checked is said with its standing; the text stays as it is.
+  await text(writer).getByText(SENTENCE).click({ clickCount: 3 });
+  await selection.getByRole("button", { name: "Verify", exact: true }).click();
+  await selection.getByRole("textbox", { name: "About the selection" }).press("Enter");
+  const verified = threads.getByRole("article", { name: "Thread" }).filter({ hasText: "Check this against its sources." });
+  await verified.getByText("No source here says where they sleep.").waitFor();
+  const { runs: after } = await call(page, "GET", "/api/runs");
+  assert.deepEqual([after[0].selection.action, after[0].selection.quote.trim()], ["verify", SENTENCE]);
+  await text(writer).filter({ hasText: SENTENCE }).waitFor();
+  assert.equal(await writer.getByRole("article", { name: "Proposal" }).count(), 0);
 
   await about("Change", "Say it shorter.");
   const proposal = writer.getByRole("article", { name: "Proposal" });

@@ -13,8 +13,15 @@ export async function request(method, path, body, type) {
   return { status: answer.status, text: await answer.text() };
 }
 
+// How something that takes long is stopped.
+export function stopper() {
+  const controller = new AbortController();
+  const { signal } = controller;
+  return { signal, stop: () => controller.abort(), stopped: () => signal.aborted };
+}
+
 // Sends a file that the person chose, telling how far it is, from 0 to 1. Only this old way knows that of what is sent.
-export function upload(path, file, onProgress) {
+export function upload(path, file, onProgress, signal) {
   return new Promise((done, refuse) => {
     const request = new XMLHttpRequest();
     request.open('PUT', path);
@@ -22,8 +29,26 @@ export function upload(path, file, onProgress) {
     request.upload.onprogress = ({ lengthComputable, loaded, total }) => lengthComputable && onProgress(loaded / total);
     request.onload = () => done({ status: request.status, text: request.responseText });
     request.onerror = () => refuse(new Error('the connection broke'));
+    request.onabort = () => refuse(new Error('it was stopped'));
+    signal?.addEventListener('abort', () => request.abort());
     request.send(file);
   });
+}
+
+// Fetches a file of a known size, telling how far it is, and gives it to the person when all of it is there.
+export async function download(path, name, size, onProgress, signal) {
+  const answer = await fetch(path, { credentials: 'same-origin', signal });
+  if (!answer.ok) return { status: answer.status, text: await answer.text() };
+  let loaded = 0;
+  const counted = new TransformStream({
+    transform: (piece, rest) => {
+      loaded += piece.byteLength;
+      onProgress(loaded / size);
+      rest.enqueue(piece);
+    },
+  });
+  give(name, await new Response(answer.body.pipeThrough(counted)).blob());
+  return { status: answer.status, text: '' };
 }
 
 // Follows a stream of texts until it ends; `onText` answers whether to go on.
@@ -177,12 +202,17 @@ export async function bytes(path) {
 }
 
 // Gives a text to the person as a file.
-export function save(name, text) {
+export const save = (name, text) => give(name, new Blob([text], { type: 'text/markdown' }));
+
+// Not every browser has taken the bytes when the click returns.
+const GIVEN_MS = 10_000;
+
+function give(name, blob) {
   const link = document.createElement('a');
-  link.href = URL.createObjectURL(new Blob([text], { type: 'text/markdown' }));
+  link.href = URL.createObjectURL(blob);
   link.download = name;
   link.click();
-  URL.revokeObjectURL(link.href);
+  setTimeout(() => URL.revokeObjectURL(link.href), GIVEN_MS);
 }
 
 // An address under which this page, and only this page, can show a picture: whatever the bytes are, they are not run.

@@ -16,8 +16,31 @@ extern "C" {
 
     #[wasm_bindgen(catch)]
     async fn request(method: &str, path: &str, body: JsValue, kind: Option<String>) -> Result<JsValue, JsValue>;
+    /// What stops something that takes long.
+    type Stopper;
+    fn stopper() -> Stopper;
+    #[wasm_bindgen(method, getter)]
+    fn signal(this: &Stopper) -> JsValue;
+    #[wasm_bindgen(method, getter)]
+    fn stop(this: &Stopper) -> Function;
+    #[wasm_bindgen(method)]
+    fn stopped(this: &Stopper) -> bool;
+
     #[wasm_bindgen(catch, js_name = upload)]
-    async fn send_file(path: &str, file: JsValue, on_progress: &Closure<dyn FnMut(f64)>) -> Result<JsValue, JsValue>;
+    async fn send_file(
+        path: &str,
+        file: JsValue,
+        on_progress: &Closure<dyn FnMut(f64)>,
+        signal: &JsValue,
+    ) -> Result<JsValue, JsValue>;
+    #[wasm_bindgen(catch, js_name = download)]
+    async fn fetch_file(
+        path: &str,
+        name: &str,
+        size: f64,
+        on_progress: &Closure<dyn FnMut(f64)>,
+        signal: &JsValue,
+    ) -> Result<JsValue, JsValue>;
     async fn follow(
         path: &str,
         on_open: &Closure<dyn FnMut()>,
@@ -149,10 +172,44 @@ pub(crate) async fn call(method: &str, path: &str, body: Option<&str>) -> Result
     request(method, path, body, None).await.map(JsCast::unchecked_into).map_err(|error| sentence(&error))
 }
 
-/// One request whose body is a file that the person chose; it says how far it is, from 0 to 1.
-pub(crate) async fn upload(path: &str, file: JsValue, on_progress: impl FnMut(f64) + 'static) -> Result<Reply, String> {
-    let on_progress = Closure::new(on_progress);
-    send_file(path, file, &on_progress).await.map(JsCast::unchecked_into).map_err(|error| sentence(&error))
+/// Something that takes long: how far it is, from 0 to 1, and how it is stopped.
+pub(crate) struct Transfer {
+    stopper: Stopper,
+    on_progress: Closure<dyn FnMut(f64)>,
+}
+
+impl Transfer {
+    /// Of which nobody needs to hear.
+    pub(crate) fn silent() -> Self {
+        Self::new(|_| {})
+    }
+
+    /// Which says how far it is.
+    pub(crate) fn new(on_progress: impl FnMut(f64) + 'static) -> Self {
+        Self { stopper: stopper(), on_progress: Closure::new(on_progress) }
+    }
+
+    /// What stops it.
+    pub(crate) fn stop(&self) -> Function {
+        self.stopper.stop()
+    }
+
+    /// Whether it was stopped.
+    pub(crate) fn stopped(&self) -> bool {
+        self.stopper.stopped()
+    }
+
+    /// Sends a file that the person chose.
+    pub(crate) async fn upload(&self, path: &str, file: JsValue) -> Result<Reply, String> {
+        let sent = send_file(path, file, &self.on_progress, &self.stopper.signal()).await;
+        sent.map(JsCast::unchecked_into).map_err(|error| sentence(&error))
+    }
+
+    /// Fetches a file and gives it to the person.
+    pub(crate) async fn download(&self, path: &str, name: &str, size: u64) -> Result<Reply, String> {
+        let fetched = fetch_file(path, name, size as f64, &self.on_progress, &self.stopper.signal()).await;
+        fetched.map(JsCast::unchecked_into).map_err(|error| sentence(&error))
+    }
 }
 
 fn sentence(error: &JsValue) -> String {

@@ -11,6 +11,7 @@ use choir_proto::api::Health;
 use choir_proto::desktop::{App, Desktop, DesktopCommand, Rect, Shape, Subject, Window};
 use choir_proto::{DocumentId, RunId, Seq, WindowId};
 use dioxus::prelude::*;
+use js_sys::Function;
 use serde::de::IgnoredAny;
 use wasm_bindgen_futures::spawn_local;
 
@@ -39,7 +40,7 @@ pub(crate) enum Link {
 }
 
 /// Something the person should know.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Notice {
     /// Names it within this page.
     pub(crate) id: u32,
@@ -47,6 +48,8 @@ pub(crate) struct Notice {
     pub(crate) tone: Tone,
     /// One or two sentences.
     pub(crate) text: String,
+    /// What stops that of which it tells.
+    pub(crate) stop: Option<Function>,
 }
 
 /// How a notice is said.
@@ -212,13 +215,18 @@ impl Desk {
     }
 
     /// Tells in a notice of `progress` how far something is.
-    pub(crate) fn shows_progress(mut self, id: u32, name: &str) -> impl FnMut(f64) + 'static {
-        let name = name.to_owned();
-        move |share| {
-            let text = format!("Uploading {name} … {:.0} %", share * 100.0);
-            if let Some(notice) = self.notices.write().iter_mut().find(|notice| notice.id == id) {
-                notice.text = text;
-            }
+    pub(crate) fn retell(mut self, id: u32, text: String) {
+        let other = |notice: &Notice| notice.id == id && notice.text != text;
+        let place = self.notices.peek().iter().position(other);
+        if let Some(place) = place {
+            self.notices.write()[place].text = text;
+        }
+    }
+
+    /// Offers in a notice of `progress` to stop it.
+    pub(crate) fn can_stop(mut self, id: u32, stop: Function) {
+        if let Some(notice) = self.notices.write().iter_mut().find(|notice| notice.id == id) {
+            notice.stop = Some(stop);
         }
     }
 
@@ -246,7 +254,7 @@ impl Desk {
             return same.id;
         }
         let id = notices.last().map_or(1, |last| last.id + 1);
-        notices.push(Notice { id, tone, text });
+        notices.push(Notice { id, tone, text, stop: None });
         if notices.len() > NOTICES_MAX {
             notices.remove(0);
         }

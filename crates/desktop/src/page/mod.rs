@@ -17,6 +17,7 @@ mod shell;
 mod stream;
 mod strip;
 mod tour;
+mod transfer;
 mod window;
 
 pub(crate) fn launch() {

@@ -4,6 +4,7 @@ use super::desk::{Notice, Tone, use_desk};
 use super::rich::IconButton;
 use choir_desktop::icon::Icon;
 use dioxus::prelude::*;
+use wasm_bindgen::JsValue;
 
 /// Both regions are always there: assistive technology announces what appears in a region, not a region that appears.
 #[component]
@@ -25,11 +26,25 @@ pub(crate) fn Notices() -> Element {
 #[component]
 fn Line(notice: Notice) -> Element {
     let desk = use_desk();
-    let class = if notice.tone == Tone::Warn { "notice warn" } else { "notice" };
+    let class = match (notice.tone, &notice.stop) {
+        (Tone::Warn, _) => "notice warn",
+        (Tone::Tell, Some(_)) => "notice moving",
+        (Tone::Tell, None) => "notice",
+    };
     rsx! {
         div { class,
             p { "{notice.text}" }
-            IconButton { icon: Icon::Close, label: "Dismiss", onclick: move |_| desk.dismiss_notice(notice.id) }
+            match notice.stop {
+                Some(stop) => rsx! {
+                    IconButton { icon: Icon::Stop, label: "Cancel", onclick: move |_| {
+                        // Stopping what has ended meanwhile does nothing.
+                        stop.call0(&JsValue::NULL).ok();
+                    } }
+                },
+                None => rsx! {
+                    IconButton { icon: Icon::Close, label: "Dismiss", onclick: move |_| desk.dismiss_notice(notice.id) }
+                },
+            }
         }
     }
 }

@@ -5,6 +5,7 @@ use super::completion::{Completion, Offer};
 use super::desk::{Desk, use_desk};
 use super::rich::Glyph;
 use super::server::{self, Failure};
+use super::transfer::{Moved, upload};
 use choir_desktop::computer::focused;
 use choir_desktop::files::{is_name, join, query};
 use choir_desktop::icon::Icon;
@@ -169,14 +170,9 @@ fn attach(mut desk: Desk, name: String, file: wasm_bindgen::JsValue) {
     }
     let path = join(UPLOADS, &name);
     spawn_local(async move {
-        let progress = desk.progress(format!("Uploading {name} …"));
-        let answer = server::done(
-            bridge::upload(&format!("/api/files?path={}", query(&path)), file, desk.shows_progress(progress, &name))
-                .await,
-        );
-        desk.dismiss_notice(progress);
-        match answer {
-            Ok(()) => desk.mentions.write().push(Mention::Path(path)),
+        match upload(desk, &format!("/api/files?path={}", query(&path)), &name, file).await {
+            Ok(Moved::Whole) => desk.mentions.write().push(Mention::Path(path)),
+            Ok(Moved::Stopped) => desk.tell(format!("{name} was not attached.")),
             Err(failure) => desk.fail(&format!("{name} was not attached."), &failure),
         }
     });
@@ -225,16 +221,8 @@ async fn send(mut desk: Desk, intention: Intention, text: &str) -> Result<(), Fa
         Intention::Continue { document_id, .. } => Some(document_id),
         Intention::New => None,
     };
-    let body = NewRun {
-        prompt: text.to_owned(),
-        document_id,
-        context: desk.mentions.peek().iter().map(Mention::context).collect(),
-        plan_first: None,
-        budget: None,
-        model: None,
-        verify: None,
-        selection: None,
-    };
+    let context = desk.mentions.peek().iter().map(Mention::context).collect();
+    let body = NewRun { document_id, context, ..NewRun::new(text.to_owned()) };
     let accepted: RunAccepted = server::send("POST", "/api/runs", &body).await?;
     desk.mentions.write().clear();
     desk.sent.write().push(accepted.run_id);

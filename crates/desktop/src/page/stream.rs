@@ -6,6 +6,7 @@ use super::server::{self, Failure};
 use choir_core::fold::desktop;
 use choir_desktop::computer::{Arrival, Touches, arrival};
 use choir_desktop::event::{folded, question};
+use choir_desktop::json;
 use choir_desktop::surface::{Surface, surface};
 use choir_proto::desktop::{App, Desktop, Subject, Theme, Window};
 use choir_proto::document::DocumentSummary;
@@ -121,7 +122,7 @@ async fn follow(mut desk: Desk) {
 
 /// Folds one frame; answers whether the stream can go on. Frames of other kinds are not for this page.
 fn receive(mut desk: Desk, text: &str) -> bool {
-    let Ok(envelope) = serde_json::from_str::<Envelope>(text) else { return true };
+    let Ok(envelope) = json::read::<Envelope>(text) else { return true };
     let last = *desk.seq.peek();
     match arrival(last, envelope.header.seq) {
         Arrival::Seen => return true,
@@ -186,6 +187,10 @@ fn is_known(desk: Desk, event: &Event) -> bool {
 fn react(mut desk: Desk, envelope: &Envelope, event: &Event) {
     match (event, envelope.header.run) {
         (Event::TaskFinished(_), _) => desk.changed.set(envelope.header.seq),
+        // A thread has a place in its document, which only the server knows.
+        (Event::RunAccepted(accepted), _) if accepted.request.selection.is_some() => {
+            desk.evidence.set(envelope.header.seq);
+        }
         (Event::RunEnded(_), Some(run)) => spawn_local(settle(desk, run)),
         // A later drag of the same window goes on.
         (Event::WindowMoved(moved), _) if desk.dragged_to(moved.window_id) == Some(moved.rect) => {

@@ -1,18 +1,16 @@
 //! The tour: recorded answers, real tools, and a plug that is pulled for real.
 
-use super::bridge;
-use super::cards::{Receipt, control};
+use super::bridge::Transfer;
+use super::cards::{CardHead, Receipt};
 use super::desk::{Desk, use_desk};
-use super::home::run_subject;
-use super::rich::{Glyph, IconButton, Standing};
+use super::rich::{Glyph, Standing};
 use super::server::{self, Failure};
 use choir_desktop::files::query;
 use choir_desktop::icon::Icon;
-use choir_desktop::status::{Mark, run_words};
+use choir_desktop::status::Mark;
 use choir_desktop::tour::{ROW, TABLE, about, steps};
 use choir_proto::RunId;
 use choir_proto::api::RunAccepted;
-use choir_proto::desktop::App;
 use choir_proto::run::Run;
 use choir_proto::tour::{NewTour, Pace, PlugPulled, Tour};
 use dioxus::prelude::*;
@@ -60,28 +58,12 @@ pub(crate) fn begin(mut desk: Desk, tour: Tour) {
 /// Beside what is played: what to watch for, and what to do.
 #[component]
 pub(crate) fn TourCard(run: Run, tour: Tour) -> Element {
-    let desk = use_desk();
     let pulled = use_signal(|| None::<PlugPulled>);
     let id = run.run_id;
     let open = !run.status.is_ending();
-    let subject = run_subject(desk, &run);
     rsx! {
         article { class: "card tour", "aria-label": "Tour",
-            header {
-                Standing { mark: Mark::from(run.status), label: run_words(run.status) }
-                button {
-                    r#type: "button",
-                    class: "asked",
-                    title: "{run.prompt}",
-                    onclick: move |_| desk.open(App::Writer, Some(subject.clone())),
-                    {tour.title()}
-                }
-                if open {
-                    IconButton { icon: Icon::Stop, label: "Cancel", onclick: move |_| control(desk, id, "cancel") }
-                } else {
-                    IconButton { icon: Icon::Close, label: "Dismiss", onclick: move |_| desk.dismiss_card(id) }
-                }
-            }
+            CardHead { run: run.clone(), title: tour.title() }
             p { class: "caption", "Recorded model, real tools" }
             ol { class: "steps",
                 for (index, step) in steps(&run, tour, pulled()).into_iter().enumerate() {
@@ -167,5 +149,5 @@ fn EditRow() -> Element {
 async fn edit_row() -> Result<(), Failure> {
     let address = format!("/api/files?path={}", query(TABLE));
     let table = server::get_text(&address).await?.replace(ROW[0], ROW[1]);
-    server::done(bridge::upload(&address, table.into(), |_| {}).await)
+    server::done(Transfer::silent().upload(&address, table.into()).await)
 }

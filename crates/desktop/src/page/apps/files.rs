@@ -6,6 +6,7 @@ use crate::page::bridge::{self, Held};
 use crate::page::desk::{Desk, late, use_desk};
 use crate::page::rich::{Glyph, IconButton};
 use crate::page::server::{self, Failure};
+use crate::page::transfer::{DOWNLOAD_BYTES_MAX, Moved, download, upload};
 use choir_desktop::files::{
     ENTRIES_MAX, Entry, Kind, Listing, READ_MAX, Sorted, crumbs, folder, is_name, join, query, restored, trashed,
 };
@@ -65,16 +66,23 @@ impl Folder {
             return self.desk.tell(format!("“{name}” is not a name for a file."));
         }
         spawn_local(async move {
-            let progress = self.desk.progress(format!("Uploading {name} …"));
-            let answer = server::done(
-                bridge::upload(&self.address(&name), file, self.desk.shows_progress(progress, &name)).await,
-            );
-            self.desk.dismiss_notice(progress);
-            match answer {
-                Ok(()) => self.desk.tell(format!("{name} is in the workspace.")),
+            match upload(self.desk, &self.address(&name), &name, file).await {
+                Ok(Moved::Whole) => self.desk.tell(format!("{name} is in the workspace.")),
+                Ok(Moved::Stopped) => self.desk.tell(format!("{name} was not uploaded.")),
                 Err(failure) => self.desk.fail(&format!("{name} was not uploaded."), &failure),
             }
             self.load();
+        });
+    }
+
+    fn get(self, entry: Entry) {
+        spawn_local(async move {
+            let Entry { name, size, .. } = entry;
+            match download(self.desk, &self.address(&name), &name, size).await {
+                Ok(Moved::Whole) => self.desk.tell(format!("{name} is yours.")),
+                Ok(Moved::Stopped) => self.desk.tell(format!("{name} was not downloaded.")),
+                Err(failure) => self.desk.fail(&format!("{name} was not downloaded."), &failure),
+            }
         });
     }
 
@@ -317,7 +325,7 @@ fn EntryRow(folder: Folder, entry: Entry) -> Element {
     }
     let mut folder = folder;
     let is_folder = entry.kind == Kind::Directory;
-    let (opened, renamed, removed) = (entry.clone(), entry.clone(), entry.clone());
+    let (opened, renamed, removed, wanted) = (entry.clone(), entry.clone(), entry.clone(), entry.clone());
     let chosen = folder.chosen.read().as_ref() == Some(&entry);
     let here = join(&folder.path.read(), &entry.name);
     let origin = restored(&here).map(|origin| (here.clone(), origin.to_owned()));
@@ -342,6 +350,13 @@ fn EntryRow(folder: Folder, entry: Entry) -> Element {
                         download: "{entry.name}",
                         "aria-label": "Download {entry.name}",
                         title: "Download",
+                        onclick: move |event| {
+                            // Nothing of an empty file can be counted, and too much of a long one would be held here.
+                            if (1..=DOWNLOAD_BYTES_MAX).contains(&wanted.size) && event.modifiers().is_empty() {
+                                event.prevent_default();
+                                folder.get(wanted.clone());
+                            }
+                        },
                         Glyph { icon: Icon::Download }
                     }
                 }

@@ -89,16 +89,7 @@ fn Words(page: Page, from: u64, to: u64, wanted: SelectionAction, action: Signal
 fn start(page: Page, prompt: String, selection: Selection) {
     // Not the field's own work, which ends with the field.
     spawn_local(async move {
-        let body = NewRun {
-            prompt,
-            document_id: Some(page.id),
-            context: Vec::new(),
-            plan_first: None,
-            budget: None,
-            model: None,
-            verify: None,
-            selection: Some(selection),
-        };
+        let body = NewRun { document_id: Some(page.id), selection: Some(selection), ..NewRun::new(prompt) };
         let answer: Result<RunAccepted, Failure> = server::send("POST", "/api/runs", &body).await;
         if let Err(failure) = answer {
             page.desk.undone("Nothing was asked.", &failure);
