@@ -32,7 +32,7 @@ use crate::journal::{Journal, Scope};
 use crate::search::Finder;
 use crate::view::ViewReader;
 use account::Purse;
-use begin::{Begun, intents};
+use begin::{AtWork, Begun, intents};
 use choir_core::agent::{Agent, Ending, Identity, Limits, Next, Place, Question, Reaction, react};
 use choir_proto::event::{Actor, Header, InboxDecided, ModelCalled, ModelFailed, TaskRequested, TaskStarted};
 use choir_proto::inbox::{Matter, Verdict};
@@ -272,9 +272,10 @@ impl Driver {
             self.leave().await?;
             return Ok(ending);
         }
+        let mut at_work = AtWork::default();
         loop {
             if let Some(ending) = self.hold().await? {
-                self.leave().await?;
+                self.settle(&mut at_work).await?;
                 return Ok(ending);
             }
             self.hear(Seq(u64::MAX));
@@ -288,12 +289,13 @@ impl Driver {
                 Next::Begin(calls) => {
                     let calls = self.planned(calls).await?;
                     self.append(intents(&calls)).await?;
-                    self.perform(calls, Begun::Now).await?
+                    self.perform(&mut at_work, calls, Begun::Now).await?
                 }
-                Next::Outstanding(calls) => self.perform(calls, Begun::BeforeACrash).await?,
+                Next::Outstanding(calls) => self.perform(&mut at_work, calls, Begun::BeforeACrash).await?,
                 Next::End(ending) => Some(ending),
             };
             if let Some(ending) = ended {
+                self.settle(&mut at_work).await?;
                 return Ok(ending);
             }
         }

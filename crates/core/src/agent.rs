@@ -13,9 +13,11 @@ pub use limit::{Account, Limits, Place, Spent};
 pub use policy::{ATTEMPTS_MAX, Reaction, react};
 
 use crate::effect;
-use crate::tool::{FINISH, Finish, FinishStatus, Tool, specs};
+use crate::tool::{DELEGATE, FINISH, Finish, FinishStatus, Tool, specs};
 use choir_proto::event::{ContextCompacted, Header, InboxDecided, ModelCalled, ToolOutcome, ToolStarted, ToolsOffered};
-use choir_proto::model::{ErrorClass, Message, ModelRequest, StopReason, ToolCall, ToolResult, ToolSpec, Usage};
+use choir_proto::model::{
+    ErrorClass, Message, ModelRequest, STILL_AT_WORK, StopReason, ToolCall, ToolResult, ToolSpec, Usage,
+};
 use choir_proto::task::{TaskKind, TaskRequest, TaskStatus};
 use choir_proto::{Event, InboxId, Role, RunId, TaskId};
 
@@ -45,8 +47,12 @@ pub struct Agent {
     failures: u32,
     last_failure: Option<(ErrorClass, String)>,
     calls: Vec<Call>,
+    /// Calls of earlier turns that the model knows to be at work still.
+    away: Vec<Call>,
     /// Words that arrived while tools were running; they follow their results.
-    steered: Vec<String>,
+    words: Vec<String>,
+    /// Whether the model has said all that it wants to say until something is heard of those at work.
+    waits: bool,
     usage: Usage,
     /// As the last answer's model has it.
     window: Option<u64>,
@@ -72,6 +78,8 @@ pub struct Question {
 
 #[derive(Debug, Clone)]
 struct Call {
+    turn: u32,
+    index: u32,
     call: ToolCall,
     effect_id: String,
     state: CallState,
@@ -137,7 +145,9 @@ impl Agent {
             failures: 0,
             last_failure: None,
             calls: Vec::new(),
-            steered: Vec::new(),
+            away: Vec::new(),
+            words: Vec::new(),
+            waits: false,
             usage: Usage::default(),
             window: None,
             too_long: false,
@@ -160,8 +170,22 @@ impl Agent {
 
     /// Whether a call was begun and nothing is known of its end.
     pub fn is_outstanding(&self, effect_id: &str) -> bool {
-        let outstanding = |call: &&Call| matches!(call.state, CallState::Started) && call.effect_id == effect_id;
-        self.calls.iter().any(|call| outstanding(&call))
+        self.at_work().any(|call| call.effect_id == effect_id)
+    }
+
+    /// Whether nothing can be decided before one of those at work is done.
+    pub fn is_held_up(&self) -> bool {
+        let is_out = self.at_work().next().is_some();
+        is_out && (self.ending.is_some() || self.waits || !self.calls.is_empty() && !self.has_news())
+    }
+
+    /// Whether a conductor has something to decide about while others are still at work: it is told of every result, and
+    /// not only when all have come.
+    fn has_news(&self) -> bool {
+        let is_first_conductor = self.identity.role == Role::Conductor && self.place == Place::First;
+        let is_done = |call: &Call| matches!(call.state, CallState::Finished(_));
+        let may_take_long = |call: &Call| is_done(call) || call.is_begun() && call.call.name == DELEGATE;
+        is_first_conductor && self.calls.iter().any(is_done) && self.calls.iter().all(may_take_long)
     }
 
     /// Takes a call's name as it was given: for a replay of what was made unreadable.
@@ -204,7 +228,7 @@ impl Agent {
             Event::ToolStarted(started) => self.set(&started.effect_id, CallState::Started),
             Event::ToolFinished(finished) => self.finished(finished),
             Event::ToolsOffered(offered) => self.offered.apply(offered),
-            Event::RunSteered(steered) => self.steer(&steered.text),
+            Event::RunSteered(steered) => self.hear(prompt::steer(&steered.text)),
             Event::InboxDecided(decided) => self.decided(decided),
             Event::ContextCompacted(done) => {
                 self.too_long = false;
@@ -222,25 +246,23 @@ impl Agent {
 
     /// What the agent needs now. `accounts` are its own and those of everybody above it.
     pub fn next(&self, accounts: &[Account]) -> Next {
-        if let Some(ending) = &self.ending {
-            return Next::End(ending.clone());
-        }
-        let fresh = self.calls_that(|state| matches!(state, CallState::New));
-        if !fresh.is_empty() {
+        let fresh: Vec<Begin> = self.calls.iter().filter(|call| call.is_new()).map(|call| self.begin(call)).collect();
+        if self.ending.is_none() && !fresh.is_empty() {
             return Next::Begin(fresh);
         }
-        let outstanding = self.outstanding();
-        if !outstanding.is_empty() {
-            return Next::Outstanding(outstanding);
+        if self.is_held_up() {
+            return Next::Outstanding(self.outstanding());
+        }
+        if let Some(ending) = &self.ending {
+            return Next::End(ending.clone());
         }
         if let Some(question) = &self.question {
             return Next::Ask(question.clone());
         }
-        if let Some(ending) = limit::wall(accounts) {
-            return Next::End(ending);
-        }
-        if let (ATTEMPTS_MAX.., Some((class, message))) = (self.failures, &self.last_failure) {
-            return Next::End(Ending { status: TaskStatus::Failed, summary: policy::given_up(*class, message) });
+        if let Some(ending) = self.walled(accounts) {
+            // Nobody ends before those who work for it.
+            let outstanding = self.outstanding();
+            return if outstanding.is_empty() { Next::End(ending) } else { Next::Outstanding(outstanding) };
         }
         if self.too_long {
             return self.squeezed();
@@ -249,6 +271,17 @@ impl Agent {
             Some(plan) => Next::Compact(plan),
             None => Next::Model(Box::new(self.request())),
         }
+    }
+
+    /// Why there is no further turn, if there is none.
+    fn walled(&self, accounts: &[Account]) -> Option<Ending> {
+        let given_up = match (self.failures, &self.last_failure) {
+            (ATTEMPTS_MAX.., Some((class, message))) => {
+                Some(Ending { status: TaskStatus::Failed, summary: policy::given_up(*class, message) })
+            }
+            _ => None,
+        };
+        limit::wall(accounts).or(given_up)
     }
 
     /// A conversation that was too long is shortened; where nothing more can be gained, that is the end.
@@ -268,7 +301,7 @@ impl Agent {
             model: self.model.clone(),
             role: self.identity.role,
             system: prompt::system(self.identity.role).to_owned(),
-            messages: self.conversation.clone(),
+            messages: self.conversation.iter().cloned().chain(self.results_so_far()).collect(),
             tools: self.tools(),
             tokens_max: ANSWER_TOKENS_MAX,
         }
@@ -287,6 +320,9 @@ impl Agent {
         if !self.allows(&call.name) {
             return Err(format!("The tool `{}` is not among those that this task may use.", call.name));
         }
+        if call.name == FINISH && !self.away.is_empty() {
+            return Err(prompt::NOT_YET.to_owned());
+        }
         Tool::parse(self.identity.role, self.offered.tools(), call)
     }
 
@@ -295,18 +331,39 @@ impl Agent {
         self.failures = 0;
         self.usage += called.usage;
         self.window = called.window.or(self.window);
+        let so_far = self.results_so_far();
+        self.conversation.extend(so_far);
         self.conversation.push(Message::Assistant(called.message.clone()));
-        self.calls = self.named(called);
+        let named = self.named(called);
+        let before = std::mem::replace(&mut self.calls, named);
+        self.away.extend(before.into_iter().filter(|call| !matches!(call.state, CallState::Finished(_))));
         if self.place == Place::Aside {
             self.ending = Some(self.said_aside(called));
+        } else if self.calls.is_empty() && !self.away.is_empty() {
+            // Words without a call, while others are at work, are no last words.
+            self.waits = true;
         } else if self.calls.is_empty() {
             self.ending = Some(spoken_ending(called.stop, &called.message.text));
         }
     }
 
+    /// What came of the present calls, for a model that is asked before all of it is known.
+    fn results_so_far(&self) -> Option<Message> {
+        let still = |call: &Call| {
+            let (call_id, content) = (call.call.id.clone(), STILL_AT_WORK.to_owned());
+            ToolResult { call_id, content, is_error: false }
+        };
+        let result = |call: &Call| call.result().unwrap_or_else(|| still(call));
+        (!self.calls.is_empty()).then(|| Message::Tools { results: self.calls.iter().map(result).collect() })
+    }
+
     fn finished(&mut self, finished: &choir_proto::event::ToolFinished) {
         let is_error = finished.outcome != ToolOutcome::Ok;
         let result = ToolResult { call_id: finished.call_id.clone(), content: finished.content.clone(), is_error };
+        if let Some(at) = self.away.iter().position(|call| call.effect_id == finished.effect_id) {
+            self.away.remove(at);
+            return self.hear(prompt::late(&result));
+        }
         self.set(&finished.effect_id, CallState::Finished(result));
         let done: Option<Vec<ToolResult>> = self.calls.iter().map(Call::result).collect();
         if let Some(results) = done {
@@ -320,9 +377,17 @@ impl Agent {
             }
             self.calls.clear();
             self.conversation.push(Message::Tools { results });
-            for text in std::mem::take(&mut self.steered) {
-                self.conversation.push(Message::user(prompt::steer(&text)));
-            }
+            self.conversation.extend(std::mem::take(&mut self.words).into_iter().map(Message::user));
+        }
+    }
+
+    /// Words that belong behind the results of whatever runs.
+    fn hear(&mut self, words: String) {
+        self.waits = false;
+        if self.calls.is_empty() {
+            self.conversation.push(Message::user(words));
+        } else {
+            self.words.push(words);
         }
     }
 
@@ -330,14 +395,6 @@ impl Agent {
         if self.question.as_ref().is_some_and(|question| question.id == decided.inbox_id) {
             self.question = None;
             self.conversation.push(Message::user(prompt::answered(&decided.decision)));
-        }
-    }
-
-    fn steer(&mut self, text: &str) {
-        if self.calls.is_empty() {
-            self.conversation.push(Message::user(prompt::steer(text)));
-        } else {
-            self.steered.push(text.to_owned());
         }
     }
 
@@ -367,25 +424,30 @@ impl Agent {
         let name = |index: u32, call: &ToolCall| effect::id(run, task, called.turn, index, &call.name, &call.arguments);
         let calls = called.message.tool_calls.iter().zip(0..);
         calls
-            .map(|(call, index)| Call { call: call.clone(), effect_id: name(index, call), state: CallState::New })
+            .map(|(call, index)| Call {
+                turn: called.turn,
+                index,
+                call: call.clone(),
+                effect_id: name(index, call),
+                state: CallState::New,
+            })
             .collect()
     }
 
     /// Calls that were begun and whose end nobody has appended.
     pub fn outstanding(&self) -> Vec<Begin> {
-        self.calls_that(|state| matches!(state, CallState::Started))
+        self.at_work().map(|call| self.begin(call)).collect()
     }
 
-    fn calls_that(&self, wanted: impl Fn(&CallState) -> bool) -> Vec<Begin> {
-        let calls = self.calls.iter().zip(0..).filter(|(call, _)| wanted(&call.state));
-        calls.map(|(call, index)| self.begin(self.turn, index, call)).collect()
+    fn at_work(&self) -> impl Iterator<Item = &Call> {
+        self.away.iter().chain(&self.calls).filter(|call| call.is_begun())
     }
 
-    fn begin(&self, turn: u32, index: u32, call: &Call) -> Begin {
+    fn begin(&self, call: &Call) -> Begin {
         Begin {
             effect_id: call.effect_id.clone(),
-            turn,
-            index,
+            turn: call.turn,
+            index: call.index,
             call: call.call.clone(),
             tool: self.understand(&call.call),
         }
@@ -393,6 +455,14 @@ impl Agent {
 }
 
 impl Call {
+    fn is_new(&self) -> bool {
+        matches!(self.state, CallState::New)
+    }
+
+    fn is_begun(&self) -> bool {
+        matches!(self.state, CallState::Started)
+    }
+
     fn result(&self) -> Option<ToolResult> {
         match &self.state {
             CallState::Finished(result) => Some(result.clone()),
@@ -402,7 +472,8 @@ impl Call {
 
     /// The ending, if this was a `finish` that was understood.
     fn finish(&self, role: Role) -> Option<Ending> {
-        if self.call.name != FINISH {
+        // One that came too early was refused.
+        if self.call.name != FINISH || self.result().is_some_and(|result| result.is_error) {
             return None;
         }
         match Tool::parse(role, &[], &self.call) {

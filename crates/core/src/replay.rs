@@ -112,19 +112,13 @@ fn differs(agent: &Agent, next: &Next, event: &Event, hidden: &impl Fn(&str) -> 
             let readable = call.effect_id == started.effect_id && call.call.arguments == started.arguments;
             same && (readable || hidden(&started.arguments.to_string()))
         }),
-        (Event::ToolFinished(finished), Next::Begin(_) | Next::Outstanding(_)) => {
-            agent.is_outstanding(&finished.effect_id)
-        }
+        // Also where the agent would go on: the result was there before it could.
+        (Event::ToolFinished(finished), _) => agent.is_outstanding(&finished.effect_id),
         (Event::ContextCompacted(logged), Next::Compact(now)) => logged == now,
         (Event::TaskFinished(finished), next) => may_end(&finished.result, next),
-        (
-            Event::ModelCalled(_)
-            | Event::ModelFailed(_)
-            | Event::ToolStarted(_)
-            | Event::ToolFinished(_)
-            | Event::ContextCompacted(_),
-            _,
-        ) => false,
+        (Event::ModelCalled(_) | Event::ModelFailed(_) | Event::ToolStarted(_) | Event::ContextCompacted(_), _) => {
+            false
+        }
         _ => true,
     };
     (!agrees).then(|| logged_in_words(event))

@@ -111,6 +111,12 @@ pub struct ToolCall {
     pub malformed: Option<String>,
 }
 
+/// Said in place of a result while whoever was asked is still at work.
+pub const STILL_AT_WORK: &str = "Still at work. You will be told what came of it.";
+
+/// How the words begin by which such a result is told later: then the call's id, a colon, and the result.
+pub const LATE_RESULT: &str = "Result of call ";
+
 /// What a tool answered.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]

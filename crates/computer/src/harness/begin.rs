@@ -1,14 +1,24 @@
 //! Tool calls: intent first, then the act, then the result. Independent calls run at the same time.
 
-use super::perform::Performed;
+use super::perform::{Performed, Performer};
 use super::{Driver, HarnessError, stopped};
 use choir_core::agent::{Begin, Ending};
 use choir_core::effect;
 use choir_core::tool::{Nature, Tool};
 use choir_proto::event::{ToolFinished, ToolOutcome, ToolStarted};
 use choir_proto::{Event, Role};
-use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
+use std::collections::BTreeSet;
+use tokio::task::JoinSet;
+
+/// Calls at work, and their names.
+#[derive(Default)]
+pub(super) struct AtWork {
+    running: FuturesUnordered<BoxFuture<'static, Result<(Begin, Performed), HarnessError>>>,
+    names: BTreeSet<String>,
+}
 
 /// When a call was begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,25 +30,23 @@ pub(super) enum Begun {
 }
 
 impl Driver {
-    /// Performs calls whose intent is in the log, and appends what came of each as soon as it is known.
-    pub(super) async fn perform(&mut self, calls: Vec<Begin>, begun: Begun) -> Result<Option<Ending>, HarnessError> {
-        let mut running: FuturesUnordered<_> = calls
-            .into_iter()
-            .map(|call| {
-                let performer = self.performer();
-                async move {
-                    let performed = match begun {
-                        Begun::Now => performer.perform(&call).await?,
-                        Begun::BeforeACrash => performer.pick_up(&call).await?,
-                    };
-                    Ok::<_, HarnessError>((call, performed))
-                }
-            })
-            .collect();
+    /// Performs calls whose intent is in the log, and appends what came of each as soon as it is known; until the agent has
+    /// something to decide.
+    pub(super) async fn perform(
+        &mut self,
+        at_work: &mut AtWork,
+        calls: Vec<Begin>,
+        begun: Begun,
+    ) -> Result<Option<Ending>, HarnessError> {
+        for call in calls {
+            if at_work.names.insert(call.effect_id.clone()) {
+                at_work.running.push(self.performer().take_on(call, begun).boxed());
+            }
+        }
         let mut ended_by_person = false;
         loop {
             let next = tokio::select! {
-                next = running.next() => next,
+                next = at_work.running.next() => next,
                 stop = stopped(self.context.signal.clone()), if !ended_by_person => {
                     stop?;
                     // Child agents hear the person by themselves; a command has to be told. All of them end soon, and
@@ -50,11 +58,23 @@ impl Driver {
             };
             let Some(finished) = next else { return Ok(None) };
             let (call, mut performed) = finished?;
+            at_work.names.remove(&call.effect_id);
             if ended_by_person && matches!(performed.outcome, ToolOutcome::Error | ToolOutcome::Unknown) {
                 performed.outcome = ToolOutcome::Cancelled;
             }
             self.conclude(&call, performed).await?;
+            if !ended_by_person && !self.agent.is_held_up() {
+                return Ok(None);
+            }
         }
+    }
+
+    /// Waits for everybody at work: nobody ends before those who work for it.
+    pub(super) async fn settle(&mut self, at_work: &mut AtWork) -> Result<(), HarnessError> {
+        while !at_work.running.is_empty() {
+            self.perform(at_work, Vec::new(), Begun::Now).await?;
+        }
+        self.leave().await
     }
 
     /// Ends calls that a crash has cut off and that nobody wants any more: what the record knows of them is written down, and
@@ -125,7 +145,26 @@ fn intent(begin: &Begin) -> Event {
     .into()
 }
 
-impl super::perform::Performer {
+impl Performer {
+    /// Does one call to its end. A worker works beside its conductor, which has other things to think about meanwhile; it is
+    /// let go with it.
+    async fn take_on(self, call: Begin, begun: Begun) -> Result<(Begin, Performed), HarnessError> {
+        let is_long = matches!(call.tool, Ok(Tool::Delegate(_)));
+        let work = async move {
+            let performed = match begun {
+                Begun::Now => self.perform(&call).await?,
+                Begun::BeforeACrash => self.pick_up(&call).await?,
+            };
+            Ok((call, performed))
+        };
+        if !is_long {
+            return work.await;
+        }
+        let mut beside = JoinSet::new();
+        beside.spawn(work);
+        beside.join_next().await.ok_or(HarnessError::LetGo)??
+    }
+
     /// Goes on with a call whose result a crash swallowed.
     async fn pick_up(&self, call: &Begin) -> Result<Performed, HarnessError> {
         let Ok(tool) = &call.tool else { return self.perform(call).await };

@@ -11,6 +11,7 @@ mod golden;
 mod hardship;
 mod peer;
 mod person;
+mod replanning;
 mod replay;
 mod runs;
 mod scenarios;

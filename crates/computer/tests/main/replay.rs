@@ -31,7 +31,7 @@ async fn a_run_is_the_same_again_without_asking_any_model() {
     let (fake, _desk, events, _directory) = done(DOCUMENT, 0).await;
     let asked = fake.model_calls.load(Ordering::SeqCst);
     let replayed = replay(&events, nothing_hidden).unwrap();
-    assert_eq!(replayed, Replayed { agents: 4, turns: 9, calls: 12 });
+    assert_eq!(replayed, Replayed { agents: 4, turns: 10, calls: 12 });
     assert_eq!(fake.model_calls.load(Ordering::SeqCst), asked, "nobody was asked");
 }
 

@@ -18,6 +18,7 @@
 //! | field | meaning |
 //! |---|---|
 //! | `text`, `reasoning` | what is said, and what is thought |
+//! | `early` | whether it is said while workers are still at work, after the first result; else the model waits for all |
 //! | `chunks` | in how many pieces the text, and the arguments of each call, are streamed; 1 if absent |
 //! | `tool_calls` | list of `name` and `arguments` (an object; `{}` if absent); `arguments_text` instead of `arguments` is text that is no JSON; `id` if a test needs a certain one |
 //! | `usage` | `input_tokens`, `output_tokens`, `cache_read_tokens`, `cache_write_tokens`, `usd`; zero if absent |
@@ -66,11 +67,13 @@ mod parse;
 use crate::assembly::chunked;
 use choir_proto::Role;
 use choir_proto::model::{
-    Answer, AssistantMessage, Delta, ErrorClass, Message, ModelError, ModelRequest, Part, StopReason, ToolCall, Usage,
+    Answer, AssistantMessage, Delta, ErrorClass, LATE_RESULT, Message, ModelError, ModelRequest, Part, STILL_AT_WORK,
+    StopReason, ToolCall, ToolResult, Usage,
 };
 use fill::Values;
 pub use parse::{SCENARIO_BYTES_MAX, ScenarioError, TURNS_MAX};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// The model's name in answers when the request names none.
 const MODEL: &str = "scripted/scenario";
@@ -104,8 +107,11 @@ impl Scenario {
     /// As [`Scenario::answer`], for a request that has already failed some times in a row.
     pub fn answer_after(&self, request: &ModelRequest, failures: u32) -> Result<Script, ModelError> {
         let scene = Scene::of(request);
-        let turn = self.turn(&scene)?;
-        play(turn, &scene, failures)
+        let turn = self.turn(&scene);
+        if scene.is_early && !turn.as_ref().is_ok_and(|turn| turn.reply.early) {
+            return Ok(waiting(&scene));
+        }
+        play(turn?, &scene, failures)
     }
 
     fn turn(&self, scene: &Scene<'_>) -> Result<&Turn, ModelError> {
@@ -163,6 +169,8 @@ struct Reply {
     text: String,
     reasoning: String,
     chunks: usize,
+    /// Whether it is said while others are still at work.
+    early: bool,
     calls: Vec<Call>,
     usage: Usage,
     stop: StopReason,
@@ -198,18 +206,28 @@ struct Scene<'a> {
     newest: String,
     results: Vec<&'a str>,
     model: &'a str,
+    /// Whether some results are still to come.
+    is_early: bool,
 }
 
 impl<'a> Scene<'a> {
     fn of(request: &'a ModelRequest) -> Self {
-        let answered = request.messages.iter().filter(|message| matches!(message, Message::Assistant(_))).count();
+        let spoken = |message: &&Message| matches!(message, Message::Assistant(said) if said.text != WAITING);
+        let answered = request.messages.iter().filter(spoken).count();
         let incoming = |message: &&Message| !matches!(message, Message::Assistant(_));
+        let late: BTreeMap<&str, &str> = request.messages.iter().filter_map(late).collect();
+        let results = request.messages.iter().flat_map(results).map(|result| match late.get(result.call_id.as_str()) {
+            Some(content) if result.content == STILL_AT_WORK => content,
+            _ => result.content.as_str(),
+        });
+        let results: Vec<&str> = results.collect();
         Self {
             role: request.role,
             turn: u32::try_from(answered).unwrap_or(u32::MAX).saturating_add(1),
             prompt: request.messages.iter().find(|m| matches!(m, Message::User { .. })).map(words).unwrap_or_default(),
             newest: request.messages.iter().rfind(incoming).map(words).unwrap_or_default(),
-            results: request.messages.iter().flat_map(results).collect(),
+            is_early: results.contains(&STILL_AT_WORK),
+            results,
             model: request.model.as_deref().unwrap_or(MODEL),
         }
     }
@@ -232,12 +250,26 @@ fn text_part(part: &Part) -> Option<&str> {
     }
 }
 
-fn results(message: &Message) -> impl Iterator<Item = &str> {
-    let results = match message {
-        Message::Tools { results } => results.as_slice(),
+fn results(message: &Message) -> &[ToolResult] {
+    match message {
+        Message::Tools { results } => results,
         Message::User { .. } | Message::Assistant(_) => &[],
-    };
-    results.iter().map(|result| result.content.as_str())
+    }
+}
+
+/// A result that was told after its turn: the call's id, and what came of it.
+fn late(message: &Message) -> Option<(&str, &str)> {
+    let Message::User { parts } = message else { return None };
+    parts.iter().find_map(text_part)?.strip_prefix(LATE_RESULT)?.split_once(": ")
+}
+
+/// What a scenario says while results are still to come, unless its next answer is an early one. It is no turn of it.
+const WAITING: &str = "Waiting for the others.";
+
+fn waiting(scene: &Scene<'_>) -> Script {
+    let message = AssistantMessage { text: WAITING.to_owned(), ..AssistantMessage::default() };
+    let (stop, usage, model) = (StopReason::Finished, Usage::default(), scene.model.to_owned());
+    Script { deltas: Vec::new(), result: Ok(Answer { message, stop, usage, model, window: None }) }
 }
 
 fn play(turn: &Turn, scene: &Scene<'_>, failures: u32) -> Result<Script, ModelError> {

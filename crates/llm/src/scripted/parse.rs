@@ -94,6 +94,8 @@ struct SaidReply {
     reasoning: String,
     chunks: Option<usize>,
     #[serde(default)]
+    early: bool,
+    #[serde(default)]
     tool_calls: Vec<Value>,
     usage: Option<Usage>,
     stop: Option<StopReason>,
@@ -198,6 +200,7 @@ fn reply(place: &str, said: Value) -> Result<Reply, ScenarioError> {
         text: said.text,
         reasoning: said.reasoning,
         chunks,
+        early: said.early,
         calls,
         usage: said.usage.unwrap_or_default(),
         stop: said.stop.unwrap_or(natural_stop),
