@@ -270,6 +270,10 @@ impl Keeper {
         };
         let hash = text.as_ref().map(|text| choir_store::sha256(text.as_bytes()));
         if over.is_some() && hash == over {
+            // It shows this version now, whoever wrote it there: what is written there next was made of these words.
+            if let (Some(known), Some(head)) = (self.known.get_mut(&id), &head) {
+                known.version = head.version;
+            }
             return Ok(());
         }
         if let Some(hash) = hash {

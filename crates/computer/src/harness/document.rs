@@ -4,6 +4,7 @@ use super::HarnessError;
 use super::perform::{Performed, Performer};
 use crate::document::{Base, Edit, Manner};
 use choir_core::agent::Begin;
+use choir_core::fold::run::Runs;
 use choir_core::tool::{Tool, replace_once};
 use choir_proto::DocumentId;
 use choir_proto::event::ToolOutcome;
@@ -112,10 +113,20 @@ impl Performer {
             // What was asked about one place is answered in the margin, for the person to take or leave.
             return Manner::Ask;
         }
-        match self.context.harness.control.document_settings().await {
+        let settings = self.context.harness.control.document_settings().await;
+        // Asked last: what comes after the end, or after the person wanted no more, is for them to take or leave.
+        match settings {
+            _ if self.is_over().await => Manner::Ask,
             Ok(settings) if settings.auto_accept => Manner::Free,
             Ok(_) | Err(_) => Manner::Careful,
         }
+    }
+
+    /// Whether nobody waits for this run's words any more. One that cannot be looked up is taken for over.
+    async fn is_over(&self) -> bool {
+        let run = self.context.harness.views.get::<Runs>(self.context.run).await;
+        let has_ended = run.map_or(true, |run| run.is_none_or(|run| run.status.is_ending()));
+        has_ended || self.context.signal.borrow().cancelled
     }
 }
 

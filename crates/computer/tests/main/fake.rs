@@ -1,7 +1,7 @@
 //! A control that plays a scenario and counts what it was asked to do.
 
 use choir_computer::actor::{RunCommand, SessionMessage, ask};
-use choir_computer::control::{Control, ControlError, Fetched, OnDelta, OnOutput};
+use choir_computer::control::{Control, ControlError, Fetched, OnDelta, OnFile, OnOutput};
 use choir_computer::serve::{Computer, ServeError};
 use choir_computer::world::RealWorld;
 use choir_core::fold::run::Runs;
@@ -11,7 +11,8 @@ use choir_proto::model::{Answer, ErrorClass, ModelError};
 use choir_proto::run::Run;
 use choir_proto::wire::{
     AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, DocumentSettings, EffectRecord, Exec, Exit,
-    Fetch, FinishAssociate, ModelCall, Models, OutputStream, StartAssociate, ToolSettings, UndoChanges,
+    Fetch, FinishAssociate, LiveFile, Mirror, Mirrored, ModelCall, Models, OutputStream, StartAssociate, ToolSettings,
+    UndoChanges, WatchFiles, WatchFrame,
 };
 use choir_proto::{ComputerId, Hash, InboxId, Role, RunId, TaskId};
 use futures_util::FutureExt;
@@ -20,7 +21,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, broadcast, watch};
 use uuid::Uuid;
 
 /// Outlives the computer, as control does.
@@ -52,7 +53,14 @@ pub(crate) struct Fake {
     /// Whether writers are answered piece by piece, each when it is let through, and the end when that is.
     pub(crate) is_slow: AtomicBool,
     pub(crate) pace: Semaphore,
-    /// Rings when somebody wants to know whether a tool needs a yes.
+    /// Whether there is a workspace, and what is heard of its files.
+    pub(crate) has_workspace: AtomicBool,
+    pub(crate) changed: broadcast::Sender<LiveFile>,
+    /// How often a mirror was to be written.
+    pub(crate) mirrored: watch::Sender<u64>,
+    /// Whether it takes until something is let through before anybody knows how documents may be written.
+    pub(crate) is_busy: AtomicBool,
+    /// Rings when somebody wants to know whether a tool needs a yes, or how to write.
     pub(crate) looked_up: Notify,
 }
 
@@ -75,6 +83,10 @@ impl Fake {
             silent: Mutex::default(),
             is_slow: AtomicBool::new(false),
             pace: Semaphore::new(0),
+            has_workspace: AtomicBool::new(false),
+            changed: broadcast::Sender::new(16),
+            mirrored: watch::Sender::new(0),
+            is_busy: AtomicBool::new(false),
             looked_up: Notify::new(),
         })
     }
@@ -130,7 +142,14 @@ impl Control for Fake {
     }
 
     fn document_settings(&self) -> BoxFuture<'_, Result<DocumentSettings, ControlError>> {
-        async { Ok(DocumentSettings { auto_accept: self.auto_accept.load(Ordering::SeqCst) }) }.boxed()
+        async {
+            if self.is_busy.load(Ordering::SeqCst) {
+                self.looked_up.notify_one();
+                self.pace.acquire().await.unwrap().forget();
+            }
+            Ok(DocumentSettings { auto_accept: self.auto_accept.load(Ordering::SeqCst) })
+        }
+        .boxed()
     }
 
     fn tool_settings(&self, tool: String) -> BoxFuture<'_, Result<ToolSettings, ControlError>> {
@@ -243,6 +262,36 @@ impl Control for Fake {
         async {
             let (base_tree, result_tree) = (Hash([1; 32]), Hash([2; 32]));
             Ok(AssociateCaptured { base_tree, result_tree, files_changed: Vec::new() })
+        }
+        .boxed()
+    }
+
+    fn watch(&self, _: WatchFiles, mut on_file: OnFile) -> BoxFuture<'_, ControlError> {
+        async move {
+            if !self.has_workspace.load(Ordering::SeqCst) {
+                return ControlError::Refused("There is no workspace here.".into());
+            }
+            let mut heard = self.changed.subscribe();
+            on_file(WatchFrame::Ready);
+            while let Ok(file) = heard.recv().await {
+                on_file(WatchFrame::File(file));
+            }
+            ControlError::Gone("the test is over".into())
+        }
+        .boxed()
+    }
+
+    fn mirror(&self, mirror: Mirror) -> BoxFuture<'_, Result<Mirrored, ControlError>> {
+        async move {
+            let mut files = self.files.lock().unwrap();
+            let there = files.get(&mirror.path).map(|bytes| choir_store::sha256(bytes));
+            let written = there == mirror.over;
+            if let (true, Some(text)) = (written, mirror.text) {
+                files.insert(mirror.path, text.into_bytes());
+            }
+            drop(files);
+            self.mirrored.send_modify(|times| *times += 1);
+            Ok(Mirrored { written })
         }
         .boxed()
     }

@@ -9,6 +9,7 @@ mod evidence;
 mod fake;
 mod golden;
 mod hardship;
+mod mirroring;
 mod peer;
 mod person;
 mod replanning;

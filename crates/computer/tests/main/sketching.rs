@@ -174,3 +174,25 @@ async fn a_person_who_wants_to_be_asked_first_sees_nothing_of_it_before() {
     desk.ended(run).await;
     assert!(!desk.kinds().await.iter().any(|kind| kind == "document.updated"), "a no is a no");
 }
+
+/// A write that was begun before the person said stop, and comes after it.
+#[tokio::test]
+async fn words_that_come_after_the_stop_are_only_proposed() {
+    for auto_accept in [false, true] {
+        let directory = tempfile::tempdir().unwrap();
+        let fake = Fake::new(&scenario(CONTENT));
+        fake.is_busy.store(true, Ordering::SeqCst);
+        fake.auto_accept.store(auto_accept, Ordering::SeqCst);
+        let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
+        let run = desk.accept("about herons").await;
+        let document = desk.run(run).await.document_id.unwrap();
+        let before = text(&desk, document).await;
+        fake.looked_up.notified().await;
+        desk.command(run, RunCommand::Cancel).await;
+        fake.pace.add_permits(1);
+        assert_eq!(desk.ended(run).await.status, RunStatus::Cancelled);
+        let (_, found) = desk.send("GET", &format!("/api/documents/{document}"), Value::Null).await;
+        assert_eq!(found["content"], before.as_str());
+        assert!(found["proposals"][0]["new"].as_str().unwrap().contains("Herons wade"), "{found}");
+    }
+}

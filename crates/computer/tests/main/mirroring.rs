@@ -1,0 +1,81 @@
+//! What is heard of mirrors: what we wrote ourselves and hear of late is nobody's edit.
+
+use crate::fake::{Desk, Fake};
+use choir_proto::DocumentId;
+use choir_proto::wire::LiveFile;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Waits until the only mirror says this; its path.
+async fn says(fake: &Fake, text: &str) -> String {
+    let mut mirrored = fake.mirrored.subscribe();
+    loop {
+        mirrored.mark_unchanged();
+        let found = fake
+            .files
+            .lock()
+            .unwrap()
+            .iter()
+            .find(|(_, bytes)| *bytes == text.as_bytes())
+            .map(|(path, _)| path.clone());
+        match found {
+            Some(path) => return path,
+            None => mirrored.changed().await.unwrap(),
+        }
+    }
+}
+
+async fn put(desk: &Desk, id: DocumentId, base_version: u32, content: &str) {
+    let edit = json!({"base_version": base_version, "content": content});
+    let (status, answer) = desk.send("PUT", &format!("/api/documents/{id}"), edit).await;
+    assert_eq!(status, 200, "{answer}");
+}
+
+/// Waits until a document says this; the names of its versions.
+async fn until(desk: &Desk, id: DocumentId, text: &str) -> usize {
+    let mut head = desk.computer.app.harness.journal.log().watch();
+    loop {
+        head.mark_unchanged();
+        let (_, found) = desk.send("GET", &format!("/api/documents/{id}"), Value::Null).await;
+        if found["content"] == text {
+            return desk.computer.app.harness.documents.versions(id).await.unwrap().len();
+        }
+        head.changed().await.unwrap();
+    }
+}
+
+fn file(path: &str, text: &str) -> LiveFile {
+    let hash = Some(choir_store::sha256(text.as_bytes()));
+    LiveFile { path: path.to_owned(), hash, text: Some(text.to_owned()), task: None }
+}
+
+#[tokio::test]
+async fn late_word_of_what_we_wrote_is_no_edit_and_the_same_words_by_a_person_are() {
+    let directory = tempfile::tempdir().unwrap();
+    let fake = Fake::new(r#"{"roles": {"conductor": [{"text": "Nobody asked."}]}}"#);
+    fake.has_workspace.store(true, Ordering::SeqCst);
+    let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
+    let (_, made) = desk.send("POST", "/api/documents", json!({"title": "Notes", "content": "one\n"})).await;
+    let id: DocumentId = made["document_id"].as_str().unwrap().parse().unwrap();
+    let path = says(&fake, "one\n").await;
+    put(&desk, id, 1, "two\n").await;
+    says(&fake, "two\n").await;
+    put(&desk, id, 2, "three\n").await;
+    says(&fake, "three\n").await;
+    let versions = until(&desk, id, "three\n").await;
+
+    // Word of our second writing comes after the third; then a person writes something.
+    let mut mirrored = fake.mirrored.subscribe();
+    fake.changed.send(file(&path, "two\n")).unwrap();
+    mirrored.changed().await.unwrap();
+    fake.files.lock().unwrap().insert(path.clone(), b"four\n".to_vec());
+    fake.changed.send(file(&path, "four\n")).unwrap();
+    assert_eq!(until(&desk, id, "four\n").await, versions + 1, "only the person's words are a version");
+
+    // The very words that stood there once, but now by a person: theirs.
+    says(&fake, "four\n").await;
+    fake.files.lock().unwrap().insert(path.clone(), b"two\n".to_vec());
+    fake.changed.send(file(&path, "two\n")).unwrap();
+    assert_eq!(until(&desk, id, "two\n").await, versions + 2);
+}
