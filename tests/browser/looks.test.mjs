@@ -48,4 +48,14 @@ journey("on a phone everything is in reach", { scenario: "studio.json" }, async 
   await world.assertAccessible(page);
   const wide = await page.evaluate(() => document.documentElement.scrollWidth);
   assert.ok(wide <= 390, `the page is ${wide} px wide`);
+
+  // The text has the screen; what is known about it unfolds below.
+  const about = writer.getByRole("button", { name: "About this document" });
+  const sources = writer.getByRole("region", { name: "Sources" });
+  assert.equal(await sources.isVisible(), false);
+  const { height } = await text(writer).locator("xpath=ancestor::*[contains(@class,'paper')]").boundingBox();
+  assert.ok(height > 600, `the text has ${height} px`);
+  await about.tap();
+  await sources.getByRole("button").first().waitFor();
+  await world.assertAccessible(page);
 });

@@ -59,8 +59,11 @@ async function fill(page) {
 async function apps(page, name) {
   const writer = await alone(page, await open(page, "Heron or Wren"));
   await text(writer).filter({ hasText: "One machine" }).waitFor();
-  await writer.getByRole("region", { name: "Sources" }).waitFor();
+  await writer.getByRole("region", { name: "Sources", includeHidden: true }).waitFor({ state: "attached" });
   await each(page, `writer${name}`);
+  // On a phone it lies folded.
+  const about = writer.getByRole("button", { name: "About this document" });
+  if (await about.isVisible()) await about.click();
   await writer.getByRole("button", { name: /^Source of “A message is kept/ }).click();
   await writer.getByLabel("Source", { exact: true }).waitFor();
   await each(page, `source${name}`);

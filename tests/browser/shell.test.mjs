@@ -56,6 +56,52 @@ journey("the keyboard reaches the prompt bar from anywhere", {}, async (world) =
   }
 });
 
+journey("windows are moved, resized, snapped, minimised and brought back by the menu and by keys alone", {}, async (world) => {
+  await world.start();
+  // Where a window lies is looked at, and not how it comes there.
+  const page = await world.signIn({ viewport: { width: 1440, height: 900 }, reducedMotion: "reduce" });
+  await prompt(page).waitFor();
+  const choose = async (name) => {
+    await menu(page).focus();
+    await page.keyboard.press("Enter");
+    const item = page.getByRole("menuitem", { name: new RegExp(`^${name}`) });
+    // Down to it, as somebody without a mouse goes.
+    for (let tries = 0; tries < 60 && !(await item.evaluate((element) => element === document.activeElement)); tries++) await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("Enter");
+  };
+  await choose("Files");
+  const files = window(page, "Files");
+  await files.waitFor();
+  const becomes = async (what, want) => {
+    const before = await files.boundingBox();
+    await what();
+    const id = await files.getAttribute("id");
+    await page.waitForFunction(([id, want]) => {
+      const now = document.getElementById(id).getBoundingClientRect();
+      return Object.entries(want).every(([side, length]) => Math.abs(now[side] - length) < 2);
+    }, [id, { ...before, ...want(before) }]);
+  };
+  const placed = await files.boundingBox();
+  await becomes(() => choose("Move right"), ({ x }) => ({ x: x + 32 }));
+  await becomes(() => page.keyboard.press("Alt+Shift+ArrowLeft"), ({ x }) => ({ x: x - 32 }));
+  await becomes(() => choose("Narrower"), ({ width }) => ({ width: width - 32 }));
+  await becomes(() => page.keyboard.press("Control+Alt+Shift+ArrowDown"), ({ height }) => ({ height: height + 32 }));
+  const half = { y: 8, width: 708, height: 820 };
+  await becomes(() => page.keyboard.press("Control+Alt+ArrowLeft"), () => ({ x: 8, ...half }));
+  await becomes(() => choose("Snap right"), () => ({ x: 724, ...half }));
+  await becomes(() => choose("Restore window"), () => ({ ...placed, width: placed.width - 32, height: placed.height + 32 }));
+  await page.keyboard.press("Control+Alt+m");
+  await files.waitFor({ state: "hidden" });
+  await page.getByRole("navigation", { name: "Taskbar" }).getByRole("button", { name: /Files/ }).press("Enter");
+  await files.waitFor();
+  await page.keyboard.press("Control+Alt+w");
+  await files.waitFor({ state: "detached" });
+  await choose("Wider");
+  await page.getByRole("status").getByText("No window is open.").waitFor();
+  await choose("Print");
+  await page.getByRole("status").getByText("No document is in the front window.").waitFor();
+});
+
 journey("two browsers show one desktop, live", { scenario: "document.json" }, async (world) => {
   await world.start();
   const one = await world.signIn();

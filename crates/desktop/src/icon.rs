@@ -7,6 +7,9 @@ use choir_proto::desktop::App;
 #[expect(missing_docs, reason = "the name says what the picture shows, and nothing else is true of it")]
 pub enum Icon {
     Archive,
+    ArrowDown,
+    ArrowLeft,
+    ArrowRight,
     ArrowUp,
     Bell,
     Changes,
@@ -63,6 +66,9 @@ impl Icon {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Archive => "archive-restore",
+            Self::ArrowDown => "arrow-down",
+            Self::ArrowLeft => "arrow-left",
+            Self::ArrowRight => "arrow-right",
             Self::ArrowUp => "arrow-up",
             Self::Bell => "bell",
             Self::Changes => "file-diff",

@@ -1,5 +1,6 @@
 //! Everything a person can ask of the desktop, in one list: the menu shows it, and it teaches the shortcuts.
 
+use crate::geometry::Arrow;
 use crate::icon::Icon;
 use choir_proto::desktop::{App, Shape, Theme};
 use choir_proto::tour::Tour;
@@ -21,8 +22,38 @@ pub enum Action {
     CloseWindow,
     /// Bring the next window to the front.
     NextWindow,
+    /// Move the focused window.
+    Move(Arrow),
+    /// Resize the focused window: the arrow says which way its lower right corner goes.
+    Resize(Arrow),
+    /// Do something with the document of the focused window.
+    Document(Wish),
+    /// Do something with the run of the focused window.
+    Run(Verb),
     /// Choose a theme; nothing follows the system.
     Theme(Option<Theme>),
+}
+
+/// What can be done with an open document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wish {
+    /// Look for words in it.
+    Find,
+    /// Give it to the person as a file.
+    Save,
+    /// Put it on paper.
+    Print,
+}
+
+/// What can be done with a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "they are the verbs of the routes")]
+pub enum Verb {
+    Pause,
+    Resume,
+    Cancel,
+    Undo,
+    Trace,
 }
 
 /// One line of the menu.
@@ -47,7 +78,7 @@ const fn app(app: App, keys: &'static str) -> Item {
 }
 
 /// Apps, then actions, then themes.
-pub const SECTIONS: [(&str, &[Item]); 4] = [
+pub const SECTIONS: [(&str, &[Item]); 6] = [
     (
         "Open",
         &[
@@ -72,6 +103,19 @@ pub const SECTIONS: [(&str, &[Item]); 4] = [
         ],
     ),
     (
+        "Document and run",
+        &[
+            item(Action::Document(Wish::Find), "Find and replace", Icon::Search, "Ctrl F"),
+            item(Action::Document(Wish::Save), "Save as Markdown", Icon::Download, ""),
+            item(Action::Document(Wish::Print), "Print", Icon::Print, ""),
+            item(Action::Run(Verb::Pause), "Pause run", Icon::Pause, ""),
+            item(Action::Run(Verb::Resume), "Resume run", Icon::Play, ""),
+            item(Action::Run(Verb::Cancel), "Cancel run", Icon::Stop, ""),
+            item(Action::Run(Verb::Undo), "Undo run", Icon::Undo, ""),
+            item(Action::Run(Verb::Trace), "Show its trace", Icon::Trace, ""),
+        ],
+    ),
+    (
         "Window",
         &[
             item(Action::Shape(Shape::LeftHalf), "Snap left", Icon::SnapLeft, "Ctrl Alt ←"),
@@ -81,6 +125,19 @@ pub const SECTIONS: [(&str, &[Item]); 4] = [
             item(Action::Shape(Shape::Minimised), "Minimise window", Icon::Minimise, "Ctrl Alt M"),
             item(Action::NextWindow, "Next window", Icon::ChevronRight, "F6"),
             item(Action::CloseWindow, "Close window", Icon::Close, "Ctrl Alt W"),
+        ],
+    ),
+    (
+        "Move and resize",
+        &[
+            item(Action::Move(Arrow::Left), "Move left", Icon::ArrowLeft, "Alt Shift ←"),
+            item(Action::Move(Arrow::Right), "Move right", Icon::ArrowRight, "Alt Shift →"),
+            item(Action::Move(Arrow::Up), "Move up", Icon::ArrowUp, "Alt Shift ↑"),
+            item(Action::Move(Arrow::Down), "Move down", Icon::ArrowDown, "Alt Shift ↓"),
+            item(Action::Resize(Arrow::Left), "Narrower", Icon::ArrowLeft, "Ctrl Alt Shift ←"),
+            item(Action::Resize(Arrow::Right), "Wider", Icon::ArrowRight, "Ctrl Alt Shift →"),
+            item(Action::Resize(Arrow::Up), "Shorter", Icon::ArrowUp, "Ctrl Alt Shift ↑"),
+            item(Action::Resize(Arrow::Down), "Taller", Icon::ArrowDown, "Ctrl Alt Shift ↓"),
         ],
     ),
     (

@@ -5,6 +5,7 @@ use super::server::{self, Failure};
 use choir_desktop::computer::{Documents, Runs, focused};
 use choir_desktop::geometry::{self, Size};
 use choir_desktop::inbox::{Inbox, Item};
+use choir_desktop::menu::Wish;
 use choir_desktop::prompt::Mention;
 use choir_desktop::settings::Settings;
 use choir_proto::api::Health;
@@ -96,6 +97,8 @@ pub(crate) struct Desk {
     pub(crate) changed: Signal<Seq>,
     /// The text that goes on paper.
     pub(crate) printed: Signal<Option<(DocumentId, String)>>,
+    /// What the menu wishes of an open document.
+    pub(crate) wish: Signal<Option<(DocumentId, Wish)>>,
 }
 
 impl Desk {
@@ -123,6 +126,7 @@ impl Desk {
             evidence: Signal::new(Seq::default()),
             changed: Signal::new(Seq::default()),
             printed: Signal::new(None),
+            wish: Signal::new(None),
         });
         use_context_provider(|| desk)
     }

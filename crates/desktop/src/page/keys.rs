@@ -2,11 +2,12 @@
 
 use super::apps;
 use super::bridge::{self, Held};
+use super::cards::{control, open_trace};
 use super::desk::Desk;
 use super::server::{self, Failure};
 use choir_desktop::computer::focused;
 use choir_desktop::geometry::{self, Arrow};
-use choir_desktop::menu::Action;
+use choir_desktop::menu::{Action, Verb, Wish};
 use choir_proto::desktop::{App, DesktopCommand, Rect, Shape, Subject, Window};
 use choir_proto::document::{Document, NewDocument};
 use dioxus::prelude::*;
@@ -53,9 +54,16 @@ fn arrow(desk: Desk, key: &str) -> bool {
         "ArrowDown" => Arrow::Down,
         _ => return false,
     };
-    let Some(window) = top(desk) else { return false };
-    desk.move_to(window.window_id, change(place(desk, &window), arrow, desk.canvas_now()));
+    shift(desk, change, arrow);
     true
+}
+
+/// Moves or resizes the focused window by one step.
+fn shift(desk: Desk, change: fn(Rect, Arrow, geometry::Size) -> Rect, arrow: Arrow) {
+    match top(desk) {
+        Some(window) => desk.move_to(window.window_id, change(place(desk, &window), arrow, desk.canvas_now())),
+        None => desk.tell("No window is open."),
+    }
 }
 
 /// Where a window lies on this canvas.
@@ -80,6 +88,10 @@ pub(crate) fn perform(desk: Desk, action: Action) {
         Action::FocusPrompt => bridge::focus(PROMPT),
         Action::Theme(theme) => desk.command(DesktopCommand::Theme { theme }),
         Action::NextWindow => next_window(desk),
+        Action::Move(arrow) => shift(desk, geometry::nudge, arrow),
+        Action::Resize(arrow) => shift(desk, geometry::grow, arrow),
+        Action::Document(wish) => wish_for(desk, wish),
+        Action::Run(verb) => with_run(desk, verb),
         Action::Shape(shape) => with_top(desk, |window_id| DesktopCommand::Shape { window_id, shape }),
         Action::CloseWindow => match top(desk) {
             Some(window) => close(desk, &window),
@@ -100,6 +112,31 @@ fn with_top(desk: Desk, command: impl FnOnce(choir_proto::WindowId) -> DesktopCo
     match top(desk) {
         Some(window) => desk.command(command(window.window_id)),
         None => desk.tell("No window is open."),
+    }
+}
+
+/// The open document itself does what is wished.
+fn wish_for(mut desk: Desk, wish: Wish) {
+    match top(desk).and_then(|window| window.subject) {
+        Some(Subject::Document(id)) => desk.wish.set(Some((id, wish))),
+        _ => desk.tell("No document is in the front window."),
+    }
+}
+
+fn with_run(desk: Desk, verb: Verb) {
+    let runs = desk.runs.peek();
+    let run = match top(desk).and_then(|window| window.subject) {
+        Some(Subject::Document(id)) => runs.of_document(id).map(|run| run.run_id),
+        Some(Subject::Run(id)) => Some(id),
+        _ => None,
+    };
+    match (run, verb) {
+        (None, _) => desk.tell("No run is in the front window."),
+        (Some(id), Verb::Pause) => control(desk, id, "pause"),
+        (Some(id), Verb::Resume) => control(desk, id, "resume"),
+        (Some(id), Verb::Cancel) => control(desk, id, "cancel"),
+        (Some(id), Verb::Undo) => apps::undo_run(desk, id),
+        (Some(id), Verb::Trace) => open_trace(desk, id),
     }
 }
 

@@ -128,7 +128,7 @@ fn Controls(run: Run, changes: EventHandler<()>) -> Element {
 }
 
 /// Takes back what the run changed in the workspace; asked again, it brings it back.
-fn undo(desk: Desk, id: RunId) {
+pub(crate) fn undo(desk: Desk, id: RunId) {
     spawn_local(async move {
         let answer: Result<Undo, Failure> =
             server::send("POST", &format!("/api/runs/{id}/undo"), &NewUndo::default()).await;

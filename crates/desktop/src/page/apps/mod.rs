@@ -16,6 +16,7 @@ mod threads;
 mod tree;
 mod writer;
 
+pub(crate) use margin::undo as undo_run;
 pub(crate) use settings::FoundProviders;
 pub(crate) use terminal::{close as close_terminal, open as open_terminal};
 

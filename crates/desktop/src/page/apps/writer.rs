@@ -12,6 +12,7 @@ use choir_desktop::evidence::marks;
 use choir_desktop::files::file_name;
 use choir_desktop::icon::Icon;
 use choir_desktop::json;
+use choir_desktop::menu::Wish;
 use choir_desktop::surface::is_bare;
 use choir_proto::document::Document;
 use choir_proto::{DocumentId, TaskStatus};
@@ -112,6 +113,19 @@ impl Page {
         self.state.set(said);
     }
 
+    fn grant(mut self, wish: Wish) {
+        match wish {
+            Wish::Find => {
+                self.view.set(Shown::Text);
+                self.with_editor(|editor| editor.find());
+            }
+            Wish::Save => {
+                self.with_editor(|editor| bridge::save(&file_name(&self.title()), &editor.document()));
+            }
+            Wish::Print => print(self),
+        }
+    }
+
     fn is_long(self) -> bool {
         self.desk.documents.peek().get(self.id).is_some_and(|document| document.size > REPLICA_BYTES_MAX)
     }
@@ -139,6 +153,7 @@ pub(crate) fn Writer(id: DocumentId) -> Element {
     let version = use_memo(move || desk.documents.read().get(id).map_or(0, |document| document.version));
     follow_evidence(page);
     follow_agents(page);
+    follow_wishes(page);
     let view = (page.view)();
     rsx! {
         div { class: "writer",
@@ -260,16 +275,37 @@ fn follow_agents(page: Page) {
     });
 }
 
-/// The hanging margin.
+/// What the menu asks of this document.
+fn follow_wishes(page: Page) {
+    let mut wish = page.desk.wish;
+    use_effect(move || {
+        let wanted = wish.read().filter(|(id, _)| *id == page.id);
+        if let Some((_, wanted)) = wanted {
+            wish.set(None);
+            page.grant(wanted);
+        }
+    });
+}
+
+/// The hanging margin; where there is no room for it, a line below the text that unfolds.
 #[component]
 fn Side(page: Page, head: Memo<u32>) -> Element {
     let desk = page.desk;
+    let mut unfolded = use_signal(|| false);
     let run = use_memo(move || desk.runs.read().of_document(page.id).cloned());
     let document = page.document.read();
     let selection = page.state.read().selection.clone();
     let mut view = page.view;
     rsx! {
-        aside { class: "side", "aria-label": "About this document",
+        aside { class: "side", "aria-label": "About this document", "data-unfolded": "{unfolded}",
+            button {
+                r#type: "button",
+                class: "unfold icon-button",
+                "aria-label": "About this document",
+                "aria-expanded": "{unfolded}",
+                onclick: move |_| unfolded.toggle(),
+                Glyph { icon: if unfolded() { Icon::ChevronDown } else { Icon::Menu } }
+            }
             Figures { page }
             SinceYouLooked { page, head }
             if let Some(Selection { from, to }) = selection.filter(|_| view() == Shown::Text) {
@@ -320,23 +356,19 @@ fn Outline(page: Page) -> Element {
 
 #[component]
 fn Tools(page: Page) -> Element {
-    let mut view = page.view;
     rsx! {
         div { class: "tools-list",
             button { r#type: "button", class: "plain", title: "Find and replace (Ctrl F)",
-                onclick: move |_| {
-                    view.set(Shown::Text);
-                    page.with_editor(|editor| editor.find());
-                },
+                onclick: move |_| page.grant(Wish::Find),
                 Glyph { icon: Icon::Search }
                 "Find and replace"
             }
             button { r#type: "button", class: "plain",
-                onclick: move |_| page.with_editor(|editor| bridge::save(&file_name(&page.title()), &editor.document())),
+                onclick: move |_| page.grant(Wish::Save),
                 Glyph { icon: Icon::Download }
                 "Save as Markdown"
             }
-            button { r#type: "button", class: "plain", onclick: move |_| print(page),
+            button { r#type: "button", class: "plain", onclick: move |_| page.grant(Wish::Print),
                 Glyph { icon: Icon::Print }
                 "Print"
             }
