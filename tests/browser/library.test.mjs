@@ -42,3 +42,21 @@ journey("documents and runs are renamed, put away and brought back, for every br
   await documents.getByText("Six times seven").waitFor();
   await runs.getByRole("button", { name: /^completed, unverified What is six/ }).waitFor();
 });
+
+journey("what is erased does not stay on a page that is open", { scenario: "document.json" }, async (world) => {
+  await world.start();
+  const page = await world.signIn();
+  await prompt(page).waitFor();
+  await ask(page, ASKED);
+  const writer = window(page, "Writer").first();
+  await writer.getByRole("region", { name: "Run" }).getByText("completed, unverified").waitFor();
+  await page.evaluate(() => (globalThis.words = "seen"));
+  await page.evaluate(async () => {
+    const { events } = await (await fetch("/api/events?kind=run.accepted")).json();
+    const erased = await fetch(`/api/events/${events[0].id}/erase`, { method: "POST", body: "{}", headers: { "content-type": "application/json" } });
+    if (!erased.ok) throw new Error(await erased.text());
+  });
+  await page.waitForFunction(() => globalThis.words === undefined);
+  await prompt(page).waitFor();
+  await page.getByRole("region", { name: "Run" }).getByText(ASKED).waitFor({ state: "detached" });
+});

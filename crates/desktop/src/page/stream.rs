@@ -10,7 +10,7 @@ use choir_desktop::json;
 use choir_desktop::surface::{Surface, surface};
 use choir_proto::desktop::{App, Desktop, Subject, Theme, Window};
 use choir_proto::document::DocumentSummary;
-use choir_proto::event::Event;
+use choir_proto::event::{Event, PAYLOAD_ERASED};
 use choir_proto::{Envelope, Run, RunId, Seq};
 use dioxus::prelude::*;
 use serde::Deserialize;
@@ -128,6 +128,11 @@ fn receive(mut desk: Desk, text: &str) -> bool {
         Arrival::Seen => return true,
         Arrival::Gap => return false,
         Arrival::Next => desk.seq.set(envelope.header.seq),
+    }
+    if envelope.header.kind == PAYLOAD_ERASED {
+        // Whatever on this page was made of the words that are gone goes with it.
+        bridge::visit("/");
+        return false;
     }
     match folded(&envelope) {
         Ok(event) => fold(desk, &envelope, event.as_ref()),
