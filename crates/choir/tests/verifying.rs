@@ -56,6 +56,23 @@ fn a_result_that_passes_is_merged_and_says_who_chose_the_checks() {
     assert_eq!(finished["payload"]["result_tree"], result["result_tree"], "what was checked is what was merged");
 }
 
+/// Nobody knows is said only where nobody does.
+#[test]
+fn a_command_that_ran_out_of_time_or_never_began_is_said_to_have() {
+    let instance = Instance::start(SCENARIO);
+    let ended = |commands: &[&str]| {
+        let budget = json!({"time_s": 1.0});
+        let result = instance.task(&json!({"kind": "run", "instruction": "x", "commands": commands, "budget": budget}));
+        (result["status"].as_str().unwrap().to_owned(), result["summary"].as_str().unwrap().to_owned())
+    };
+    let (status, said) = ended(&["sleep 600"]);
+    assert!(status == "out_of_time" && said.contains("its time was over"), "{status}: {said}");
+    let (status, said) = ended(&["sleep 0.7", "sleep 0.7"]);
+    assert!(status == "out_of_time" && said.contains("its time was over"), "the time of all of them: {status}: {said}");
+    let (status, said) = ended(&["true\u{0}"]);
+    assert!(status == "failed" && said.contains("exit code 126"), "{status}: {said}");
+}
+
 /// Each of these says that it is done, and none of it is.
 const LIES: [(&str, &str, &str); 6] = [
     ("says so", "echo wrong > file; echo 'all tests passed'", "grep -q right file"),

@@ -128,6 +128,14 @@ async fn files_are_written_listed_moved_and_removed_and_the_log_is_told() {
     assert_eq!(moved.status, StatusCode::OK, "{:?}", moved.body);
     let list = browser.get("/api/files/list?path=").await.value();
     assert_eq!((list["files"][0]["name"].as_str(), list["files"][0]["kind"].as_str()), (Some("b.bin"), Some("file")));
+    browser.send(Method::PUT, "/api/files?path=other", bytes::Bytes::from_static(b"precious")).await;
+    let over = browser.json(Method::POST, "/api/files/move", r#"{"from":"b.bin","to":"other"}"#).await;
+    assert_eq!((over.status, over.code().as_str()), (StatusCode::CONFLICT, "exists"));
+    assert_eq!(browser.get("/api/files?path=other").await.body, "precious");
+    for no_text in ["%ff", "%c0%ae%c0%ae/x"] {
+        let put = browser.send(Method::PUT, &format!("/api/files?path={no_text}"), Default::default()).await;
+        assert_eq!((put.status, put.code().as_str()), (StatusCode::BAD_REQUEST, "bad_path"), "{no_text}");
+    }
     assert_eq!(browser.send(Method::DELETE, "/api/files?path=b.bin", Default::default()).await.status, StatusCode::OK);
     let gone = browser.get("/api/files?path=b.bin").await;
     assert_eq!((gone.status, gone.code().as_str()), (StatusCode::NOT_FOUND, "not_found"));

@@ -90,9 +90,11 @@ impl Commands {
 fn ended(outcome: ToolOutcome, result: &CommandResult) -> Next {
     match (outcome, result.exit_code) {
         (ToolOutcome::Cancelled, _) => Next::End(TaskStatus::Cancelled, "Stopped.".into()),
-        (ToolOutcome::Unknown, _) | (_, None) => {
+        (ToolOutcome::Unknown, _) => {
             Next::End(TaskStatus::Unknown, format!("Nobody knows how `{}` ended.", result.command))
         }
+        // Only a command whose time was up ends without a code, and is known to have ended.
+        (_, None) => Next::End(TaskStatus::OutOfTime, format!("`{}` was stopped: its time was over.", result.command)),
         (_, Some(code)) => Next::End(TaskStatus::Failed, format!("`{}` ended with exit code {code}.", result.command)),
     }
 }
@@ -136,8 +138,8 @@ mod tests {
         step
     }
 
-    fn finish(commands: &mut Commands, step: &Step, outcome: ToolOutcome, exit_code: i32) {
-        let result = CommandResult { exit_code: Some(exit_code), ..unread(&step.command) };
+    fn finish(commands: &mut Commands, step: &Step, outcome: ToolOutcome, exit_code: impl Into<Option<i32>>) {
+        let result = CommandResult { exit_code: exit_code.into(), ..unread(&step.command) };
         let content = serde_json::to_string(&result).unwrap();
         let effect_id = step.effect_id.clone();
         let finished =
@@ -160,5 +162,20 @@ mod tests {
         let one = begin(&mut commands);
         finish(&mut commands, &one, ToolOutcome::Error, 3);
         assert_eq!(commands.next(), Next::End(TaskStatus::Failed, "`one` ended with exit code 3.".into()));
+    }
+
+    #[test]
+    fn a_command_whose_time_was_up_is_known_to_have_ended() {
+        let ended = |outcome| {
+            let mut commands = task();
+            let one = begin(&mut commands);
+            finish(&mut commands, &one, outcome, None);
+            match commands.next() {
+                Next::End(status, _) => status,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(ended(ToolOutcome::Error), TaskStatus::OutOfTime);
+        assert_eq!(ended(ToolOutcome::Unknown), TaskStatus::Unknown);
     }
 }

@@ -12,6 +12,7 @@ use choir_proto::event::{Actor, TaskFinished, TaskStarted, ToolFinished, ToolOut
 use choir_proto::task::{CommandResult, TaskRequest, TaskResult, TaskStatus, TaskUsage, VerifySource};
 use choir_proto::wire::{EffectRecord, StartAssociate};
 use choir_proto::{Event, Hash, TaskId};
+use std::time::Duration;
 
 /// What is said of a task in a large workspace.
 const ALONE: &str = "The workspace is large, so its tasks run one at a time.";
@@ -19,12 +20,11 @@ const ALONE: &str = "The workspace is large, so its tasks run one at a time.";
 /// Runs a task's commands from wherever its events say it is, and appends what came of it.
 pub async fn run_commands(context: RunContext, task: TaskId, request: TaskRequest) -> Result<TaskResult, HarnessError> {
     let mut worker = Worker::new(context, task, request);
-    let started = worker.context.harness.journal.world().elapsed();
     let (status, summary) = match worker.start().await? {
         Some(ended) => ended,
         None => worker.work().await?,
     };
-    let time_s = (worker.context.harness.journal.world().elapsed() - started).as_secs_f64();
+    let time_s = worker.time().as_secs_f64();
     worker.end(status, summary, time_s).await
 }
 
@@ -37,6 +37,8 @@ struct Worker {
     base_tree: Option<Hash>,
     /// Whether it had to wait for the tasks before it.
     alone: bool,
+    /// When it began, by the clock that only goes forward.
+    began: Duration,
 }
 
 impl Worker {
@@ -45,12 +47,19 @@ impl Worker {
         for (_, event) in context.past.of_agent(task, false) {
             commands.apply(event);
         }
-        Self { context, task, request, commands, base_tree: None, alone: false }
+        let began = context.harness.journal.world().elapsed();
+        Self { context, task, request, commands, base_tree: None, alone: false, began }
     }
 
+    /// How long it has been at work.
+    fn time(&self) -> Duration {
+        self.context.harness.journal.world().elapsed() - self.began
+    }
+
+    /// Where the next command runs, with what is left of the time of all of them.
     fn place(&self) -> Place<'_> {
-        let timeout_ms = self.request.budget.and_then(|budget| budget.time_s);
-        let timeout_ms = timeout_ms.map_or(TIMEOUT_MS, |seconds| (seconds * 1000.0) as u64);
+        let time_ms = self.request.budget.and_then(|budget| budget.time_s).map(|seconds| (seconds * 1000.0) as u64);
+        let timeout_ms = time_ms.map_or(TIMEOUT_MS, |all| all.saturating_sub(self.time().as_millis() as u64));
         Place { context: &self.context, associate: self.task, timeout_ms }
     }
 

@@ -5,11 +5,14 @@ use choir_core::command::Step;
 use choir_proto::TaskId;
 use choir_proto::event::ToolOutcome;
 use choir_proto::task::CommandResult;
-use choir_proto::wire::{Exec, Exit, OutputStream};
+use choir_proto::wire::{EffectRecord, Exec, Exit, OutputStream};
 use std::sync::{Arc, Mutex};
 
 /// How long one command may take when the task has no time of its own.
 pub(super) const TIMEOUT_MS: u64 = 10 * 60 * 1000;
+
+/// What a shell says of a command that it could not start.
+const NOT_STARTED: i32 = 126;
 
 /// Bytes of each stream that the result carries; the rest is in the blob.
 const STREAM_BYTES_MAX: usize = 64 * 1024;
@@ -67,7 +70,15 @@ impl Place<'_> {
             Err(error) => {
                 let mut result = self.result(step, None, output).await?;
                 result.stderr.push_str(&error.to_string());
-                Ok((if stopped { ToolOutcome::Cancelled } else { ToolOutcome::Unknown }, result))
+                let outcome = match control.effect(step.effect_id.clone()).await {
+                    _ if stopped => ToolOutcome::Cancelled,
+                    Ok(EffectRecord::Absent) => {
+                        result.exit_code = Some(NOT_STARTED);
+                        ToolOutcome::Error
+                    }
+                    _ => ToolOutcome::Unknown,
+                };
+                Ok((outcome, result))
             }
         }
     }

@@ -103,6 +103,7 @@ impl Home<'_> {
                 result.diff = self.context.harness.keep_diff(finished.diff).await;
                 if !finished.conflicts.is_empty() {
                     result.status = TaskStatus::NeedsInput;
+                    result.summary = format!("{} {}", result.summary, left_alone(&finished.conflicts));
                     result.conflicts = finished.conflicts;
                 }
             }
@@ -116,6 +117,16 @@ impl Home<'_> {
         }
     }
 }
+
+/// What a person has to know of paths that were changed by somebody else meanwhile.
+fn left_alone(conflicts: &[String]) -> String {
+    let named = conflicts.iter().take(CONFLICTS_NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = if conflicts.len() > CONFLICTS_NAMED_MAX { " and others" } else { "" };
+    format!("Changed by somebody else meanwhile, and left as it is: {named}{more}. Everything else was brought in.")
+}
+
+/// Conflicts that a summary names; the result names them all.
+const CONFLICTS_NAMED_MAX: usize = 5;
 
 /// Tries of what a sandbox that just died may refuse.
 const TRIES: u32 = 4;

@@ -233,12 +233,17 @@ pub(super) async fn remove(State(app): State<App>, Asked(at): Asked<At>) -> Resu
     changed(&app, &path, ChangeKind::Deleted, None).await
 }
 
-/// Renames a file or folder.
+/// Renames a file or folder. What is there already is not replaced.
 #[utoipa::path(post, path = "/api/files/move", tag = "files", request_body = Move,
-    responses((status = 200, body = Acknowledged), (status = 404, body = choir_proto::ApiError)))]
+    responses((status = 200, body = Acknowledged), (status = 404, body = choir_proto::ApiError),
+        (status = 409, body = choir_proto::ApiError)))]
 pub(super) async fn rename(State(app): State<App>, Json(wanted): Json<Move>) -> Result<Json<Acknowledged>, Refused> {
     let (from, to) = (parse_path(&wanted.from)?, parse_path(&wanted.to)?);
     let keeper = app.sandboxes.keeper().await?;
+    if from != to && exists(&keeper, &to).await? {
+        let (message, hint) = ("There is something of that name already.", "Choose another name, or remove it first.");
+        return Err(Refused::new(StatusCode::CONFLICT, "exists", message, hint));
+    }
     keeper.rename(&from, &to).await.map_err(crate::sandboxes::Error::from)?;
     changed(&app, &from, ChangeKind::Deleted, None).await?;
     changed(&app, &to, ChangeKind::Added, None).await

@@ -50,6 +50,9 @@ pub enum Error {
     /// Not a path beneath the workspace.
     #[error(transparent)]
     Path(#[from] PathError),
+    /// A path with something in it that is no text.
+    #[error("the path holds bytes that are no text")]
+    NoText,
     /// Not the name of an effect.
     #[error(transparent)]
     Effect(#[from] EffectIdError),
@@ -77,6 +80,12 @@ impl From<Error> for Refused {
                 "bad_path",
                 message,
                 "Give a path beneath the workspace, without `..`.",
+            ),
+            Error::NoText => Self::new(
+                StatusCode::BAD_REQUEST,
+                "bad_path",
+                message,
+                "Give it as UTF-8; in a terminal, what is called otherwise can be renamed.",
             ),
             Error::NotAllowed => {
                 Self::new(StatusCode::FORBIDDEN, "not_allowed", message, "Ask for it first, and change nothing of it.")

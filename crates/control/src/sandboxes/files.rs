@@ -21,6 +21,10 @@ pub fn parse_path(text: &str) -> Result<RelativePath, Error> {
         None => text,
     };
     let text = text.strip_prefix("./").unwrap_or(text);
+    // What stands for bytes that were no text would name another path than was meant.
+    if text.contains(char::REPLACEMENT_CHARACTER) {
+        return Err(Error::NoText);
+    }
     let text = text.strip_suffix('/').filter(|rest| !rest.is_empty()).unwrap_or(text);
     Ok(RelativePath::parse(if text == "." { "" } else { text })?)
 }

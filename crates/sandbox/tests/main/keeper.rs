@@ -181,6 +181,31 @@ async fn a_task_changes_its_layer_and_nothing_else() {
     assert_eq!(kept.snapshot().await.tree, base);
 }
 
+/// Who may not read a file has not removed it.
+#[tokio::test]
+async fn what_a_task_forbids_itself_to_read_is_kept() {
+    let kept = kept().await;
+    kept.write("file", "precious");
+    kept.write("folder/inside", "precious");
+    let base = kept.snapshot().await.tree;
+    let command =
+        "chmod 000 file; chmod 000 folder; mkdir -p new/deep; echo x > new/deep/file; chmod 000 new/deep/file new/deep";
+    let result = kept.run_task("closed", base, command).await;
+    let found = kept.changes(base, result).await;
+    let found: Vec<_> = found.iter().map(|(path, change)| (path.as_str(), *change)).collect();
+    let expected = [
+        ("file", Change::Modified),
+        ("folder", Change::Modified),
+        ("new", Change::Added),
+        ("new/deep", Change::Added),
+        ("new/deep/file", Change::Added),
+    ];
+    assert_eq!(found, expected);
+    let tree = kept.guest.read_tree(result).await.expect("reads");
+    assert!(matches!(tree.get(&path("file")), Some(Node::File { mode: 0, size: 8, .. })));
+    assert!(matches!(tree.get(&path("folder")), Some(Node::Directory { mode: 0 })));
+}
+
 #[tokio::test]
 async fn a_task_does_not_see_what_happens_to_the_live_directory() {
     let kept = kept().await;

@@ -3,12 +3,13 @@
 //! Only what the task changed is read. The layer is a fact of the kernel's making: a task cannot write the marks that
 //! stand for removed paths, because the overlay refuses them.
 
+use std::ffi::CString;
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{FileType, Stat};
 
 use super::index::Index;
-use super::reader::{DEPTH_MAX, Reader, too_deep};
+use super::reader::{DEPTH_MAX, Reader, open_up, too_deep};
 use super::scan::{entries, open_directory};
 use super::store::Store;
 use crate::path::RelativePath;
@@ -43,12 +44,19 @@ fn apply(reader: &mut Reader<'_>, layer: &OwnedFd, at: &RelativePath, depth_left
         if is_removed(&stat) {
             reader.tree.remove(&path);
         } else if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+            let before = reader.tree.get(&path).cloned();
             reader.tree.remove(&path);
-            reader.take(layer, &name, path, &stat)?;
+            reader.take(layer, &name, path.clone(), &stat)?;
+            // A file that cannot be kept is not one that was removed.
+            if let (Some(before), FileType::RegularFile, None) =
+                (before, FileType::from_raw_mode(stat.st_mode), reader.tree.get(&path))
+            {
+                reader.tree.insert(path, before);
+            }
         } else if is_derived(name.as_bytes()) {
             reader.tree.remove(&path);
             reader.tree.insert(path, Node::Derived);
-        } else if let Some(below) = open_directory(layer, &name)? {
+        } else if let Some(below) = open_walkable(layer, &name)? {
             if !matches!(reader.tree.get(&path), Some(Node::Directory { .. })) || is_opaque(&below) {
                 reader.tree.remove(&path);
             }
@@ -59,6 +67,14 @@ fn apply(reader: &mut Reader<'_>, layer: &OwnedFd, at: &RelativePath, depth_left
         }
     }
     Ok(())
+}
+
+/// A directory of the layer, which goes when the task does, also one that its task has forbidden to itself.
+fn open_walkable(layer: &OwnedFd, name: &CString) -> Result<Option<OwnedFd>, Fault> {
+    match open_directory(layer, name)? {
+        None if open_up(layer, name).is_ok() => open_directory(layer, name),
+        opened => Ok(opened),
+    }
 }
 
 /// A device with the number zero stands for a path that was removed.

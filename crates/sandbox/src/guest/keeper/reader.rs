@@ -1,7 +1,7 @@
 //! Reading single paths into the store.
 
 use std::ffi::CStr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -78,7 +78,7 @@ impl<'a> Reader<'a> {
         self.bytes_left = self.bytes_left.checked_sub(size).ok_or_else(too_much)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         for attempt in 1..=READ_ATTEMPTS_MAX {
-            let file = match rustix::fs::openat(directory, name, flags, Mode::empty()) {
+            let file = match open_own(directory, name, flags) {
                 Ok(file) => file,
                 Err(Errno::NOENT | Errno::ACCESS | Errno::LOOP) => return Ok(None),
                 Err(errno) => return Err(on("read a file")(errno)),
@@ -104,6 +104,60 @@ impl<'a> Reader<'a> {
             }
         }
         Ok(None)
+    }
+}
+
+/// Opens a file, also one whose owner, which is this process, has forbidden that to itself. It stays forbidden to everybody.
+fn open_own(directory: &OwnedFd, name: &CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
+    match rustix::fs::openat(directory, name, flags, Mode::empty()) {
+        Err(Errno::ACCESS) => {
+            let closed = Closed::find(directory, name)?;
+            closed.allow(OWNER_READS)?;
+            let opened = rustix::fs::openat(directory, name, flags, Mode::empty());
+            closed.forbid()?;
+            opened
+        }
+        opened => opened,
+    }
+}
+
+/// What its owner may do with a file, and with a directory, that it can read.
+const OWNER_READS: u32 = 0o400;
+const OWNER_WALKS: u32 = 0o500;
+
+/// Lets its owner walk a directory that it has forbidden to itself. For what is thrown away afterwards.
+pub(super) fn open_up(parent: &OwnedFd, name: &CStr) -> Result<(), Errno> {
+    Closed::find(parent, name)?.allow(OWNER_WALKS)
+}
+
+/// A path that its owner has forbidden to itself. Held, so that nothing else can take its place.
+struct Closed {
+    held: OwnedFd,
+    mode: u32,
+}
+
+impl Closed {
+    fn find(directory: &OwnedFd, name: &CStr) -> Result<Self, Errno> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let held = rustix::fs::openat(directory, name, flags, Mode::empty())?;
+        let stat = rustix::fs::fstat(&held)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile | FileType::Directory => Ok(Self { held, mode: stat.st_mode & 0o7777 }),
+            _ => Err(Errno::ACCESS),
+        }
+    }
+
+    fn allow(&self, more: u32) -> Result<(), Errno> {
+        self.change(self.mode | more)
+    }
+
+    fn forbid(&self) -> Result<(), Errno> {
+        self.change(self.mode)
+    }
+
+    fn change(&self, mode: u32) -> Result<(), Errno> {
+        let path = format!("/proc/self/fd/{}", self.held.as_raw_fd());
+        rustix::fs::chmod(path, Mode::from_raw_mode(mode))
     }
 }
 
