@@ -128,7 +128,11 @@ async fn splice(app: App, account: Account, terminal: Arc<Terminal>, mut viewer:
                 }
             },
             message = socket.recv() => match message {
-                Some(Ok(message)) => if !take(&terminal, message).await { return },
+                Some(Ok(message)) => match take(&terminal, message).await {
+                    Taken::Done => {}
+                    Taken::NotUnderstood => break not_understood(),
+                    Taken::Over => return,
+                },
                 Some(Err(error)) => match goodbye::to_sender_of(error) {
                     Some(frame) => break frame,
                     None => return,
@@ -143,20 +147,34 @@ async fn splice(app: App, account: Account, terminal: Arc<Terminal>, mut viewer:
     tokio::time::timeout(SEND, socket.send(Message::Close(Some(frame)))).await.ok();
 }
 
-/// Does what a frame says; false ends the connection.
-async fn take(terminal: &Terminal, message: Message) -> bool {
+/// What came of a frame.
+enum Taken {
+    Done,
+    /// It says nothing that a terminal could do.
+    NotUnderstood,
+    /// The connection or the terminal has ended.
+    Over,
+}
+
+fn not_understood() -> CloseFrame {
+    let reason = format!("a text frame is {{\"resize\": {{\"cols\", \"rows\"}}}}, each 1 to {SIZE_MAX}");
+    CloseFrame { code: close_code::INVALID, reason: Utf8Bytes::from(reason) }
+}
+
+/// Does what a frame says.
+async fn take(terminal: &Terminal, message: Message) -> Taken {
     let done = match message {
         Message::Binary(bytes) => terminal.write(bytes).await,
         Message::Text(text) => {
             match serde_json::from_str::<Order>(&text).ok().and_then(|order| check(order.resize).ok()) {
                 Some(size) => terminal.resize(size.cols, size.rows).await,
-                None => return false,
+                None => return Taken::NotUnderstood,
             }
         }
-        Message::Close(_) => return false,
-        Message::Ping(_) | Message::Pong(_) => return true,
+        Message::Close(_) => return Taken::Over,
+        Message::Ping(_) | Message::Pong(_) => return Taken::Done,
     };
-    done.is_ok()
+    if done.is_ok() { Taken::Done } else { Taken::Over }
 }
 
 /// Tells the log when a terminal has ended, by itself or by order.
