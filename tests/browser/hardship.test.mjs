@@ -9,6 +9,8 @@ const PIECE_BYTES = 6_660_000;
 const PIECES = 3;
 const MANY_LINES = 1_000_000;
 const MANY_FILES = 100_000;
+// Far longer than any of it takes, also where much else is going on.
+const PATIENCE_MS = 300_000;
 
 journey("a long document and a million lines leave the desktop usable", {}, async (world) => {
   await world.start();
@@ -39,7 +41,7 @@ journey("a long document and a million lines leave the desktop usable", {}, asyn
   await terminal.getByRole("textbox", { name: "Terminal input" }).focus();
   await page.keyboard.type(`seq ${MANY_LINES} && echo a''ll there\n`);
   await usable(page);
-  await terminal.getByText("all there").first().waitFor({ timeout: 60_000 });
+  await terminal.getByText("all there").first().waitFor({ timeout: PATIENCE_MS });
   await usable(page);
 });
 
@@ -51,10 +53,10 @@ journey("a folder of a hundred thousand files is listed, says what it leaves out
   const terminal = window(page, "Terminal");
   await terminal.getByRole("textbox", { name: "Terminal input" }).focus();
   await page.keyboard.type(`mkdir many && (cd many && seq ${MANY_FILES} | xargs touch) && echo a''ll made\n`);
-  await terminal.getByText("all made").first().waitFor({ timeout: 60_000 });
+  await terminal.getByText("all made").first().waitFor({ timeout: PATIENCE_MS });
   await call(page, "POST", "/api/desktop", { command: "open", app: "files", subject: { path: "many" } });
   const files = window(page, "Files");
-  await files.getByRole("status").filter({ hasText: `1000 of ${MANY_FILES} are shown` }).waitFor({ timeout: 60_000 });
+  await files.getByRole("status").filter({ hasText: `1000 of ${MANY_FILES} are shown` }).waitFor({ timeout: PATIENCE_MS });
   await usable(page);
   await files.getByRole("searchbox", { name: "Find in this folder" }).fill("99999");
   await files.getByRole("button", { name: /^99999/ }).waitFor();

@@ -34,7 +34,7 @@ journey("documents and runs are renamed, put away and brought back, for every br
   await there.getByRole("region", { name: "Documents", exact: true }).waitFor();
   // Neither the document nor the run, whose words it has.
   await there.getByText("No run yet").waitFor();
-  await there.getByText("Six times seven").first().waitFor({ state: "detached" });
+  await there.getByRole("region", { name: "Documents", exact: true }).getByText("Six times seven").waitFor({ state: "detached" });
   await there.getByText("Trash", { exact: true }).click();
   await there.getByRole("button", { name: "Restore Six times seven" }).click();
   await there.getByRole("button", { name: /^Restore What is six times seven/ }).click();
