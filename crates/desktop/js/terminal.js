@@ -11,6 +11,9 @@ const RETRY_MAX_MS = 10_000;
 // Bytes that may wait to be drawn; beyond them the socket is closed and the screen repainted by the server.
 const BACKLOG_BYTES_MAX = 16 * 1024 * 1024;
 
+// A pause between two letters after which a hand rests.
+const REST_MS = 250;
+
 const NAMES = ['black', 'red', 'green', 'yellow', 'blue', 'magenta', 'cyan', 'white'];
 
 // Opens a terminal in an element; `onState` hears `connecting`, `open`, `away`, or `find` when the person wants to search.
@@ -35,8 +38,9 @@ export function openTerminal(parent, id, onState) {
   terminal.loadAddon(search);
   terminal.loadAddon(new WebLinksAddon((_, address) => follow(address)));
   terminal.open(parent);
+  const rest = atRest(terminal);
   terminal.attachCustomKeyEventHandler((event) => {
-    afterEcho(terminal, event);
+    rest(event);
     return !clipboard(terminal, event) && !finds(event, onState);
   });
 
@@ -121,14 +125,19 @@ class Line {
 }
 
 // A letter that goes into the text area asks for a frame, and after a key the browser holds the echo back until that frame is
-// drawn. It goes there when the echo is on the screen: screen readers that say what is typed find it there.
-function afterEcho(terminal, event) {
-  if (event.type !== 'keypress') return;
-  event.preventDefault();
-  const drawn = terminal.onRender(() => {
-    drawn.dispose();
-    terminal.textarea.value += event.key.length === 1 ? event.key : '';
-  });
+// drawn. Letters go there when the hand rests: screen readers that say what is typed find them there.
+function atRest(terminal) {
+  let [typed, timer] = ['', undefined];
+  return (event) => {
+    if (event.type !== 'keypress') return;
+    event.preventDefault();
+    typed += event.key.length === 1 ? event.key : '';
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      terminal.textarea.value += typed;
+      typed = '';
+    }, REST_MS);
+  };
 }
 
 // Only web addresses open, and the page they open in cannot reach this one.
