@@ -42,7 +42,7 @@ const LIFE_MAX: Duration = Duration::from_secs(30);
 const SHORT_CHARS: usize = 160;
 
 /// Seeds after which a control that nobody noticed has failed.
-const CONTROL_SEEDS: u64 = 60;
+const CONTROL_SEEDS: u64 = 1_000;
 
 /// What is taken away, so that somebody must notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -115,7 +115,7 @@ fn one(runtime: &tokio::runtime::Runtime, seed: u64, sabotage: Sabotage, outcome
 }
 
 /// Seeds after which a control that nobody noticed has failed.
-const CONTROL_SEEDS: u64 = 40;
+const CONTROL_SEEDS: u64 = 400;
 
 /// What is taken away, so that somebody must notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
