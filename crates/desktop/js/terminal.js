@@ -11,6 +11,9 @@ const RETRY_MAX_MS = 10_000;
 // Bytes that may wait to be drawn; beyond them the socket is closed and the screen repainted by the server.
 const BACKLOG_BYTES_MAX = 16 * 1024 * 1024;
 
+// Letters that are kept until the line stands.
+const EARLY_CHARS_MAX = 4096;
+
 // A pause between two letters after which a hand rests.
 const REST_MS = 250;
 
@@ -78,6 +81,7 @@ class Line {
     this.onState = onState;
     this.retry = RETRY_FIRST_MS;
     this.encoder = new TextEncoder();
+    this.early = '';
   }
 
   connect() {
@@ -90,6 +94,9 @@ class Line {
       this.retry = RETRY_FIRST_MS;
       this.terminal.reset();
       this.resize();
+      const early = this.early;
+      this.early = '';
+      if (early) this.send(early);
       this.onState('open');
     };
     socket.onmessage = ({ data }) => {
@@ -108,8 +115,11 @@ class Line {
     this.retry = Math.min(this.retry * 2, RETRY_MAX_MS);
   }
 
+  // What is typed before the line stands is sent as soon as it does.
   send(text) {
-    if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(this.encoder.encode(text));
+    const state = this.socket?.readyState;
+    if (state === WebSocket.OPEN) this.socket.send(this.encoder.encode(text));
+    else if (state === WebSocket.CONNECTING && this.early.length < EARLY_CHARS_MAX) this.early += text;
   }
 
   resize() {
