@@ -44,17 +44,7 @@ pub(crate) fn mixed(seq: u64) -> NewEvent {
 }
 
 fn accepted(seq: u64) -> RunAccepted {
-    let request = NewRun {
-        prompt: format!("{} {seq}", text(200)),
-        document_id: None,
-        context: Vec::new(),
-        plan_first: None,
-        budget: None,
-        model: None,
-        verify: None,
-        selection: None,
-    };
-    RunAccepted { request, document_id: None }
+    RunAccepted { request: NewRun::new(format!("{} {seq}", text(200))), document_id: None }
 }
 
 fn started(effect_id: String, step: u64) -> ToolStarted {

@@ -4,7 +4,7 @@ use crate::fake::{Desk, Fake};
 use crate::runs::DOCUMENT;
 use choir_computer::journal::Scope;
 use choir_proto::event::{Actor, CancelRequested};
-use choir_proto::{RunId, RunStatus, Seq};
+use choir_proto::{Run, RunId, RunStatus, Seq, TaskStatus};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -59,15 +59,28 @@ fn a_run_survives_a_crash_after_every_event() {
     }
 }
 
-#[test]
-fn a_run_cancelled_after_every_event_ends_with_everything_it_had_going() {
-    let whole = tempfile::tempdir().unwrap();
-    let events = life(async || {
-        let desk = Desk::open(whole.path(), Fake::new(DOCUMENT)).await;
+/// How many events there are when nothing comes between.
+fn events_of_a_whole_run() -> u64 {
+    let directory = tempfile::tempdir().unwrap();
+    life(async || {
+        let desk = Desk::open(directory.path(), Fake::new(DOCUMENT)).await;
         desk.ended(desk.accept("count the fruit").await).await;
         desk.kinds().await.len() as u64
-    });
-    for index in 3..events {
+    })
+}
+
+/// No agent of a cancelled run is at work, and every call that was begun has an ending.
+async fn assert_nothing_is_left(desk: &Desk, done: &Run, index: u64) {
+    let going = done.tasks.iter().filter(|task| task.status == TaskStatus::Running).count();
+    assert_eq!(going, 0, "cancelled after event {index}: {:?}", done.tasks);
+    let kinds = desk.kinds().await;
+    let count = |wanted: &str| kinds.iter().filter(|kind| *kind == wanted).count();
+    assert_eq!(count("tool.started"), count("tool.finished"), "cancelled after event {index}: {kinds:?}");
+}
+
+#[test]
+fn a_run_cancelled_after_every_event_ends_with_everything_it_had_going() {
+    for index in 3..events_of_a_whole_run() {
         life(async || {
             let directory = tempfile::tempdir().unwrap();
             let desk = Desk::open(directory.path(), Fake::new(DOCUMENT)).await;
@@ -79,11 +92,7 @@ fn a_run_cancelled_after_every_event_ends_with_everything_it_had_going() {
             assert!(matches!(status, 202 | 409), "cancelled after event {index}: {answer}");
             let done = desk.ended(run).await;
             assert!(matches!(done.status, RunStatus::Cancelled | RunStatus::Completed), "{index}: {done:?}");
-            let going = done.tasks.iter().filter(|task| task.status == choir_proto::TaskStatus::Running).count();
-            assert_eq!(going, 0, "cancelled after event {index}: {:?}", done.tasks);
-            let kinds = desk.kinds().await;
-            let count = |wanted: &str| kinds.iter().filter(|kind| *kind == wanted).count();
-            assert_eq!(count("tool.started"), count("tool.finished"), "cancelled after event {index}");
+            assert_nothing_is_left(&desk, &done, index).await;
         });
     }
 }
@@ -92,13 +101,7 @@ fn a_run_cancelled_after_every_event_ends_with_everything_it_had_going() {
 /// one had going, down to the agents of its agents.
 #[test]
 fn a_run_cancelled_and_killed_after_every_event_forgets_no_call() {
-    let whole = tempfile::tempdir().unwrap();
-    let events = life(async || {
-        let desk = Desk::open(whole.path(), Fake::new(DOCUMENT)).await;
-        desk.ended(desk.accept("count the fruit").await).await;
-        desk.kinds().await.len() as u64
-    });
-    for index in 3..events {
+    for index in 3..events_of_a_whole_run() {
         let directory = in_memory();
         let fake = Fake::new(DOCUMENT);
         let run = life(async || {
@@ -113,11 +116,7 @@ fn a_run_cancelled_and_killed_after_every_event_forgets_no_call() {
         life(async || {
             let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
             let done = desk.ended(run).await;
-            let going = done.tasks.iter().filter(|task| task.status == choir_proto::TaskStatus::Running).count();
-            assert_eq!(going, 0, "cancelled after event {index}: {:?}", done.tasks);
-            let kinds = desk.kinds().await;
-            let count = |wanted: &str| kinds.iter().filter(|kind| *kind == wanted).count();
-            assert_eq!(count("tool.started"), count("tool.finished"), "cancelled after event {index}: {kinds:?}");
+            assert_nothing_is_left(&desk, &done, index).await;
         });
     }
 }

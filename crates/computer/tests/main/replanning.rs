@@ -3,6 +3,7 @@
 use crate::fake::{Desk, Fake};
 use choir_proto::model::{LATE_RESULT, STILL_AT_WORK};
 use choir_proto::{Event, RunId, RunStatus};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -53,14 +54,20 @@ const BEFORE: [&str; 9] = [
     "begins 3.0",
 ];
 
+/// A run whose conductor has heard of everybody but the writer, who is still at work.
+async fn while_the_writer_is_slow(directory: &Path, fake: &Arc<Fake>) -> (Desk, RunId) {
+    fake.is_slow.store(true, Ordering::SeqCst);
+    let desk = Desk::open(directory, Arc::clone(fake)).await;
+    let run = desk.accept("look and write").await;
+    until(&desk, run, "asked 4").await;
+    (desk, run)
+}
+
 #[tokio::test]
 async fn a_conductor_decides_again_after_every_result_and_ends_after_the_last() {
     let directory = tempfile::tempdir().unwrap();
     let fake = Fake::new(EARLY);
-    fake.is_slow.store(true, Ordering::SeqCst);
-    let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
-    let run = desk.accept("look and write").await;
-    until(&desk, run, "asked 4").await;
+    let (desk, run) = while_the_writer_is_slow(directory.path(), &fake).await;
     let before = steps(&desk, run).await;
     assert_eq!(before[..9], BEFORE, "while the writer was at work");
     assert_eq!(before[9..], ["hears call_3_0", "asked 4"], "and its end is waited for");
@@ -78,10 +85,7 @@ async fn a_conductor_decides_again_after_every_result_and_ends_after_the_last() 
 async fn a_crash_while_some_are_still_at_work_changes_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let fake = Fake::new(EARLY);
-    fake.is_slow.store(true, Ordering::SeqCst);
-    let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
-    let run = desk.accept("look and write").await;
-    until(&desk, run, "asked 4").await;
+    let (desk, run) = while_the_writer_is_slow(directory.path(), &fake).await;
     desk.computer.close("test").await.unwrap();
     fake.is_slow.store(false, Ordering::SeqCst);
 

@@ -65,18 +65,8 @@ fn run(random: &mut fastrand::Rng) -> RunId {
 
 /// Begins a run with so many steps, if they are counted. However the clock leaps, time is not what ends it.
 pub(super) async fn accept(computer: &Computer, run: RunId, steps: Option<u32>) -> anyhow::Result<()> {
-    let (prompt, context) = ("simulate".to_owned(), Vec::new());
     let budget = Some(Budget { time_s: Some(1e9), steps, tokens: None, usd: None });
-    let request = NewRun {
-        prompt,
-        document_id: None,
-        context,
-        plan_first: None,
-        budget,
-        model: None,
-        verify: None,
-        selection: None,
-    };
+    let request = NewRun { budget, ..NewRun::new("simulate".to_owned()) };
     let accepted = RunAccepted { request, document_id: None };
     computer.app.harness.journal.append(&Scope::of(Actor::Person).run(run), vec![accepted.into()]).await?;
     let session = computer.app.session.borrow().clone().context("there is a session")?;
