@@ -7,7 +7,9 @@
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, OsStr};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
@@ -22,11 +24,37 @@ const RESOLVE_ATTEMPTS_MAX: u32 = 64;
 /// Deepest tree that is removed; each level holds a descriptor.
 const REMOVE_DEPTH_MAX: u32 = 512;
 /// How the names of files begin that are being written.
-pub(super) const WRITE_PREFIX: &str = ".choir-write-";
+const WRITE_PREFIX: &str = ".choir-write-";
 /// Permission bits of a new file.
 const FILE_MODE: u32 = 0o644;
 /// Permission bits that a host may set: no set-user-id, set-group-id or sticky bit.
 const MODE_BITS: u32 = 0o777;
+
+/// Whether a name is that of a file that is being written: nobody's file yet.
+pub(super) fn is_unfinished(name: &[u8]) -> bool {
+    name.starts_with(WRITE_PREFIX.as_bytes())
+}
+
+/// Whether a guest that is gone left this unfinished file behind.
+pub(super) fn is_abandoned(name: &[u8]) -> bool {
+    is_unfinished(name) && !name.starts_with(own_prefix().as_bytes())
+}
+
+/// How the names of the files begin that this guest is writing: every guest is process 1 of its own world, so that the
+/// moment of its first write tells it from the one before.
+fn own_prefix() -> &'static str {
+    static PREFIX: OnceLock<String> = OnceLock::new();
+    PREFIX.get_or_init(|| {
+        let begun = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        format!("{WRITE_PREFIX}{:x}-", begun.as_nanos())
+    })
+}
+
+/// A name for a file that is begun now.
+fn unfinished_name() -> String {
+    static SERIAL: AtomicU64 = AtomicU64::new(0);
+    format!("{}{}", own_prefix(), SERIAL.fetch_add(1, Ordering::Relaxed))
+}
 
 /// The files beneath a directory.
 #[derive(Debug)]
@@ -92,7 +120,10 @@ impl Files {
         for entry in Dir::read_from(&directory).map_err(on("list the directory"))? {
             let entry = entry.map_err(on("list the directory"))?;
             let name = entry.file_name().to_bytes();
-            if matches!(name, b"." | b"..") || after.is_some_and(|after| name <= after.as_bytes()) {
+            if matches!(name, b"." | b"..")
+                || is_unfinished(name)
+                || after.is_some_and(|after| name <= after.as_bytes())
+            {
                 continue;
             }
             if first.len() == limit && first.last_key_value().is_some_and(|(last, _)| name > last.as_slice()) {
@@ -169,11 +200,12 @@ impl Files {
     pub(super) fn put_link(&self, path: &RelativePath, target: &LinkTarget) -> Result<(), Fault> {
         let act = "make the link";
         let (parent, name) = self.parent(path, act)?;
-        let temporary = format!("{WRITE_PREFIX}{}-link", rustix::process::getpid().as_raw_pid());
-        // Left by a guest that was killed at this point, if it is there.
-        rustix::fs::unlinkat(&parent, temporary.as_str(), AtFlags::empty()).ok();
+        let temporary = unfinished_name();
         rustix::fs::symlinkat(target.as_bytes(), &parent, temporary.as_str()).map_err(on(act))?;
-        rustix::fs::renameat(&parent, temporary.as_str(), &parent, &name).map_err(on(act))
+        rustix::fs::renameat(&parent, temporary.as_str(), &parent, &name).map_err(|errno| {
+            rustix::fs::unlinkat(&parent, temporary.as_str(), AtFlags::empty()).ok();
+            on(act)(errno)
+        })
     }
 
     /// Makes a directory, or gives one that is there other permissions.
@@ -225,20 +257,9 @@ pub(super) struct Writing {
 
 impl Writing {
     fn begin(parent: OwnedFd, name: CString, mode: Mode, size: u64) -> Result<Self, Fault> {
-        static SERIAL: AtomicU64 = AtomicU64::new(0);
-        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        let temporary = format!("{WRITE_PREFIX}{}-{serial}", rustix::process::getpid().as_raw_pid());
-        let temporary = c_string(OsStr::new(&temporary))?;
+        let temporary = c_string(OsStr::new(&unfinished_name()))?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let create = || rustix::fs::openat(&parent, &temporary, flags, Mode::from_raw_mode(0o600));
-        let file = match create() {
-            Err(Errno::EXIST) => {
-                // Left by a guest that was killed while it wrote.
-                rustix::fs::unlinkat(&parent, &temporary, AtFlags::empty()).map_err(on("write the file"))?;
-                create()
-            }
-            other => other,
-        };
+        let file = rustix::fs::openat(&parent, &temporary, flags, Mode::from_raw_mode(0o600));
         let file = file.map_err(on("write the file"))?;
         Ok(Self { parent, name, file, temporary: Some(temporary), mode, missing: size })
     }

@@ -15,7 +15,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use tokio::io::unix::AsyncFd;
 
-use super::files::{Files, WRITE_PREFIX, fault, on};
+use super::files::{Files, fault, is_unfinished, on};
 use super::session::{Outgoing, Stopped};
 use crate::path::RelativePath;
 use crate::protocol::{Answer, Fault, NAMED_PATHS_BYTES_MAX, NAMED_PATHS_MAX, Progress};
@@ -117,7 +117,7 @@ impl Watcher {
             self.directories.remove(&watch);
         }
         let (Some(directory), Some(name)) = (self.directories.get(&watch), name) else { return };
-        if name.as_bytes().starts_with(WRITE_PREFIX.as_bytes()) {
+        if is_unfinished(name.as_bytes()) {
             return;
         }
         let Ok(path) = directory.join(name.as_bytes()) else { return };

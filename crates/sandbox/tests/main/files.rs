@@ -133,6 +133,15 @@ async fn a_directory_is_listed_in_order_and_in_parts() {
 }
 
 #[tokio::test]
+async fn what_was_never_written_to_its_end_is_no_file() {
+    let sandbox = keeper().await;
+    std::fs::write(sandbox.host("whole"), "").expect("writes");
+    std::fs::write(sandbox.host(".choir-write-1-1"), "half of a file, by a keeper that was killed").expect("writes");
+    let (entries, _) = sandbox.guest.list(&RelativePath::root(), None).await.expect("lists");
+    assert_eq!(entries.iter().map(|entry| entry.name.to_string()).collect::<Vec<_>>(), ["whole"]);
+}
+
+#[tokio::test]
 async fn directories_are_made_and_paths_renamed() {
     let sandbox = keeper().await;
     sandbox.guest.make_directory(&path("a/b/c")).await.expect("made");

@@ -90,8 +90,10 @@ async fn a_tree_holds_everything_but_what_is_derived() {
     std::fs::create_dir(kept.live("empty")).expect("made");
     symlink("/nowhere", kept.live("link")).expect("linked");
     rustix::fs::mknodat(rustix::fs::CWD, kept.live("pipe"), rustix::fs::FileType::Fifo, 0o600.into(), 0).expect("made");
+    kept.write(".choir-write-1-1", "half of a file, by a keeper that was killed");
     let report = kept.snapshot().await;
     assert_eq!(report.skipped, 1);
+    assert!(!kept.live(".choir-write-1-1").exists(), "what was never finished is cleared away");
     let tree = kept.guest.read_tree(report.tree).await.expect("reads");
     let paths: Vec<_> = tree.iter().map(|(path, _)| path.to_string()).collect();
     assert_eq!(paths, [".git", ".git/config", "empty", "link", "run.sh", "src", "src/main.rs", "target"]);

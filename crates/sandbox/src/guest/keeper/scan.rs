@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::super::files::{Files, WRITE_PREFIX, on};
+use super::super::files::{Files, is_abandoned, is_unfinished, on};
 use super::index::Index;
 use super::reader::{DEPTH_MAX, Reader, too_deep};
 use super::store::Store;
@@ -40,7 +40,11 @@ fn walk(reader: &mut Reader<'_>, directory: &OwnedFd, at: &RelativePath, depth_l
             reader.skipped += 1;
             continue;
         };
-        if name.as_bytes().starts_with(WRITE_PREFIX.as_bytes()) {
+        if is_unfinished(name.as_bytes()) {
+            if is_abandoned(name.as_bytes()) {
+                // Best effort: what cannot be removed now is met again by the next snapshot.
+                rustix::fs::unlinkat(directory, &name, AtFlags::empty()).ok();
+            }
             continue;
         }
         if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
