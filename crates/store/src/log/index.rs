@@ -7,7 +7,7 @@ mod file;
 mod tail;
 
 use self::file::{IndexFile, Lookup};
-use self::tail::Tail;
+use self::tail::{Segment, Tail};
 use crate::sqlite::{self, OpenError, StoreError};
 use choir_proto::{EventId, Hash, RunId, Seq};
 use rusqlite::Connection;
@@ -17,12 +17,13 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread::JoinHandle;
 
-/// Events after which what is known from memory is written down.
-const SEGMENT_EVENTS: usize = 4 * 1024;
+/// Events after which what is known from memory is written down: often enough that a start after a crash has little to read
+/// again, and seldom enough that a busy log does not feel it.
+const SEGMENT_EVENTS: usize = 16 * 1024;
 
 /// Events known from memory only, above which the log takes no more: the index could not be written for a long time, and
 /// memory is not endless.
-const TAIL_EVENTS_MAX: usize = 64 * SEGMENT_EVENTS;
+const TAIL_EVENTS_MAX: usize = 16 * SEGMENT_EVENTS;
 
 /// What the index knows of one event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,7 +88,7 @@ impl Index {
 
     fn follow(directory: &Path, mut file: IndexFile, log: &Connection, upto: Seq) -> Result<Arc<Self>, OpenError> {
         let rest = fill(&mut file, log, upto)?;
-        let mut tail = Tail::new(file.cursor().seq, file.greatest()?);
+        let mut tail = Tail::new(file.cursor().seq, file.greatest()?, SEGMENT_EVENTS);
         tail.push(rest);
         let (wake, woken) = sync_channel(1);
         let index = Arc::new(Self {
@@ -114,12 +115,12 @@ impl Index {
 
     /// Adds events that are on disk.
     pub(crate) fn push(&self, entries: impl IntoIterator<Item = Entry>) {
-        let length = {
+        let is_due = {
             let mut tail = self.tail_mut();
             tail.push(entries);
-            tail.len()
+            tail.next_full().is_some()
         };
-        if length >= SEGMENT_EVENTS {
+        if is_due {
             self.wake();
         }
     }
@@ -184,13 +185,17 @@ impl Index {
     }
 
     fn write_down(&self) -> Result<(), StoreError> {
-        let entries = self.tail().entries();
-        let Some(last) = entries.last() else { return Ok(()) };
-        let mut file = locked(&self.file);
-        file.write(&entries)?;
-        let greatest = file.greatest()?;
-        self.tail_mut().forget(last.seq, greatest);
+        while let Some(segment) = self.next_full() {
+            let mut file = locked(&self.file);
+            file.write(segment.entries())?;
+            let greatest = file.greatest()?;
+            self.tail_mut().forget(&segment, greatest);
+        }
         Ok(())
+    }
+
+    fn next_full(&self) -> Option<Arc<Segment>> {
+        self.tail().next_full()
     }
 
     /// Builds the file anew, as far as it went. Whoever looks something up waits: half an index would say that a known id
@@ -248,6 +253,7 @@ fn spawn_writer(index: Arc<Index>, woken: Receiver<()>) -> std::io::Result<JoinH
         while woken.recv().is_ok() {
             tell_failure(index.tend());
         }
+        index.tail_mut().end_segment();
         tell_failure(index.tend());
     };
     std::thread::Builder::new().name("log-index".into()).spawn(work)

@@ -404,7 +404,6 @@ impl Writer {
 
     /// The commit is on disk: publish it, then answer.
     fn acknowledge(&mut self, staged: Vec<Staged>) {
-        self.index.push(self.staged.take());
         let (mut replies, mut committed) = (Vec::with_capacity(staged.len()), Vec::with_capacity(staged.len()));
         for Staged { reply, outcome } in staged {
             let answer = match outcome {
@@ -424,9 +423,11 @@ impl Writer {
             };
             replies.push((reply, answer));
         }
+        let waiting = self.replies.hold(replies);
+        self.index.push(self.staged.take());
         let oldest = self.recent.push(committed);
         self.head.send_replace(self.end);
-        self.replies.send(replies);
+        waiting.release();
         // Nobody should have waited for that.
         drop(oldest);
         if let Some(connection) = &self.connection {

@@ -8,7 +8,7 @@ use std::path::Path;
 use uuid::Uuid;
 
 /// More than two segments of the index, and a rest.
-const EVENTS: u128 = 10_000;
+const EVENTS: u128 = 40_000;
 
 /// Three runs share the events of the fixture.
 const RUNS: u128 = 3;
@@ -42,9 +42,9 @@ async fn assert_finds_everything(log: &Log) {
         assert!(found == wanted, "run {number}: {} of {} events", found.len(), wanted.len());
     }
     let kind = Some("run.steered".to_owned());
-    let page = log.read(Query { after: Seq(4_000), kind, limit: 200, ..Query::default() }).await.unwrap();
-    assert!(page.iter().map(|event| event.header.seq.0).eq(4_001..=4_200));
-    for seq in [1, 4_096, 4_097, 8_192, 8_193, EVENTS] {
+    let page = log.read(Query { after: Seq(16_300), kind, limit: 200, ..Query::default() }).await.unwrap();
+    assert!(page.iter().map(|event| event.header.seq.0).eq(16_301..=16_500));
+    for seq in [1, 16_384, 16_385, 32_768, 32_769, EVENTS] {
         let found = log.find(EventId::new(Uuid::from_u128(seq))).await.unwrap().unwrap();
         assert_eq!(found.header.seq, Seq(seq as u64));
         let again = log.append(vec![event(seq)], Expect::Any).await.unwrap();

@@ -89,7 +89,9 @@ impl IndexFile {
 
     /// Writes down the events after the cursor.
     pub(super) fn write(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
-        for segment in entries.chunks(SEGMENT_EVENTS_MAX) {
+        // What an attempt wrote that failed only afterwards is not written twice.
+        let written = entries.partition_point(|entry| entry.seq <= self.cursor.seq);
+        for segment in entries[written..].chunks(SEGMENT_EVENTS_MAX) {
             let Some(last) = segment.last() else { continue };
             let cursor = Head { seq: last.seq, hash: last.hash };
             self.write_segment(segment, cursor)?;
