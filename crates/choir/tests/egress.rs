@@ -168,6 +168,31 @@ fn only_what_is_named_is_reached_however_it_is_spelt() {
 }
 
 #[test]
+fn a_task_that_cannot_be_is_refused_with_a_reason_and_the_log_knows() {
+    let instance = instance(1);
+    let asked = |more: Value| {
+        let mut request = json!({"kind": "run", "instruction": "x", "commands": ["true"]});
+        request.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        instance.api("POST /api/tasks", &request)
+    };
+    for wish in ["*", "example.org", "everything", "0.0.0.0/0", "user@example.org:443"] {
+        let (status, said) = asked(json!({"egress": {"allow": ["registries", wish]}}));
+        assert_eq!((status, &said["error"]["code"]), (400, &json!("impossible_egress")), "{wish}: {said}");
+        assert!(said["error"]["message"].as_str().unwrap().contains(wish), "{said}");
+    }
+    let (status, said) = asked(json!({"allowed_tools": ["sing"]}));
+    assert_eq!((status, &said["error"]["code"]), (400, &json!("unknown_tool")), "{said}");
+    let refused = |event: &Value| event["kind"] == "request.refused";
+    let told = instance.follow(refused);
+    assert_eq!(
+        (&told["payload"]["reason"], &told["payload"]["path"]),
+        (&json!("impossible_task"), &json!("/api/tasks"))
+    );
+    let (status, _) = asked(json!({"egress": {"allow": ["registries", "127.0.0.1:1"]}}));
+    assert_eq!(status, 202, "the control: what can be is taken on");
+}
+
+#[test]
 fn who_does_not_ask_reaches_nothing() {
     let canary = canary();
     let instance = instance(canary.port);

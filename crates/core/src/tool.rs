@@ -4,6 +4,7 @@ mod spec;
 
 pub use spec::specs;
 
+use choir_proto::egress::impossible;
 use choir_proto::event::OfferedTool;
 use choir_proto::model::ToolCall;
 use choir_proto::task::{Delegation, TaskStatus};
@@ -332,7 +333,15 @@ impl Tool {
         };
         match tool.blank() {
             Some(field) => Err(format!("`{field}` of `{}` says nothing.", call.name)),
-            None => Ok(tool),
+            None => tool.possible(),
+        }
+    }
+
+    /// Work that could never begin is refused with a reason before anybody is asked to do it.
+    fn possible(self) -> Result<Self, String> {
+        match &self {
+            Self::Delegate(delegation) => impossible(delegation.egress.as_ref()).map_or(Ok(self), Err),
+            _ => Ok(self),
         }
     }
 
@@ -430,6 +439,16 @@ mod tests {
             assert!(refused.ends_with("says nothing."), "{refused}");
         }
         assert!(parse(Role::Terminal, "finish", serde_json::json!({"summary": "done"})).is_ok());
+    }
+
+    #[test]
+    fn work_that_could_never_begin_is_refused_with_a_reason() {
+        let parse = |entry: &str| {
+            let arguments = serde_json::json!({"role": "terminal", "objective": "x", "egress": {"allow": [entry]}});
+            Tool::parse(Role::Conductor, &[], &call("delegate", arguments))
+        };
+        assert!(parse("example.org:443").is_ok() && parse("registries").is_ok());
+        assert!(parse("*").is_err_and(|why| why.contains("cannot be allowed to reach `*`")));
     }
 
     #[test]

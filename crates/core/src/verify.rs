@@ -4,6 +4,7 @@ use crate::discover::Found;
 use crate::tool::DELEGATE;
 use choir_proto::Event;
 use choir_proto::RunStatus;
+use choir_proto::egress::REGISTRIES;
 use choir_proto::event::ToolOutcome;
 use choir_proto::task::{
     CommandResult, Egress, TaskResult, TaskStatus, Verify, VerifyMode, VerifyResult, VerifySource, VerifyStatus,
@@ -11,9 +12,6 @@ use choir_proto::task::{
 
 /// The name under which a check's effect is recorded.
 pub const TOOL: &str = "verify";
-
-/// The one profile that checks may reach.
-const REGISTRIES: &str = "registries";
 
 /// Checks of a result as they were asked for, and who asked.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -66,7 +66,7 @@ export type Citation = { artifact_id?: ArtifactId | null; at?: Place | null; fro
 export type CitationMade = { artifact_id?: ArtifactId | null; citation_id: string; document_id?: DocumentId | null; from: number; hash: Hash; quote: string; source: Hash; to: number };
 
 /** What one command did. */
-export type CommandResult = { command: string; duration_ms: number; exit_code?: number | null; log?: Hash | null; stderr: string; stdout: string; truncated: boolean };
+export type CommandResult = { command: string; duration_ms: number; exit_code?: number | null; limit?: Limit | null; log?: Hash | null; stderr: string; stdout: string; truncated: boolean };
 
 /** One part of the system. */
 export type Component = { detail?: string | null; status: string };
@@ -197,6 +197,9 @@ export type InboxDecided = { decision: Verdict; inbox_id: InboxId };
 /** Something put to the person. */
 export type InboxId = string;
 
+/** What a sandbox may use only so much of. */
+export type Limit = "memory" | "processes" | "file_bytes" | "workspace_bytes" | "workspace_names" | "free_space";
+
 /** A model answered. */
 export type ModelCalled = { duration_ms: number; message: AssistantMessage; model: string; stop: StopReason; turn: number; usage: Usage; window?: number | null };
 
@@ -258,7 +261,7 @@ export type Rect = { height: number; width: number; x: number; y: number };
 export type Refusal = { code: string; hint: string; message: string };
 
 /** Why requests were refused before anybody looked at what they wanted. */
-export type RefusalReason = "foreign_origin" | "wrong_host" | "unknown_id";
+export type RefusalReason = "foreign_origin" | "wrong_host" | "unknown_id" | "impossible_task";
 
 /** Requests were refused because of where they came from or what they reached for. Many alike are told once. */
 export type RequestRefused = { count: number; method: string; origin?: string | null; path: string; peer: string; reason: RefusalReason };
@@ -462,7 +465,7 @@ export type VerifyFinished = { attempt: number; result: VerifyResult; result_tre
 export type VerifyMode = "none" | "smoke" | "commands";
 
 /** What the verifier saw. */
-export type VerifyResult = { checks_changed?: string[]; commands?: CommandResult[]; missing?: string[]; mode: VerifyMode; source: VerifySource; status: VerifyStatus };
+export type VerifyResult = { checks_changed?: string[]; commands?: CommandResult[]; missing?: string[]; mode: VerifyMode; source: VerifySource; status: VerifyStatus; timed_out?: boolean };
 
 /** Who chose the checks. */
 export type VerifySource = "person" | "base" | "agent";

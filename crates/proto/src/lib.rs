@@ -6,6 +6,7 @@
 pub mod api;
 pub mod desktop;
 pub mod document;
+pub mod egress;
 pub mod error;
 pub mod event;
 pub mod hash;

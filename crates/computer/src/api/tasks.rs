@@ -10,6 +10,7 @@ use axum::extract::{Path, State};
 use choir_core::fold::task::{Tasks, run_of};
 use choir_core::tool::{ELSEWHERE, specs};
 use choir_proto::api::{Acknowledged, TaskAccepted};
+use choir_proto::egress::impossible;
 use choir_proto::event::{Actor, TaskRequested};
 use choir_proto::schema::standalone;
 use choir_proto::task::{TaskKind, TaskRequest, TaskResult};
@@ -63,6 +64,9 @@ fn check(request: &TaskRequest) -> Result<(), Rejection> {
             "The task is too large.",
             "Put long texts into files of the workspace.",
         ));
+    }
+    if let Some(why) = impossible(request.egress.as_ref()) {
+        return Err(Rejection::bad("impossible_egress", why, "Leave `egress` out, or allow what is needed by name."));
     }
     // Which tools servers elsewhere have, only they know.
     let known = |name: &String| {

@@ -1,8 +1,8 @@
 //! Reading the file, and saying what is wrong with it: the key, the line, and how to mend it.
 
 use super::{Config, McpServer, Provider, ProviderKind, RuntimeMode};
-use crate::egress;
 use choir_proto::Role;
+use choir_proto::egress;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 

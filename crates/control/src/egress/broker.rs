@@ -3,11 +3,11 @@
 //! Fetching is two requests whose names are known, so that control can tell it from everything else without looking into
 //! anybody's TLS.
 
-use super::host::Host;
 use crate::outbound::Outbound;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use choir_proto::egress::Host;
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE};
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Limited};

@@ -3,8 +3,7 @@
 
 use super::Decision;
 use super::address::is_public;
-use super::host::Host;
-use super::policy::{WEB, names_host};
+use super::policy::names_host;
 use crate::config::Engine;
 use crate::gateway::Gateway;
 use crate::http::Refused;
@@ -15,6 +14,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use choir_proto::TaskId;
+use choir_proto::egress::{Host, WEB};
 use choir_proto::wire::{Fetch, PAGE_URL_HEADER, Search, SearchHit, SearchHits};
 use http::header::{CONTENT_TYPE, LOCATION};
 use http::{HeaderValue, StatusCode};

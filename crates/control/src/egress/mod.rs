@@ -7,15 +7,13 @@
 mod address;
 mod broker;
 mod fetch;
-mod host;
 mod policy;
 mod proxy;
 
 pub(crate) use broker::environment as git_environment;
 pub use fetch::{Fetcher, service as fetch_service};
 pub(crate) use fetch::{decide, host_and_port};
-pub use host::{BadHost, Host};
-pub(crate) use policy::{ENTRY, hash_of, is_entry};
+pub(crate) use policy::hash_of;
 pub use policy::{Policy, clamp};
 pub use proxy::{Proxy, open};
 

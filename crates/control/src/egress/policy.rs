@@ -1,16 +1,10 @@
 //! What a task may reach: its wish, clamped to what the person allowed.
 
-use super::host::Host;
+use choir_proto::egress::{GIT, Host, REGISTRIES};
 use choir_proto::task::Egress;
 use choir_proto::{Hash, TaskId};
 use sha2::{Digest, Sha256};
 
-/// Repositories, fetched through the broker and never pushed to.
-pub(super) const GIT: &str = "git";
-/// Package registries.
-const REGISTRIES: &str = "registries";
-/// Pages of the public web, read by control's fetcher and by nobody else: no task gets a way out by it.
-pub(super) const WEB: &str = "web";
 /// What a task gets that wishes for nothing in particular.
 const DEFAULT: [&str; 2] = [GIT, REGISTRIES];
 
@@ -72,14 +66,6 @@ impl Policy {
         }
         Ok(())
     }
-}
-
-/// What an entry of a ceiling looks like.
-pub(crate) const ENTRY: &str = "an entry is `git`, `registries`, `web` or HOST:PORT";
-
-/// Whether a ceiling may hold this.
-pub(crate) fn is_entry(entry: &str) -> bool {
-    DEFAULT.contains(&entry) || entry == WEB || Host::parse_with_port(entry).is_ok()
 }
 
 /// Whether an entry of a ceiling is this very host.

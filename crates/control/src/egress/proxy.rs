@@ -3,11 +3,11 @@
 use super::Decision;
 use super::address::is_public;
 use super::broker;
-use super::host::Host;
-use super::policy::{GIT, Policy, Rule};
+use super::policy::{Policy, Rule};
 use crate::outbound::Outbound;
 use axum::response::{IntoResponse, Response};
 use choir_proto::TaskId;
+use choir_proto::egress::{GIT, Host};
 use http::{Method, Request, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;

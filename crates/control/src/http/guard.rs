@@ -54,14 +54,24 @@ pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) 
     Ok(next.run(request).await)
 }
 
-/// The middleware behind which is known who asks: whoever names what is not theirs is told nothing, and noted.
-pub(super) async fn note_unknown(State(app): State<App>, request: Request, next: Next) -> Response {
-    let named = names_one(request.uri().path()).then(|| refusal(&request, RefusalReason::UnknownId));
+/// The middleware behind which is known who asks: whoever names what is not theirs is told nothing, and noted. So is whoever
+/// asks for a task that cannot be.
+pub(super) async fn note_refused(State(app): State<App>, request: Request, next: Next) -> Response {
+    let noted = may_be_noted(&request).map(|(status, reason)| (status, refusal(&request, reason)));
     let response = next.run(request).await;
-    if let (Some(refusal), StatusCode::NOT_FOUND) = (named, response.status()) {
-        app.audit.note(refusal);
+    match noted {
+        Some((status, refusal)) if status == response.status() => app.audit.note(refusal),
+        _ => {}
     }
     response
+}
+
+/// The answer that is worth a note, and why.
+fn may_be_noted(request: &Request) -> Option<(StatusCode, RefusalReason)> {
+    let path = request.uri().path();
+    let is_task = request.method() == Method::POST && path == "/api/tasks";
+    let of_task = is_task.then_some((StatusCode::BAD_REQUEST, RefusalReason::ImpossibleTask));
+    of_task.or_else(|| names_one(path).then_some((StatusCode::NOT_FOUND, RefusalReason::UnknownId)))
 }
 
 /// Whether a path names one of many by its id.

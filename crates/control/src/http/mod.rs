@@ -145,7 +145,7 @@ pub fn router(app: App) -> Router {
         .route("/api/{*rest}", any(forward::forward))
         .method_not_allowed_fallback(method_not_allowed)
         .layer(from_fn_with_state(queries.clone(), queries::check))
-        .layer(from_fn_with_state(app.clone(), guard::note_unknown))
+        .layer(from_fn_with_state(app.clone(), guard::note_refused))
         .layer(from_fn_with_state(app.clone(), auth::require));
     Router::new()
         .route("/health", get(health::get).layer(from_fn_with_state(queries, queries::check)))

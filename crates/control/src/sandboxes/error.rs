@@ -44,6 +44,9 @@ pub enum Error {
     /// Too many terminals.
     #[error("there are too many terminals")]
     TooManyTerminals,
+    /// A wish that no person could allow.
+    #[error("{0}")]
+    Egress(String),
     /// The person has not allowed this call of a tool.
     #[error("the person has not allowed this")]
     NotAllowed,
@@ -80,6 +83,12 @@ impl From<Error> for Refused {
                 "bad_path",
                 message,
                 "Give a path beneath the workspace, without `..`.",
+            ),
+            Error::Egress(_) => Self::new(
+                StatusCode::BAD_REQUEST,
+                "impossible_egress",
+                message,
+                "Name a profile, or a host with its port.",
             ),
             Error::NoText => Self::new(
                 StatusCode::BAD_REQUEST,

@@ -24,6 +24,7 @@ use crate::egress::{self, Decision, Proxy};
 use crate::gateway::Gateway;
 use crate::inbox;
 use associate::Associate;
+use choir_proto::egress::{impossible, is_entry};
 use choir_proto::inbox::{AskKind, Waits};
 use choir_proto::task::Egress;
 use choir_proto::{InboxId, RunId, TaskId, TerminalId};
@@ -216,7 +217,7 @@ impl Sandboxes {
 
 impl Sandboxes {
     /// Opens a sandbox's way out: its wish within what the person allows. Nothing allowed is no way out at all. What nobody
-    /// has decided about yet is answered instead.
+    /// has decided about yet is answered instead; what nobody could ever allow is an error, and no sandbox starts.
     async fn open_egress(
         &self,
         task: Option<TaskId>,
@@ -224,6 +225,9 @@ impl Sandboxes {
         wish: Option<&Egress>,
         above_ceiling: AboveCeiling,
     ) -> Result<Result<Option<Proxy>, Vec<Waits>>, Error> {
+        if let Some(why) = impossible(wish) {
+            return Err(Error::Egress(why));
+        }
         let said = self.0.db.entries(task, run).await?;
         let mut ceiling = self.0.gateway.settings().egress.ceiling;
         ceiling.extend(said.iter().filter(|(_, allowed)| *allowed).map(|(entry, _)| entry.clone()));
@@ -269,7 +273,7 @@ impl Sandboxes {
         run: Option<RunId>,
         entry: &str,
     ) -> Result<Option<Waits>, Error> {
-        if !egress::is_entry(entry) {
+        if !is_entry(entry) {
             return Ok(None);
         }
         let id = InboxId::from(crate::secret::random_bytes());

@@ -442,6 +442,8 @@ pub enum RefusalReason {
     WrongHost,
     /// They named what is not there, or is somebody else's.
     UnknownId,
+    /// They asked for a task that cannot be.
+    ImpossibleTask,
 }
 
 impl RefusalReason {
@@ -451,6 +453,7 @@ impl RefusalReason {
             Self::ForeignOrigin => "foreign_origin",
             Self::WrongHost => "wrong_host",
             Self::UnknownId => "unknown_id",
+            Self::ImpossibleTask => "impossible_task",
         }
     }
 }

@@ -1,11 +1,39 @@
+//! What a contract or a ceiling may name as reachable: a profile, or a host with its port.
+//!
 //! One strict grammar for hosts. What it does not know is refused: two parsers that disagree are a hole.
 
+use crate::task::Egress;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Longest name in DNS.
 const NAME_BYTES_MAX: usize = 253;
 /// Longest part of a name.
 const LABEL_BYTES_MAX: usize = 63;
+
+/// Repositories, fetched through the broker and never pushed to.
+pub const GIT: &str = "git";
+/// Package registries.
+pub const REGISTRIES: &str = "registries";
+/// Pages of the public web, read by control's fetcher and by nobody else: no task gets a way out by it.
+pub const WEB: &str = "web";
+
+/// What an entry looks like.
+pub const ENTRY: &str = "an entry is `git`, `registries`, `web` or HOST:PORT";
+
+/// Whether this can be allowed at all.
+pub fn is_entry(entry: &str) -> bool {
+    [GIT, REGISTRIES, WEB].contains(&entry) || Host::parse_with_port(entry).is_ok()
+}
+
+/// The first wish that nobody could ever allow, said in a sentence.
+pub fn impossible(wish: Option<&Egress>) -> Option<String> {
+    let entry = wish?.allow.iter().find(|entry| !is_entry(entry))?;
+    let shown: String = entry.escape_debug().take(SHOWN_CHARS_MAX).collect();
+    Some(format!("A task cannot be allowed to reach `{shown}`: {ENTRY}."))
+}
+
+/// So much of a wish is repeated to whoever wished for it.
+const SHOWN_CHARS_MAX: usize = 100;
 
 /// A host that may be asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -128,5 +156,18 @@ mod tests {
             assert_eq!(Host::parse_with_port(text), Err(BadHost), "{text:?}");
         }
         assert_eq!(Host::parse_with_port("[::1]:80").unwrap().1, 80);
+    }
+
+    #[test]
+    fn what_no_ceiling_could_hold_is_named() {
+        let wish = |entries: &[&str]| Egress { allow: entries.iter().map(ToString::to_string).collect() };
+        assert_eq!(impossible(None), None);
+        assert_eq!(impossible(Some(&wish(&[]))), None);
+        assert_eq!(impossible(Some(&wish(&["git", "registries", "web", "example.org:443", "[::1]:80"]))), None);
+        for bad in ["*", "", "everything", "example.org", "0.0.0.0/0", "*.example.org:443", "a\nb:1"] {
+            let said = impossible(Some(&wish(&["git", bad]))).unwrap();
+            assert!(said.contains(&format!("`{}`", bad.escape_debug())) && said.contains(ENTRY), "{said}");
+        }
+        assert!(impossible(Some(&wish(&["x".repeat(9_999).as_str()]))).unwrap().len() < 300);
     }
 }
