@@ -69,8 +69,31 @@ fn a_command_that_ran_out_of_time_or_never_began_is_said_to_have() {
     assert!(status == "out_of_time" && said.contains("its time was over"), "{status}: {said}");
     let (status, said) = ended(&["sleep 0.7", "sleep 0.7"]);
     assert!(status == "out_of_time" && said.contains("its time was over"), "the time of all of them: {status}: {said}");
+    let (status, said) = ended(&["truncate -s 100G big"]);
+    assert!(status == "failed" && said.contains("limit on the size of one file"), "{status}: {said}");
     let (status, said) = ended(&["true\u{0}"]);
     assert!(status == "failed" && said.contains("exit code 126"), "{status}: {said}");
+}
+
+/// The time of a task is the time of its checks too.
+#[test]
+fn checks_end_with_the_time_of_their_task() {
+    let instance = Instance::start(SCENARIO);
+    let checked = |work: &str, check: &str, time_s: f64| {
+        let mut request = task(&[work], &[check]);
+        request["budget"] = json!({"time_s": time_s});
+        instance.task(&request)
+    };
+    let slow = checked("echo slow > file", "sleep 600", 3.0);
+    assert_eq!((&slow["status"], &slow["verify"]["timed_out"]), (&json!("out_of_time"), &json!(true)), "{slow}");
+    let said = slow["summary"].as_str().unwrap();
+    assert!(said.contains("before it was checked") && said.contains("Nothing was merged"), "{said}");
+    assert!(slow["usage"]["time_s"].as_f64().unwrap() >= 2.9, "checking takes time too: {slow}");
+    assert!(!instance.workspace().join("file").exists());
+    let took_ms = slow["verify"]["commands"][0]["duration_ms"].as_u64().unwrap();
+    assert!(took_ms < 5_000, "what was left of three seconds: {took_ms} ms");
+    let quick = checked("echo quick > file", "true", 600.0);
+    assert_eq!((&quick["status"], &quick["verify"]["status"]), (&json!("ok"), &json!("pass")), "{quick}");
 }
 
 /// Each of these says that it is done, and none of it is.

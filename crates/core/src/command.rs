@@ -95,8 +95,13 @@ fn ended(outcome: ToolOutcome, result: &CommandResult) -> Next {
         }
         // Only a command whose time was up ends without a code, and is known to have ended.
         (_, None) => Next::End(TaskStatus::OutOfTime, format!("`{}` was stopped: its time was over.", result.command)),
-        (_, Some(code)) => Next::End(TaskStatus::Failed, format!("`{}` ended with exit code {code}.", result.command)),
+        (_, Some(code)) => Next::End(TaskStatus::Failed, with_limit(result, code)),
     }
+}
+
+fn with_limit(result: &CommandResult, code: i32) -> String {
+    let ended = format!("`{}` ended with exit code {code}.", result.command);
+    result.limit.map_or(ended.clone(), |limit| format!("{ended} {}", limit.sentence()))
 }
 
 fn succeeded(count: usize) -> String {
@@ -115,6 +120,7 @@ fn unread(command: &str) -> CommandResult {
         truncated: true,
         duration_ms: 0,
         log: None,
+        limit: None,
     }
 }
 
@@ -122,6 +128,7 @@ fn unread(command: &str) -> CommandResult {
 mod tests {
     use super::*;
     use choir_proto::event::{ToolFinished, ToolStarted};
+    use choir_proto::task::Limit;
     use uuid::Uuid;
 
     fn task() -> Commands {
@@ -162,6 +169,18 @@ mod tests {
         let one = begin(&mut commands);
         finish(&mut commands, &one, ToolOutcome::Error, 3);
         assert_eq!(commands.next(), Next::End(TaskStatus::Failed, "`one` ended with exit code 3.".into()));
+    }
+
+    #[test]
+    fn a_limit_that_was_reached_has_its_name() {
+        let mut commands = task();
+        let one = begin(&mut commands);
+        let result = CommandResult { exit_code: Some(137), limit: Some(Limit::Memory), ..unread("one") };
+        let content = serde_json::to_string(&result).unwrap();
+        let (effect_id, call_id, outcome) = (one.effect_id, String::new(), ToolOutcome::Error);
+        commands.apply(&ToolFinished { effect_id, call_id, outcome, content, output: None, duration_ms: 0 }.into());
+        let said = "`one` ended with exit code 137. The sandbox reached its memory limit.";
+        assert_eq!(commands.next(), Next::End(TaskStatus::Failed, said.into()));
     }
 
     #[test]

@@ -153,14 +153,14 @@ impl Plan {
         self.result(VerifyStatus::Unknown, Vec::new())
     }
 
-    /// What the commands that ran say. All were run, or the last one did not succeed.
+    /// What the commands that ran say. All were run, or the last one did not succeed, or the time was over.
     pub fn concluded(&self, ran: Vec<(ToolOutcome, CommandResult)>) -> VerifyResult {
         let last = ran.len().checked_sub(1).and_then(|last| Some((self.steps.get(last)?, &ran[last])));
-        let mut missing = Vec::new();
+        let (mut missing, timed_out) = (Vec::new(), self.timed_out(&ran));
         let status = match last {
             Some((_, (ToolOutcome::Ok, _))) if ran.len() == self.steps.len() => self.passed(&ran),
             Some((Step { kind: StepKind::Check(_), .. }, (ToolOutcome::Error, _))) => VerifyStatus::Fail,
-            Some((Step { kind: StepKind::Tool(name), .. }, (ToolOutcome::Error, _))) => {
+            Some((Step { kind: StepKind::Tool(name), .. }, (ToolOutcome::Error, _))) if !timed_out => {
                 missing.push(name.clone());
                 VerifyStatus::Unknown
             }
@@ -168,7 +168,16 @@ impl Plan {
         };
         let is_told = |(step, _): &(&Step, _)| !matches!(step.kind, StepKind::Tool(_));
         let commands = self.steps.iter().zip(ran).filter(is_told).map(|(_, (_, result))| result).collect();
-        VerifyResult { missing, ..self.result(status, commands) }
+        VerifyResult { missing, timed_out, ..self.result(status, commands) }
+    }
+
+    /// Whether the time was over: a command that is known to have ended has no code then, and of others none was begun.
+    fn timed_out(&self, ran: &[(ToolOutcome, CommandResult)]) -> bool {
+        match ran.last() {
+            Some((ToolOutcome::Error, result)) => result.exit_code.is_none(),
+            Some((ToolOutcome::Ok, _)) | None => ran.len() < self.steps.len(),
+            Some(_) => false,
+        }
     }
 
     /// Whether every check that ended well has also said what it says then.
@@ -182,7 +191,8 @@ impl Plan {
 
     fn result(&self, status: VerifyStatus, commands: Vec<CommandResult>) -> VerifyResult {
         let Self { mode, source, .. } = *self;
-        VerifyResult { mode, status, source, checks_changed: Vec::new(), missing: Vec::new(), commands }
+        let (checks_changed, missing, timed_out) = (Vec::new(), Vec::new(), false);
+        VerifyResult { mode, status, source, checks_changed, missing, timed_out, commands }
     }
 }
 
@@ -196,6 +206,7 @@ pub fn egress(of_task: Option<&Egress>) -> Egress {
 pub fn judge(verify: &VerifyResult) -> (TaskStatus, Option<String>) {
     let last = verify.commands.last();
     match verify.status {
+        _ if verify.timed_out => (TaskStatus::OutOfTime, Some("Its time was over before it was checked.".to_owned())),
         VerifyStatus::Pass => (TaskStatus::Ok, None),
         VerifyStatus::Fail => (TaskStatus::Failed, last.map(failure)),
         // Nobody can be blamed for a tool that is not there, and nothing is claimed.
@@ -209,8 +220,11 @@ pub fn judge(verify: &VerifyResult) -> (TaskStatus, Option<String>) {
 fn failure(check: &CommandResult) -> String {
     match check.exit_code {
         Some(0) => format!("The check `{}` ended well without having checked.", check.command),
-        Some(code) => format!("The check `{}` ended with exit code {code}.", check.command),
-        None => format!("The check `{}` did not end in time.", check.command),
+        Some(code) => {
+            let limit = check.limit.map(|limit| format!(" {}", limit.sentence())).unwrap_or_default();
+            format!("The check `{}` ended with exit code {code}.{limit}", check.command)
+        }
+        None => format!("Nobody knows how the check `{}` ended.", check.command),
     }
 }
 
@@ -280,7 +294,19 @@ mod tests {
         let (stdout, stderr) = (String::new(), String::new());
         let exit_code = Some(i32::from(outcome != ToolOutcome::Ok));
         let command = "one".to_owned();
-        (outcome, CommandResult { command, exit_code, stdout, stderr, truncated: false, duration_ms: 0, log: None })
+        (
+            outcome,
+            CommandResult {
+                command,
+                exit_code,
+                stdout,
+                stderr,
+                truncated: false,
+                duration_ms: 0,
+                log: None,
+                limit: None,
+            },
+        )
     }
 
     #[test]
@@ -294,6 +320,29 @@ mod tests {
         assert_eq!((status(&[Ok, Unknown]), status(&[Cancelled])), (VerifyStatus::Unknown, VerifyStatus::Unknown));
         assert_eq!(judge(&plan().concluded(vec![ran(Error)])).0, TaskStatus::Failed);
         assert_eq!(judge(&checks().unchecked()).0, TaskStatus::Unknown);
+    }
+
+    #[test]
+    fn time_that_is_over_while_checking_is_an_ending_of_its_own() {
+        use ToolOutcome::{Error, Ok, Unknown};
+        let steps = vec![Step::tool("go"), Step::preparation("get".into()), Step::check("go".into(), Says::Nothing)];
+        let plan = checks().found(Found { steps, recipes: Vec::new() });
+        let stopped = |outcome| {
+            let (outcome, result) = ran(outcome);
+            (outcome, CommandResult { exit_code: None, ..result })
+        };
+        let judged = |ran| {
+            let verify = plan.concluded(ran);
+            (verify.status, verify.missing.len(), judge(&verify).0)
+        };
+        let over = |status| (status, 0, TaskStatus::OutOfTime);
+        assert_eq!(judged(vec![ran(Ok), ran(Ok), stopped(Error)]), over(VerifyStatus::Fail));
+        assert_eq!(judged(vec![ran(Ok), stopped(Error)]), over(VerifyStatus::Unknown), "while preparing");
+        assert_eq!(judged(vec![stopped(Error)]), over(VerifyStatus::Unknown), "no tool is missing for that");
+        assert_eq!(judged(vec![ran(Ok)]), over(VerifyStatus::Unknown), "the next one was not begun");
+        assert_eq!(judged(vec![]), over(VerifyStatus::Unknown), "none was");
+        assert_eq!(judged(vec![stopped(Unknown)]).2, TaskStatus::Unknown, "nobody knows is something else");
+        assert_eq!(judged(vec![ran(Ok), ran(Ok), ran(Ok)]).2, TaskStatus::Ok);
     }
 
     #[test]

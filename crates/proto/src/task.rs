@@ -327,6 +327,42 @@ pub struct CommandResult {
     /// The whole output as a blob.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<Hash>,
+    /// The limit of its sandbox that it reached, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
+}
+
+/// What a sandbox may use only so much of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// Memory of all its processes together.
+    Memory,
+    /// Processes and threads.
+    Processes,
+    /// Bytes in one file.
+    FileBytes,
+    /// Bytes written to the workspace.
+    WorkspaceBytes,
+    /// Files and folders made in the workspace.
+    WorkspaceNames,
+    /// What has to be left free on the disk for others.
+    FreeSpace,
+}
+
+impl Limit {
+    /// What is said of whoever reached it.
+    pub const fn sentence(self) -> &'static str {
+        match self {
+            Self::Memory => "The sandbox reached its memory limit.",
+            Self::Processes => "The sandbox reached its limit of processes.",
+            Self::FileBytes => "It reached the limit on the size of one file.",
+            Self::WorkspaceBytes => "The sandbox reached its disk limit: too many bytes in the workspace.",
+            Self::WorkspaceNames => "The sandbox reached its disk limit: too many files in the workspace.",
+            Self::FreeSpace => "The sandbox reached its disk limit: too little space is left for others.",
+        }
+    }
 }
 
 /// What the verifier saw.
@@ -345,6 +381,9 @@ pub struct VerifyResult {
     /// Tools that the checks need and that are not there: nothing was checked then.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
+    /// Whether the task's time was over before the checks had ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub timed_out: bool,
     /// What was run.
     #[serde(default)]
     pub commands: Vec<CommandResult>,

@@ -6,7 +6,7 @@ pub mod mcp;
 use crate::event::{Actor, Undone};
 use crate::inbox::Waits;
 use crate::model::{Answer, Delta, ModelError, ModelRequest};
-use crate::task::{Egress, FileChange};
+use crate::task::{Egress, FileChange, Limit};
 use crate::{Hash, InboxId, RunId, Seq, TaskId, Usd};
 use serde::{Deserialize, Serialize};
 
@@ -221,6 +221,9 @@ pub struct Exit {
     pub timed_out: bool,
     /// How long it took.
     pub duration_ms: u64,
+    /// The limit that it reached, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
 }
 
 /// What the shim knows of an effect: `GET /effects/{id}`.

@@ -100,6 +100,7 @@ impl Place<'_> {
             truncated,
             duration_ms: exit.map_or(0, |exit| exit.duration_ms),
             log,
+            limit: exit.and_then(|exit| exit.limit),
         })
     }
 }

@@ -292,8 +292,8 @@ impl Performer {
         let (outcome, heading) = match ended {
             Ok(exit) if exit.timed_out => (ToolOutcome::Error, format!("Stopped after {:.1} s.", wall.as_secs_f64())),
             Ok(exit) => match exit.code {
-                Some(0) => (ToolOutcome::Ok, "exit code 0".to_owned()),
-                Some(code) => (ToolOutcome::Error, format!("exit code {code}")),
+                Some(0) => (ToolOutcome::Ok, with_limit("exit code 0".to_owned(), &exit)),
+                Some(code) => (ToolOutcome::Error, with_limit(format!("exit code {code}"), &exit)),
                 None => (ToolOutcome::Unknown, "Nobody knows how it ended.".to_owned()),
             },
             // Whoever ran it is gone. What the record says of it counts, not that nobody answered.
@@ -306,6 +306,11 @@ impl Performer {
         performed.raw = Some(output);
         Ok(performed)
     }
+}
+
+/// How a command ended, and the limit that it reached.
+fn with_limit(heading: String, exit: &Exit) -> String {
+    exit.limit.map_or(heading.clone(), |limit| format!("{heading}\n{}", limit.sentence()))
 }
 
 /// A delegated request. What the person points at reaches every agent, whatever the conductor says of it.

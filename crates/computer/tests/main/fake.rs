@@ -209,7 +209,7 @@ impl Control for Fake {
                 let page = self.files.lock().unwrap().get(path).cloned().unwrap();
                 let text = choir_core::page::text(&String::from_utf8_lossy(&page));
                 on_output(OutputStream::Stdout, text.as_bytes());
-                return Ok(Exit { code: Some(0), timed_out: false, duration_ms: 1 });
+                return Ok(Exit { code: Some(0), timed_out: false, duration_ms: 1, limit: None });
             }
             *self.effects.lock().unwrap().entry(exec.effect_id).or_default() += 1;
             if exec.command == "wait" {
@@ -222,7 +222,7 @@ impl Control for Fake {
                 on_output(OutputStream::Stdout, &b"\x1b[2Jx\xff".repeat(bytes.parse::<usize>().unwrap() / 6));
             }
             let code = exec.command.strip_prefix("exit ").map_or(0, |code| code.parse().unwrap());
-            Ok(Exit { code: Some(code), timed_out: false, duration_ms: 1 })
+            Ok(Exit { code: Some(code), timed_out: false, duration_ms: 1, limit: None })
         }
         .boxed()
     }
@@ -232,7 +232,7 @@ impl Control for Fake {
             Ok(match self.effects.lock().unwrap().get(&effect_id) {
                 _ if self.forgets.load(Ordering::SeqCst) => EffectRecord::Absent,
                 None => EffectRecord::Absent,
-                Some(_) => EffectRecord::Exited(Exit { code: Some(0), timed_out: false, duration_ms: 1 }),
+                Some(_) => EffectRecord::Exited(Exit { code: Some(0), timed_out: false, duration_ms: 1, limit: None }),
             })
         }
         .boxed()

@@ -3,7 +3,7 @@
 use super::{AboveCeiling, Error, Sandboxes, lead_out};
 use crate::egress::Proxy;
 use crate::inbox::Judge;
-use choir_proto::task::{ChangeKind, FileChange};
+use choir_proto::task::{self, ChangeKind, FileChange};
 use choir_proto::wire::{
     AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, Check, EffectRecord, Exec, Exit,
     FinishAssociate, StartAssociate, UndoChanges,
@@ -12,11 +12,12 @@ use choir_proto::{Hash, TaskId};
 use choir_sandbox::path::RelativePath;
 use choir_sandbox::protocol::{self, Command, EffectId, Ending, Input, TreeChange};
 use choir_sandbox::record;
-use choir_sandbox::runtime::{ExecHandle, Guest, Overlay, Workspace};
+use choir_sandbox::runtime::{ExecHandle, Finished, Guest, Limit, Overlay, Workspace};
 use choir_sandbox::tree::{Change, TreeId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 
 /// What the shell says when a signal ended a command.
@@ -338,7 +339,29 @@ pub(super) fn read_exit(exit: &protocol::Exit) -> Exit {
         Ending::TimedOut => (None, true),
         Ending::Killed => (Some(KILLED), false),
     };
-    Exit { code, timed_out, duration_ms: exit.duration_ms }
+    Exit { code, timed_out, duration_ms: exit.duration_ms, limit: None }
+}
+
+/// How a command ended whose sandbox was watched meanwhile.
+pub(super) fn read_finished(finished: &Finished) -> Exit {
+    Exit { limit: finished.limit.map(read_limit), ..read_exit(&finished.exit) }
+}
+
+/// A command whose sandbox was ended for a limit ended with it.
+pub(super) fn ended_for(limit: Limit, after: Duration) -> Exit {
+    let duration_ms = after.as_millis() as u64;
+    Exit { code: Some(KILLED), timed_out: false, duration_ms, limit: Some(read_limit(limit)) }
+}
+
+fn read_limit(limit: Limit) -> task::Limit {
+    match limit {
+        Limit::Memory => task::Limit::Memory,
+        Limit::Processes => task::Limit::Processes,
+        Limit::FileBytes => task::Limit::FileBytes,
+        Limit::WorkspaceBytes => task::Limit::WorkspaceBytes,
+        Limit::WorkspaceNames => task::Limit::WorkspaceNames,
+        Limit::FreeSpace => task::Limit::FreeSpace,
+    }
 }
 
 fn read_change(path: &RelativePath, change: Change) -> FileChange {

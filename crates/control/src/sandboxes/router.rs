@@ -1,6 +1,6 @@
 //! What a computer may ask of sandboxes, on its own socket.
 
-use super::associate::read_exit;
+use super::associate::{ended_for, read_finished};
 use super::{Error, Sandboxes};
 use crate::gateway::lines;
 use crate::http::Refused;
@@ -13,10 +13,11 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use choir_proto::wire::{ExecFrame, FinishAssociate, OutputStream, StartAssociate, WatchFiles, WatchFrame};
 use choir_proto::{Hash, TaskId};
-use choir_sandbox::runtime::{ExecEvent, ExecHandle};
+use choir_sandbox::runtime::{ExecError, ExecEvent, ExecHandle};
 use http::StatusCode;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use std::time::Instant;
 use tokio::sync::mpsc;
 
 /// Frames that may wait for the computer. A command that floods faster loses what comes later, and is told so.
@@ -131,6 +132,7 @@ async fn exec(State(all): State<Sandboxes>, Path(task): Path<TaskId>, body: Byte
 
 /// Passes on what a command says. A caller that goes away ends the command.
 async fn pump(mut running: ExecHandle, frames: mpsc::Sender<ExecFrame>) {
+    let began = Instant::now();
     loop {
         let event = tokio::select! {
             event = running.next() => event,
@@ -139,7 +141,8 @@ async fn pump(mut running: ExecHandle, frames: mpsc::Sender<ExecFrame>) {
         let (frame, last) = match event {
             Ok(ExecEvent::Stdout(bytes)) => (output(OutputStream::Stdout, &bytes), false),
             Ok(ExecEvent::Stderr(bytes)) => (output(OutputStream::Stderr, &bytes), false),
-            Ok(ExecEvent::Exit(finished)) => (ExecFrame::Exit(read_exit(&finished.exit)), true),
+            Ok(ExecEvent::Exit(finished)) => (ExecFrame::Exit(read_finished(&finished)), true),
+            Err(ExecError::Exceeded(limit)) => (ExecFrame::Exit(ended_for(limit, began.elapsed())), true),
             Err(error) => (failed(&Error::Exec(error)), true),
         };
         if frames.send(frame).await.is_err() || last {

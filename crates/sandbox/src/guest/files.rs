@@ -455,7 +455,7 @@ fn resolution() -> ResolveFlags {
 }
 
 #[cfg(feature = "attack")]
-static FOLLOWS_EVERYTHING: std::sync::OnceLock<()> = std::sync::OnceLock::new();
+static FOLLOWS_EVERYTHING: OnceLock<()> = OnceLock::new();
 
 #[cfg(feature = "attack")]
 fn resolution() -> ResolveFlags {

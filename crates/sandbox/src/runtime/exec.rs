@@ -28,6 +28,9 @@ const SIGN_OF_LIFE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The signal that takes every process of a sandbox along when its first one ends, and what a shell says of it.
 const KILLED: i32 = 9;
 const KILLED_CODE: i32 = 128 + KILLED;
+/// The signal for whoever writes more to one file than it may, and what a shell says of it.
+const FILE_TOO_LARGE: i32 = libc::SIGXFSZ;
+const FILE_TOO_LARGE_CODE: i32 = 128 + FILE_TOO_LARGE;
 
 /// What a command says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +56,30 @@ pub struct Finished {
     pub log: Option<PathBuf>,
     /// Whether the log holds all of it.
     pub log_complete: bool,
+    /// The limit that it reached, where that is known.
+    pub limit: Option<Limit>,
+}
+
+/// How often a sandbox has reached limits whose reaching does not end it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reached {
+    /// The kernel has ended a process for its memory.
+    pub(super) memory: u64,
+    /// As many processes were seen as there may be.
+    pub(super) processes: u64,
+}
+
+impl Reached {
+    /// The limit that a command reached which began at one moment and has ended now, like this.
+    fn limit(self, now: Self, ending: &Ending) -> Option<Limit> {
+        match ending {
+            _ if now.memory > self.memory => Some(Limit::Memory),
+            Ending::Signal(FILE_TOO_LARGE) | Ending::Code(FILE_TOO_LARGE_CODE) => Some(Limit::FileBytes),
+            // Many do with fewer when they get no more.
+            Ending::Code(0) => None,
+            _ => (now.processes > self.processes).then_some(Limit::Processes),
+        }
+    }
 }
 
 /// A command's collected output.
@@ -104,6 +131,8 @@ pub struct ExecHandle {
     window: Arc<Semaphore>,
     /// Keeps the sandbox for as long as its output is wanted.
     guest: Guest,
+    /// What had happened in the sandbox when it began.
+    before: Reached,
     ended: bool,
 }
 
@@ -146,6 +175,7 @@ pub(super) async fn start(
     let Bookkeeping { record, output_directory } = books;
     let log = output_directory.map(|directory| Log::create(&directory, &exec.effect)).transpose();
     let log = log.map_err(ExecError::Log)?;
+    let before = guest.reached();
     if let Some(record) = &record {
         record.started(&exec.effect).await?;
     }
@@ -164,7 +194,7 @@ pub(super) async fn start(
             return Err(ExecError::Send(error));
         }
     };
-    Ok(ExecHandle { id, events, window, guest: guest.clone(), ended: false })
+    Ok(ExecHandle { id, events, window, guest: guest.clone(), before, ended: false })
 }
 
 fn watch(timeout_ms: u64, on_hang: impl FnOnce() + Send + 'static) -> AbortHandle {
@@ -181,6 +211,10 @@ impl ExecHandle {
     pub async fn next(&mut self) -> Result<ExecEvent, ExecError> {
         let event = match self.events.recv().await.unwrap_or(Err(ExecError::Lost)) {
             Err(ExecError::Lost) => Err(self.guest.exceeded().map_or(ExecError::Lost, ExecError::Exceeded)),
+            Ok(ExecEvent::Exit(mut finished)) => {
+                finished.limit = self.before.limit(self.guest.reached(), &finished.exit.ending);
+                Ok(ExecEvent::Exit(finished))
+            }
             event => event,
         };
         self.ended = self.ended || !matches!(event, Ok(ExecEvent::Stdout(_) | ExecEvent::Stderr(_)));
@@ -298,6 +332,7 @@ impl Running {
             missed_bytes: self.missed_bytes,
             log: self.log.as_ref().map(|log| log.path.clone()),
             log_complete: self.log.as_ref().is_some_and(|log| log.complete),
+            limit: None,
         };
         self.end(async move {
             // Whoever says so lives outside: it may tell of the command before anybody tells of the sandbox.

@@ -4,6 +4,8 @@ use std::cmp::Ordering;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::ExitStatus;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -14,7 +16,7 @@ use tokio::sync::{Notify, mpsc, watch as latest};
 
 use super::connection::{CallError, Connection};
 use super::ends::{Connections, Ends, Processes};
-use super::exec::{self, Bookkeeping, ExecError, ExecHandle};
+use super::exec::{self, Bookkeeping, ExecError, ExecHandle, Reached};
 use super::launch::{Launched, Launcher, Refusals, StartError};
 use super::layers::Layers;
 use super::limits::{Backend, Hold, Limit, Limiter, Meter, Watchdog};
@@ -60,6 +62,8 @@ struct Inner {
     /// Told whenever something was asked to run.
     started: Arc<Notify>,
     exceeded: Arc<OnceLock<Limit>>,
+    /// How often so many processes were seen as it may have.
+    crowded: Arc<AtomicU64>,
     /// Closed or filled, it ends the sandbox.
     stop: mpsc::Sender<()>,
     exited: latest::Receiver<Option<Gone>>,
@@ -103,7 +107,7 @@ pub(super) async fn start(launcher: &Launcher, limiter: &Limiter, spec: Spec) ->
     let (exited_sender, exited) = latest::channel(None);
     let guests = ends.processes.ids();
     tokio::spawn(supervise((ends.processes, hold.clone()), connections.clone(), on_stop, exited_sender));
-    let (started, exceeded) = <(Arc<Notify>, Arc<OnceLock<Limit>>)>::default();
+    let (started, exceeded, crowded) = <(Arc<Notify>, Arc<OnceLock<Limit>>, Arc<AtomicU64>)>::default();
     let watchdog = Watchdog {
         guests,
         hold: hold.clone(),
@@ -112,6 +116,8 @@ pub(super) async fn start(launcher: &Launcher, limiter: &Limiter, spec: Spec) ->
         connections: connections.all(),
         started: started.clone(),
         exceeded: exceeded.clone(),
+        threads_max: spec.limits.guest.processes,
+        crowded: crowded.clone(),
     };
     tokio::spawn(watchdog.watch());
     tokio::spawn(async move {
@@ -129,6 +135,7 @@ pub(super) async fn start(launcher: &Launcher, limiter: &Limiter, spec: Spec) ->
         hold,
         started,
         exceeded,
+        crowded,
         stop,
         exited,
         record,
@@ -232,8 +239,13 @@ impl Guest {
 
     /// The limit that the sandbox has reached, if it has: it was ended for it, or one of its processes was.
     pub fn exceeded(&self) -> Option<Limit> {
-        let enforced = || self.inner.hold.has_enforced().then_some(Limit::Memory);
+        let enforced = || (self.inner.hold.enforced() > 0).then_some(Limit::Memory);
         self.inner.exceeded.get().copied().or_else(enforced)
+    }
+
+    /// How often limits were reached whose reaching does not end the sandbox.
+    pub(super) fn reached(&self) -> Reached {
+        Reached { memory: self.inner.hold.enforced(), processes: self.inner.crowded.load(Relaxed) }
     }
 
     /// Runs a command.

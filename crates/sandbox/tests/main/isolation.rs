@@ -281,8 +281,30 @@ async fn the_kernel_ends_what_takes_too_much_memory_where_it_counts() {
     assert_eq!(greedy.guest.backend(), Backend::CgroupV1);
     let output = greedy.run("perl -e '$x = q(x) x 300000000'").await;
     assert!(matches!(output.finished.exit.ending, Ending::Signal(9) | Ending::Code(137)), "{output:?}");
+    assert_eq!(output.finished.limit, Some(Limit::Memory));
+    let hidden = greedy.run("perl -e '$x = q(x) x 300000000' | cat").await;
+    assert_eq!(hidden.finished.limit, Some(Limit::Memory), "whatever the shell makes of it: {hidden:?}");
+    let other = greedy.run("kill -9 $$").await;
+    assert_eq!(other.finished.limit, None, "who was killed otherwise was killed otherwise: {other:?}");
     assert_eq!(greedy.guest.exceeded(), Some(Limit::Memory));
     assert_eq!(greedy.stdout("echo well").await, "well\n");
+}
+
+/// As many processes as there may be, and one more; whoever does with fewer has nothing to complain of.
+#[tokio::test]
+async fn processes_and_files_beyond_their_limits_are_named() {
+    let sandbox = start(|spec| {
+        spec.limits.guest.processes = 40;
+        spec.limits.guest.file_bytes = 1 << 20;
+    })
+    .await;
+    let crowd = "perl -e 'for (1..200) { my $p = fork; if (!defined $p) { sleep 1; exit STATUS } if (!$p) { sleep 100; exit } }'";
+    let limit = async |command: &str| sandbox.run(command).await.finished.limit;
+    assert_eq!(limit(&crowd.replace("STATUS", "1")).await, Some(Limit::Processes));
+    assert_eq!(limit(&crowd.replace("STATUS", "0")).await, None);
+    assert_eq!(limit("head -c 2000000 /dev/zero > big").await, Some(Limit::FileBytes));
+    assert_eq!(limit("head -c 2000000 /dev/zero > big; exit $?").await, Some(Limit::FileBytes));
+    assert_eq!(limit("false").await, None);
 }
 
 #[tokio::test]

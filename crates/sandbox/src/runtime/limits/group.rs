@@ -19,6 +19,8 @@ const REMOVE_TRIES_MAX: u32 = 50;
 const SPARE_PROCESSES: u64 = 32;
 /// The file by which a process joins.
 const PROCESSES: &str = "cgroup.procs";
+/// The file that counts threads, whatever its name says.
+const THREADS: &str = "pids.current";
 
 /// Groups of the first version, where each kind of resource has a tree of its own.
 #[derive(Debug)]
@@ -137,14 +139,16 @@ impl Hold for Group {
 
     fn look(&self, _guests: &[u32]) -> Seen {
         let processes = fs::read_to_string(self.processes.join(PROCESSES)).unwrap_or_default().lines().count();
-        let memory = if self.has_enforced() { Memory::Enforced } else { Memory::Within };
-        Seen { processes, memory }
+        let threads = fs::read_to_string(self.processes.join(THREADS)).ok();
+        let threads = threads.and_then(|count| count.trim().parse().ok()).unwrap_or(processes);
+        let memory = if self.enforced() > 0 { Memory::Enforced } else { Memory::Within };
+        Seen { processes, threads, memory }
     }
 
-    fn has_enforced(&self) -> bool {
+    fn enforced(&self) -> u64 {
         let ended = fs::read_to_string(self.memory.join(self.ended)).unwrap_or_default();
         let count = ended.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse::<u64>().ok());
-        count.unwrap_or_default() > 0
+        count.unwrap_or_default()
     }
 
     fn counts_nameless(&self) -> bool {
@@ -271,10 +275,12 @@ mod tests {
         assert!(group.memory.starts_with(root.path().join("memory/deep")));
         assert_eq!(read(&group.memory, "memory.limit_in_bytes"), "1000");
         assert_eq!(read(&group.processes, "pids.max"), (10 + SPARE_PROCESSES).to_string());
-        assert_eq!(group.look(&[]), Seen { processes: 0, memory: Memory::Within });
+        assert_eq!(group.look(&[]), Seen { processes: 0, threads: 0, memory: Memory::Within });
         fs::write(group.memory.join("memory.oom_control"), "under_oom 0\noom_kill 2\n").expect("written");
         fs::write(group.processes.join(PROCESSES), "1\n2\n").expect("written");
-        assert_eq!(group.look(&[]), Seen { processes: 2, memory: Memory::Enforced });
+        fs::write(group.processes.join(THREADS), "7\n").expect("written");
+        assert_eq!(group.look(&[]), Seen { processes: 2, threads: 7, memory: Memory::Enforced });
+        assert_eq!(group.enforced(), 2);
     }
 
     #[test]

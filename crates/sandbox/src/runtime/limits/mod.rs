@@ -32,6 +32,10 @@ pub enum Limit {
     WorkspaceNames,
     /// It wrote until too little was left for others.
     FreeSpace,
+    /// It wanted more processes and threads than it may have.
+    Processes,
+    /// It wanted a larger file than it may have.
+    FileBytes,
 }
 
 /// Who adds up what a whole sandbox uses.
@@ -50,6 +54,8 @@ pub enum Backend {
 pub(super) struct Seen {
     /// How many processes there are, the guests included.
     pub(super) processes: usize,
+    /// How many threads they have together.
+    pub(super) threads: usize,
     pub(super) memory: Memory,
 }
 
@@ -70,9 +76,9 @@ pub(super) trait Hold: fmt::Debug + Send + Sync {
     fn entrances(&self) -> io::Result<Vec<OwnedFd>>;
     /// Looks at the sandbox in which everything came from `guests`. May block.
     fn look(&self, guests: &[u32]) -> Seen;
-    /// Whether the kernel has ended a process for its memory; quickly told.
-    fn has_enforced(&self) -> bool {
-        false
+    /// How often the kernel has ended a process for its memory; quickly told.
+    fn enforced(&self) -> u64 {
+        0
     }
     /// Whether memory is counted that belongs to no process.
     fn counts_nameless(&self) -> bool;
@@ -140,6 +146,8 @@ impl fmt::Display for Limit {
             Self::WorkspaceBytes => "bytes in the workspace",
             Self::WorkspaceNames => "files in the workspace",
             Self::FreeSpace => "free space on the disk",
+            Self::Processes => "processes",
+            Self::FileBytes => "bytes in one file",
         })
     }
 }

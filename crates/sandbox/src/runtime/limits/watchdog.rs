@@ -6,6 +6,7 @@
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -36,6 +37,10 @@ pub(in crate::runtime) struct Watchdog {
     pub(in crate::runtime) started: Arc<Notify>,
     /// Filled before the sandbox is ended.
     pub(in crate::runtime) exceeded: Arc<OnceLock<Limit>>,
+    /// Most processes and threads that it may have.
+    pub(in crate::runtime) threads_max: u64,
+    /// How often it was seen to have so many. The kernel says nothing of those that it refuses beyond.
+    pub(in crate::runtime) crowded: Arc<AtomicU64>,
 }
 
 impl Watchdog {
@@ -62,6 +67,9 @@ impl Watchdog {
         });
         let Ok((seen, written, meter)) = looked.await else { return Look::Gone };
         self.meter = meter;
+        if seen.threads as u64 >= self.threads_max {
+            self.crowded.fetch_add(1, Ordering::Relaxed);
+        }
         if seen.memory == Memory::Enforced {
             // Only the first reason counts.
             self.exceeded.set(Limit::Memory).ok();
@@ -101,7 +109,7 @@ impl Hold for Adding {
     fn look(&self, guests: &[u32]) -> Seen {
         let usage = usage(guests, self.memory_bytes);
         let memory = if usage.memory_bytes > self.memory_bytes { Memory::Beyond } else { Memory::Within };
-        Seen { processes: usage.processes, memory }
+        Seen { processes: usage.processes, threads: usage.threads, memory }
     }
 
     fn counts_nameless(&self) -> bool {
@@ -112,13 +120,14 @@ impl Hold for Adding {
 #[derive(Debug, Default)]
 struct Usage {
     processes: usize,
+    threads: usize,
     memory_bytes: u64,
 }
 
 /// Adds up what processes and all that came from them use. Resident memory is quickly read but counts what is shared
 /// once for each; only where that is too much is the exact, slow figure taken.
 fn usage(roots: &[u32], limit: u64) -> Usage {
-    let processes = descendants(roots);
+    let (processes, threads) = descendants(roots);
     let resident = processes.iter().map(|pid| resident_bytes(*pid).unwrap_or_default()).sum();
     let memory_bytes = if resident <= limit {
         resident
@@ -127,26 +136,32 @@ fn usage(roots: &[u32], limit: u64) -> Usage {
         let exact = |pid: &u32| proportional_bytes(*pid).or_else(|| resident_bytes(*pid)).unwrap_or_default();
         processes.iter().map(exact).sum()
     };
-    Usage { processes: processes.len(), memory_bytes }
+    Usage { processes: processes.len(), threads, memory_bytes }
 }
 
-fn descendants(roots: &[u32]) -> Vec<u32> {
+/// Processes and all that came from them, and how many threads they have.
+fn descendants(roots: &[u32]) -> (Vec<u32>, usize) {
     let mut found = roots.to_vec();
-    let mut next = 0;
+    let (mut next, mut threads) = (0, 0);
     while next < found.len() && found.len() < PROCESSES_MAX {
-        found.extend(children(found[next]));
+        let (children, own) = children(found[next]);
+        found.extend(children);
+        threads += own;
         next += 1;
     }
-    found
+    (found, threads)
 }
 
-/// The children that each of a process's threads has started.
-fn children(pid: u32) -> Vec<u32> {
+/// The children that each of a process's threads has started, and how many threads it has.
+fn children(pid: u32) -> (Vec<u32>, usize) {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let lists = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
-    lists
-        .flat_map(|list| list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>())
-        .collect()
+    let (mut children, mut count) = (Vec::new(), 0);
+    for thread in threads {
+        count += 1;
+        let list = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+        children.extend(list.split_ascii_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+    }
+    (children, count)
 }
 
 fn resident_bytes(pid: u32) -> Option<u64> {
@@ -170,8 +185,9 @@ mod tests {
         let mut child = std::process::Command::new("/bin/sleep").arg("1000").spawn().expect("starts");
         let (own, with_child) =
             (resident_bytes(std::process::id()).expect("read"), usage(&[std::process::id()], u64::MAX));
-        assert!(descendants(&[std::process::id()]).contains(&child.id()));
+        assert!(descendants(&[std::process::id()]).0.contains(&child.id()));
         assert!(with_child.memory_bytes > 0 && own > 0 && with_child.processes >= 2);
+        assert!(with_child.threads > with_child.processes, "a test has a thread of its own");
         assert!(proportional_bytes(std::process::id()).expect("read") > 0);
         child.kill().expect("killed");
         child.wait().expect("ended");

@@ -189,7 +189,8 @@ impl Control for Stage {
             }
             on_output(OutputStream::Stdout, b"did it\n");
             self.wait().await;
-            let exit = Exit { code: Some(i32::from(self.draw(10) == 0)), timed_out: false, duration_ms: 1 };
+            let exit =
+                Exit { code: Some(i32::from(self.draw(10) == 0)), timed_out: false, duration_ms: 1, limit: None };
             self.state().record.insert(exec.effect_id, EffectRecord::Exited(exit.clone()));
             self.wait().await;
             Ok(exit)
