@@ -24,8 +24,7 @@ pub async fn run_commands(context: RunContext, task: TaskId, request: TaskReques
         Some(ended) => ended,
         None => worker.work().await?,
     };
-    let time_s = worker.time().as_secs_f64();
-    worker.end(status, summary, time_s).await
+    worker.end(status, summary).await
 }
 
 struct Worker {
@@ -56,10 +55,16 @@ impl Worker {
         self.context.harness.journal.world().elapsed() - self.began
     }
 
+    /// The time of all commands and checks, where the task has one.
+    fn wall(&self) -> Option<Duration> {
+        let time_s = self.request.budget.and_then(|budget| budget.time_s)?;
+        Some(Duration::from_millis((time_s * 1000.0) as u64))
+    }
+
     /// Where the next command runs, with what is left of the time of all of them.
     fn place(&self) -> Place<'_> {
-        let time_ms = self.request.budget.and_then(|budget| budget.time_s).map(|seconds| (seconds * 1000.0) as u64);
-        let timeout_ms = time_ms.map_or(TIMEOUT_MS, |all| all.saturating_sub(self.time().as_millis() as u64));
+        let left = |wall: Duration| wall.saturating_sub(self.time()).as_millis() as u64;
+        let timeout_ms = self.wall().map_or(TIMEOUT_MS, left);
         Place { context: &self.context, associate: self.task, timeout_ms }
     }
 
@@ -125,20 +130,21 @@ impl Worker {
         }
     }
 
-    async fn end(&mut self, status: TaskStatus, summary: String, time_s: f64) -> Result<TaskResult, HarnessError> {
+    async fn end(&mut self, status: TaskStatus, summary: String) -> Result<TaskResult, HarnessError> {
         let summary = if self.alone { format!("{summary} {ALONE}") } else { summary };
         let mut result = TaskResult {
             status,
             summary,
             base_tree: self.base_tree,
             commands: self.commands.results(),
-            usage: TaskUsage { time_s, ..TaskUsage::default() },
             ..running(self.task)
         };
         let checks = self.request.verify.clone().map(|verify| Checks { verify, source: VerifySource::Person });
         let (kind, egress) = (self.request.kind, self.request.egress.as_ref());
-        let home = Home { context: &self.context, task: self.task, kind, egress, checks };
+        let until = self.wall().map(|wall| self.began.saturating_add(wall));
+        let home = Home { context: &self.context, task: self.task, kind, egress, checks, until };
         home.bring(&mut result).await?;
+        result.usage = TaskUsage { time_s: self.time().as_secs_f64(), ..TaskUsage::default() };
         self.append(vec![TaskFinished { result: result.clone() }.into()]).await?;
         let_go(&self.context, self.task).await;
         Ok(result)

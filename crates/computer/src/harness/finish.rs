@@ -31,8 +31,10 @@ impl Driver {
         if self.identity.role == Role::Terminal {
             let egress = self.request.egress.as_ref();
             let (kind, checks) = (self.request.kind, self.checks());
-            let home = Home { context: &self.context, task: self.identity.task, kind, egress, checks };
+            let until = Some(self.context.harness.journal.world().elapsed() + self.purse.time_left());
+            let home = Home { context: &self.context, task: self.identity.task, kind, egress, checks, until };
             home.bring(&mut result).await?;
+            result.usage.time_s = self.time_ms() as f64 / 1000.0;
         }
         self.append(vec![TaskFinished { result: result.clone() }.into()]).await?;
         match self.identity.role {
@@ -70,6 +72,8 @@ pub(super) struct Home<'a> {
     /// What the task was allowed to reach.
     pub(super) egress: Option<&'a Egress>,
     pub(super) checks: Option<Checks>,
+    /// When the task's time is over, by the clock that only goes forward. Its checks are done by then.
+    pub(super) until: Option<Duration>,
 }
 
 impl Home<'_> {

@@ -14,6 +14,7 @@ use choir_proto::event::{Actor, ToolOutcome, VerifyFinished, VerifyStarted};
 use choir_proto::task::{CommandResult, TaskResult, TaskStatus, VerifyResult};
 use choir_proto::wire::{AssociateCaptured, Check, ReadTree, StartAssociate};
 use choir_proto::{Event, Hash, TaskId};
+use std::time::Duration;
 
 impl Home<'_> {
     /// Checks the result and says so in it. The tree that was checked, if it may be merged.
@@ -130,16 +131,26 @@ impl Home<'_> {
         Ok(())
     }
 
-    /// Runs the checks in order until one does not succeed.
+    /// How long the next check may take.
+    fn time_left_ms(&self) -> u64 {
+        let left = |until: Duration| until.saturating_sub(self.context.harness.journal.world().elapsed());
+        self.until.map_or(TIMEOUT_MS, |until| left(until).as_millis() as u64)
+    }
+
+    /// Runs the checks in order until one does not succeed, or the task's time is over.
     async fn run(
         &self,
         verifier: TaskId,
         attempt: u32,
         commands: &[String],
     ) -> Result<Vec<(ToolOutcome, CommandResult)>, HarnessError> {
-        let place = Place { context: self.context, associate: verifier, timeout_ms: TIMEOUT_MS };
         let mut ran = Vec::new();
         for (index, command) in (0..).zip(commands) {
+            let timeout_ms = self.time_left_ms();
+            if timeout_ms == 0 {
+                break;
+            }
+            let place = Place { context: self.context, associate: verifier, timeout_ms };
             let arguments = serde_json::json!({ "command": command });
             let effect_id = effect::id(self.context.run, self.task, attempt, index, TOOL, &arguments);
             let came = place.run(&Step { effect_id, index, command: command.clone() }).await?;
