@@ -333,16 +333,19 @@ impl Log {
         self.shared.epoch
     }
 
-    /// Finishes what was accepted, folds the write-ahead log into the file and gives up the lock.
+    /// Finishes what was accepted, folds the write-ahead log into the file and gives up the lock. No thread touches the
+    /// files afterwards.
     pub async fn close(self) {
         // A failed send means that the writer is gone already.
         self.shared.commands.send(writer::Command::Close).await.ok();
         let thread = self.shared.writer.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
-        if let Some(thread) = thread {
-            let join = tokio::task::spawn_blocking(move || thread.join());
-            if join.await.is_err() {
-                tracing::error!("the log writer panicked while closing");
-            }
+        let shared = Arc::clone(&self.shared);
+        let end = move || {
+            shared.readers.close();
+            thread.is_none_or(|thread| thread.join().is_ok())
+        };
+        if !tokio::task::spawn_blocking(end).await.unwrap_or(false) {
+            tracing::error!("the log writer panicked while closing");
         }
     }
 

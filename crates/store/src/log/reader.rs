@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, RwLock};
 
 /// Events in one answer, whatever was asked for.
 pub(crate) const EVENTS_READ_MAX: usize = 1000;
@@ -43,7 +43,10 @@ pub(crate) struct Readers {
     path: PathBuf,
     /// Absent when nobody asks for a run, a kind or an id.
     index: Option<Arc<Index>>,
-    idle: Mutex<Vec<Reader>>,
+    /// Absent once closed.
+    idle: Mutex<Option<Vec<Reader>>>,
+    /// Held by everybody who is reading.
+    at_work: RwLock<()>,
 }
 
 /// One connection with what it has learned.
@@ -56,7 +59,7 @@ struct Reader {
 impl Readers {
     /// Readers of ranges only.
     pub(crate) fn new(path: PathBuf) -> Self {
-        Self { path, index: None, idle: Mutex::default() }
+        Self { path, index: None, idle: Mutex::new(Some(Vec::new())), at_work: RwLock::default() }
     }
 
     /// Readers that also find events by what they belong to.
@@ -126,23 +129,31 @@ impl Readers {
     }
 
     fn with<T>(&self, read: impl FnOnce(&mut Reader) -> Result<T, StoreError>) -> Result<T, StoreError> {
-        let idle = self.idle().pop();
+        let _at_work = self.at_work.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let idle = self.idle().as_mut().ok_or(StoreError::Closed)?.pop();
         let mut reader = match idle {
             Some(reader) => reader,
             None => Reader { connection: open_reader(&self.path)?, kinds: HashMap::new() },
         };
         let answer = read(&mut reader);
         // After an error the connection is dropped: it may have seen a disk that failed.
-        if answer.is_ok() {
-            let mut idle = self.idle();
-            if idle.len() < CONNECTIONS_IDLE_MAX {
-                idle.push(reader);
-            }
+        if answer.is_ok()
+            && let Some(idle) = &mut *self.idle()
+            && idle.len() < CONNECTIONS_IDLE_MAX
+        {
+            idle.push(reader);
         }
         answer
     }
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Reader>> {
+    /// Waits for whoever is reading and lets go of the file; nobody can read from now on.
+    pub(crate) fn close(&self) {
+        let idle = self.idle().take();
+        drop(idle);
+        drop(self.at_work.write().unwrap_or_else(|poisoned| poisoned.into_inner()));
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Option<Vec<Reader>>> {
         self.idle.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }

@@ -180,6 +180,7 @@ impl Writer {
         }
         self.anchor = None;
         self.index.close();
+        self.wal.close();
         if let Some(connection) = &self.connection {
             tell_failure(truncate(connection));
         }

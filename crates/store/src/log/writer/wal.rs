@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Pages of the write-ahead log after which it is folded in. A start after a crash has to read all of it, and a short one is
@@ -64,12 +65,19 @@ impl Wal {
             self.begun_at = pages;
         }
     }
+
+    /// Nobody folds anything in beside the writer from now on.
+    pub(super) fn close(&mut self) {
+        self.helper.end();
+    }
 }
 
 /// The thread that folds in beside the writer, when told to, with a connection of its own.
 struct Helper {
-    wake: SyncSender<()>,
+    /// Absent once it was told to end.
+    wake: Option<SyncSender<()>>,
     state: Arc<AtomicU8>,
+    thread: Option<JoinHandle<()>>,
 }
 
 const IDLE: u8 = 0;
@@ -90,16 +98,25 @@ impl Helper {
                 told.store(FINISHED, Ordering::Release);
             }
         };
-        if let Err(error) = std::thread::Builder::new().name("log-checkpoint".into()).spawn(work) {
+        let spawned = std::thread::Builder::new().name("log-checkpoint".into()).spawn(work);
+        let thread = spawned.inspect_err(|error| {
             tracing::warn!(%error, "no checkpoint thread; the write-ahead log grows until the log is closed");
+        });
+        Self { wake: Some(wake), state, thread: thread.ok() }
+    }
+
+    /// Waits until it has finished what it is at.
+    fn end(&mut self) {
+        self.wake = None;
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the thread that folds the write-ahead log in panicked");
         }
-        Self { wake, state }
     }
 
     /// Sends it to work, unless it is at work already.
     fn begin(&self) -> bool {
         let free = self.state.compare_exchange(IDLE, AT_WORK, Ordering::AcqRel, Ordering::Acquire).is_ok();
-        free && self.wake.try_send(()).is_ok()
+        free && self.wake.as_ref().is_some_and(|wake| wake.try_send(()).is_ok())
     }
 
     /// Whether it has finished since this was last asked.
