@@ -45,7 +45,7 @@ fn computer(state: &ComputerState) -> Component {
         ComputerState::Running { restarts: 0, .. } => component(OK, None),
         ComputerState::Running { restarts, .. } => component(OK, Some(format!("restarted {restarts} times"))),
         ComputerState::Restarting { restarts, reason, .. } => {
-            component(DEGRADED, Some(format!("restarting, for the {restarts}. time: {reason}")))
+            component(DEGRADED, Some(format!("restart {restarts}: {reason}")))
         }
         ComputerState::Contradicted { reason, .. } => {
             component(DEGRADED, Some(format!("{reason}; stop and run `choir verify`")))
