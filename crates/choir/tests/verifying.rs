@@ -56,6 +56,20 @@ fn a_result_that_passes_is_merged_and_says_who_chose_the_checks() {
     assert_eq!(finished["payload"]["result_tree"], result["result_tree"], "what was checked is what was merged");
 }
 
+#[test]
+fn what_no_tree_can_hold_is_named_and_everything_else_arrives() {
+    let instance = Instance::start(SCENARIO);
+    let work = "echo here > file; mkdir d; mkfifo d/pipe; perl -MIO::Socket::UNIX -e 'IO::Socket::UNIX->new(Local => q(sock), Listen => 1)'";
+    let result = instance.task(&task(&[work], &["true"]));
+    assert_eq!(result["status"], "ok", "{result}");
+    assert_eq!(result["left_out"], json!({"count": 2, "paths": ["d/pipe", "sock"]}), "{result}");
+    let said = result["summary"].as_str().unwrap();
+    assert!(said.contains("Left out") && said.contains("d/pipe, sock."), "{said}");
+    assert!(instance.workspace().join("file").exists() && !instance.workspace().join("sock").exists());
+    let plain = instance.task(&task(&["echo more >> file"], &["true"]));
+    assert!(plain["left_out"].is_null() && !plain["summary"].as_str().unwrap().contains("Left out"), "{plain}");
+}
+
 /// Nobody knows is said only where nobody does.
 #[test]
 fn a_command_that_ran_out_of_time_or_never_began_is_said_to_have() {

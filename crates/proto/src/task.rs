@@ -261,6 +261,9 @@ pub struct TaskResult {
     /// Paths that changed on both sides.
     #[serde(default)]
     pub conflicts: Vec<String>,
+    /// What it made that no tree can hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<LeftOut>,
     /// What the worker needs to know.
     #[serde(default)]
     pub questions: Vec<String>,
@@ -270,6 +273,16 @@ pub struct TaskResult {
     /// What it took.
     #[serde(default)]
     pub usage: TaskUsage,
+}
+
+/// Paths that no tree can hold: pipes, sockets, devices, and files that are too large or closed to everybody.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct LeftOut {
+    /// How many.
+    pub count: u64,
+    /// The first of them.
+    pub paths: Vec<String>,
 }
 
 /// A change as text.

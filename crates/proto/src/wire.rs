@@ -6,7 +6,7 @@ pub mod mcp;
 use crate::event::{Actor, Undone};
 use crate::inbox::Waits;
 use crate::model::{Answer, Delta, ModelError, ModelRequest};
-use crate::task::{Egress, FileChange, Limit};
+use crate::task::{Egress, FileChange, LeftOut, Limit};
 use crate::{Hash, InboxId, RunId, Seq, TaskId, Usd};
 use serde::{Deserialize, Serialize};
 
@@ -262,6 +262,9 @@ pub struct AssociateFinished {
     pub diff: String,
     /// Paths that changed on both sides.
     pub conflicts: Vec<String>,
+    /// What it made that no tree can hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<LeftOut>,
 }
 
 /// Take changes back as one: `POST /changes/undo`. Asked again, it answers the same and changes nothing more.

@@ -6,7 +6,7 @@ use choir_core::agent::Ending;
 use choir_core::fold::task::running;
 use choir_core::verify::Checks;
 use choir_proto::event::TaskFinished;
-use choir_proto::task::{Diff, Egress, TaskKind, TaskResult, TaskStatus, TaskUsage, VerifySource};
+use choir_proto::task::{Diff, Egress, LeftOut, TaskKind, TaskResult, TaskStatus, TaskUsage, VerifySource};
 use choir_proto::wire::FinishAssociate;
 use choir_proto::{Hash, Role, TaskId};
 use std::time::Duration;
@@ -105,6 +105,10 @@ impl Home<'_> {
                 result.files_changed = finished.files_changed;
                 self.name_changed_checks(result);
                 result.diff = self.context.harness.keep_diff(finished.diff).await;
+                if let Some(left_out) = &finished.left_out {
+                    result.summary = format!("{} {}", result.summary, not_kept(left_out)).trim().to_owned();
+                }
+                result.left_out = finished.left_out;
                 if !finished.conflicts.is_empty() {
                     result.status = TaskStatus::NeedsInput;
                     result.summary = format!("{} {}", result.summary, left_alone(&finished.conflicts));
@@ -127,6 +131,14 @@ fn left_alone(conflicts: &[String]) -> String {
     let named = conflicts.iter().take(CONFLICTS_NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
     let more = if conflicts.len() > CONFLICTS_NAMED_MAX { " and others" } else { "" };
     format!("Changed by somebody else meanwhile, and left as it is: {named}{more}. Everything else was brought in.")
+}
+
+/// What a person has to know of paths that are in no tree.
+fn not_kept(left_out: &LeftOut) -> String {
+    let LeftOut { count, paths } = left_out;
+    let named = paths.iter().take(CONFLICTS_NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = if *count > paths.len().min(CONFLICTS_NAMED_MAX) as u64 { " and others" } else { "" };
+    format!("Left out, because pipes, sockets, devices and files over 2 GiB are not kept ({count}): {named}{more}.")
 }
 
 /// Conflicts that a summary names; the result names them all.

@@ -3,14 +3,14 @@
 use super::{AboveCeiling, Error, Sandboxes, lead_out};
 use crate::egress::Proxy;
 use crate::inbox::Judge;
-use choir_proto::task::{self, ChangeKind, FileChange};
+use choir_proto::task::{self, ChangeKind, FileChange, LeftOut};
 use choir_proto::wire::{
     AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, Check, EffectRecord, Exec, Exit,
     FinishAssociate, StartAssociate, UndoChanges,
 };
 use choir_proto::{Hash, TaskId};
 use choir_sandbox::path::RelativePath;
-use choir_sandbox::protocol::{self, Command, EffectId, Ending, Input, TreeChange};
+use choir_sandbox::protocol::{self, Command, EffectId, Ending, Input, SnapshotReport, TreeChange};
 use choir_sandbox::record;
 use choir_sandbox::runtime::{ExecHandle, Finished, Guest, Limit, Overlay, Workspace};
 use choir_sandbox::tree::{Change, TreeId};
@@ -61,6 +61,8 @@ struct Outcome {
     result: Hash,
     merged: Option<Hash>,
     conflicts: Vec<String>,
+    #[serde(default)]
+    left_out: Option<LeftOut>,
 }
 
 impl Sandboxes {
@@ -230,8 +232,9 @@ impl Sandboxes {
     async fn conclude(&self, task: TaskId, finish: FinishAssociate) -> Result<Outcome, Error> {
         let Some(base) = self.0.db.task_base(task).await? else { return Err(Error::NoAssociate) };
         let keeper = self.keeper().await?;
-        let result = keeper.capture_task(&name(task)?, tree(base)).await?.tree;
-        let mut outcome = Outcome { base, result: hash(result), merged: None, conflicts: Vec::new() };
+        let captured = keeper.capture_task(&name(task)?, tree(base)).await?;
+        let (result, left_out) = (captured.tree, left_out(&captured));
+        let mut outcome = Outcome { base, result: hash(result), merged: None, conflicts: Vec::new(), left_out };
         if finish.checked.is_some_and(|checked| checked != outcome.result) {
             return Err(Error::OtherThanChecked);
         }
@@ -254,9 +257,10 @@ impl Sandboxes {
     }
 
     async fn describe(&self, outcome: Outcome) -> Result<AssociateFinished, Error> {
-        let Outcome { base, result, merged, conflicts } = outcome;
+        let Outcome { base, result, merged, conflicts, left_out } = outcome;
         let (files_changed, diff) = self.difference(base, result).await?;
-        Ok(AssociateFinished { result_tree: Some(result), merged_tree: merged, files_changed, diff, conflicts })
+        let (result_tree, merged_tree) = (Some(result), merged);
+        Ok(AssociateFinished { result_tree, merged_tree, files_changed, diff, conflicts, left_out })
     }
 
     /// What differs between two trees: the paths, and the text.
@@ -362,6 +366,12 @@ fn read_limit(limit: Limit) -> task::Limit {
         Limit::WorkspaceNames => task::Limit::WorkspaceNames,
         Limit::FreeSpace => task::Limit::FreeSpace,
     }
+}
+
+fn left_out(captured: &SnapshotReport) -> Option<LeftOut> {
+    let mut paths: Vec<String> = captured.skipped_paths.iter().map(text).collect();
+    paths.sort();
+    (captured.skipped > 0).then_some(LeftOut { count: captured.skipped, paths })
 }
 
 fn read_change(path: &RelativePath, change: Change) -> FileChange {

@@ -106,6 +106,7 @@ pub fn running(task_id: TaskId) -> TaskResult {
         commands: Vec::new(),
         verify: None,
         conflicts: Vec::new(),
+        left_out: None,
         questions: Vec::new(),
         suggested_next: None,
         usage: Default::default(),

@@ -92,6 +92,8 @@ pub struct SnapshotReport {
     pub files_read: u64,
     /// How many paths are not in it: sockets, pipes, devices, and what may not be read.
     pub skipped: u64,
+    /// The first of these.
+    pub skipped_paths: Vec<RelativePath>,
 }
 
 /// What a merge did.

@@ -92,7 +92,7 @@ async fn a_tree_holds_everything_but_what_is_derived() {
     rustix::fs::mknodat(rustix::fs::CWD, kept.live("pipe"), rustix::fs::FileType::Fifo, 0o600.into(), 0).expect("made");
     kept.write(".choir-write-1-1", "half of a file, by a keeper that was killed");
     let report = kept.snapshot().await;
-    assert_eq!(report.skipped, 1);
+    assert_eq!((report.skipped, report.skipped_paths), (1, vec![path("pipe")]));
     assert!(!kept.live(".choir-write-1-1").exists(), "what was never finished is cleared away");
     let tree = kept.guest.read_tree(report.tree).await.expect("reads");
     let paths: Vec<_> = tree.iter().map(|(path, _)| path.to_string()).collect();
@@ -315,6 +315,31 @@ async fn a_difference_applied_by_git_gives_the_same_tree() {
     );
     assert_eq!(kept.changes(kept.snapshot().await.tree, result).await, []);
     assert_eq!(kept.guest.diff(result, result).await.expect("a difference"), "");
+}
+
+/// What a difference cannot carry it names, and git does not make half a tree of it unless it is told to.
+#[tokio::test]
+async fn a_difference_that_is_too_large_says_so_and_is_not_applied_by_halves() {
+    let kept = kept().await;
+    kept.write("small", "before\n");
+    let base = kept.snapshot().await.tree;
+    let command = "echo after > small; head -c 73400320 /dev/urandom > huge; \
+        for n in 1 2 3 4 5; do head -c 15000000 /dev/urandom > big$n; done";
+    let result = kept.run_task("large", base, command).await;
+    let diff = kept.guest.diff(base, result).await.expect("a difference");
+    let said = String::from_utf8_lossy(&diff[..diff.len().min(300)]).into_owned();
+    assert!(said.starts_with("This difference is not whole.") && said.contains("big4, big5, huge."), "{said}");
+    let patch = kept.store.path().join("patch");
+    std::fs::write(&patch, &diff).expect("writes");
+    let git = |arguments: &[&str]| {
+        let mut git = Command::new("git");
+        git.arg("apply").args(arguments).arg(&patch).current_dir(kept.workspace.path()).output().expect("runs")
+    };
+    assert!(!git(&[]).status.success() && !kept.live("big1").exists(), "all of it or nothing");
+    let rest = git(&["--exclude=huge", "--exclude=big4", "--exclude=big5"]);
+    assert!(rest.status.success(), "{rest:?}");
+    let left: Vec<_> = kept.changes(kept.snapshot().await.tree, result).await;
+    assert_eq!(left.len(), 3, "{left:?}");
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{FileType, Stat};
 
 use super::index::Index;
-use super::reader::{DEPTH_MAX, Reader, open_up, too_deep};
+use super::reader::{DEPTH_MAX, Reader, Skipped, open_up, too_deep};
 use super::scan::{entries, open_directory};
 use super::store::Store;
 use crate::path::RelativePath;
@@ -29,7 +29,8 @@ pub(super) fn capture(store: &Store, task: &EffectId, base: TreeId) -> Result<Sn
     // Contents before the tree that names them.
     store.sync()?;
     let id = store.put_tree(&tree)?;
-    Ok(SnapshotReport { tree: id, paths: tree.len() as u64, bytes: tree.bytes(), files_read, skipped })
+    let Skipped { count: skipped, paths: skipped_paths } = skipped;
+    Ok(SnapshotReport { tree: id, paths: tree.len() as u64, bytes: tree.bytes(), files_read, skipped, skipped_paths })
 }
 
 fn apply(reader: &mut Reader<'_>, layer: &OwnedFd, at: &RelativePath, depth_left: u32) -> Result<(), Fault> {
@@ -38,7 +39,7 @@ fn apply(reader: &mut Reader<'_>, layer: &OwnedFd, at: &RelativePath, depth_left
     }
     for (name, stat) in entries(layer)? {
         let Ok(path) = at.join(name.as_bytes()) else {
-            reader.skipped += 1;
+            reader.skipped.count += 1;
             continue;
         };
         if is_removed(&stat) {
@@ -63,7 +64,7 @@ fn apply(reader: &mut Reader<'_>, layer: &OwnedFd, at: &RelativePath, depth_left
             reader.tree.insert(path.clone(), Node::Directory { mode: stat.st_mode & 0o777 });
             apply(reader, &below, &path, depth_left - 1)?;
         } else {
-            reader.skipped += 1;
+            reader.skipped.add(path);
         }
     }
     Ok(())

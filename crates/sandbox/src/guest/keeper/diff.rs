@@ -10,35 +10,90 @@ use similar::{Algorithm, DiffOp, DiffTag};
 
 use super::store::Store;
 use crate::path::{RelativePath, to_hex};
-use crate::protocol::{DIFF_BYTES_MAX, Fault, FaultCode};
+use crate::protocol::{DIFF_BYTES_MAX, Fault};
 use crate::tree::{Node, Tree};
 
 /// Lines shown around a change.
 const CONTEXT_LINES: usize = 3;
-/// Largest file whose content is shown; of a larger one only its name is.
+/// Largest file whose content is carried; of a larger one only its name is, and the difference says so.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// How long one file may be compared for the shortest difference before a longer one will do.
 const COMPARE_TIME: Duration = Duration::from_millis(500);
 
 /// Writes the difference.
 pub(super) fn diff(store: &Store, from: &Tree, to: &Tree) -> Result<Vec<u8>, Fault> {
-    let mut out = Vec::new();
+    let (mut out, mut missing) = (Vec::new(), Missing::default());
     for (path, _) in from.changes(to) {
-        let (old, new) = (Side::read(store, from.get(&path))?, Side::read(store, to.get(&path))?);
-        match (&old, &new) {
-            (None, None) => {}
-            // A file that became a link, or the reverse, is one that went and one that came.
-            (Some(before), Some(after)) if before.kind() != after.kind() => {
-                write_file(&mut out, &path, Some(before), None);
-                write_file(&mut out, &path, None, Some(after));
-            }
-            (before, after) => write_file(&mut out, &path, before.as_ref(), after.as_ref()),
+        let (mut old, mut new) = (Side::read(store, from.get(&path))?, Side::read(store, to.get(&path))?);
+        let mut written = write_change(&path, old.as_ref(), new.as_ref());
+        if out.len() + written.len() > BODY_BYTES_MAX {
+            [&mut old, &mut new].into_iter().flatten().for_each(|side| side.content = None);
+            written = write_change(&path, old.as_ref(), new.as_ref());
         }
-        if out.len() > DIFF_BYTES_MAX {
-            return Err(Fault::new(FaultCode::Limit, "the difference is too large"));
+        if [&old, &new].into_iter().flatten().any(|side| side.content.is_none()) {
+            missing.add(&path);
+        }
+        if out.len() + written.len() <= BODY_BYTES_MAX {
+            out.extend(written);
         }
     }
-    Ok(out)
+    Ok(missing.preface(out))
+}
+
+/// Room for a preface.
+const PREFACE_BYTES_MAX: usize = 64 * 1024;
+const BODY_BYTES_MAX: usize = DIFF_BYTES_MAX - PREFACE_BYTES_MAX;
+/// Of the files that are missing, so many are named.
+const MISSING_NAMED_MAX: usize = 10;
+
+/// Files whose content a difference does not carry.
+#[derive(Default)]
+struct Missing {
+    count: u64,
+    named: Vec<String>,
+}
+
+impl Missing {
+    fn add(&mut self, path: &RelativePath) {
+        self.count += 1;
+        if self.named.len() < MISSING_NAMED_MAX {
+            self.named.push(quoted("", path));
+        }
+    }
+
+    /// A difference says before anything else that it is not whole, where git reads over it. With what is missing git
+    /// refuses to apply it, unless it is told to leave that out: half a tree is never made unknowingly.
+    fn preface(self, body: Vec<u8>) -> Vec<u8> {
+        if self.count == 0 {
+            return body;
+        }
+        let more = if self.count > self.named.len() as u64 { " and others" } else { "" };
+        let mut out = format!(
+            "This difference is not whole. It carries files of at most {} MiB and {} MiB in all, and does not hold the \
+             content of {}: {}{more}. The trees do.\n\n",
+            FILE_BYTES_MAX >> 20,
+            DIFF_BYTES_MAX >> 20,
+            self.count,
+            self.named.join(", ")
+        )
+        .into_bytes();
+        out.extend(body);
+        out
+    }
+}
+
+fn write_change(path: &RelativePath, old: Option<&Side>, new: Option<&Side>) -> Vec<u8> {
+    let mut out = Vec::new();
+    match (old, new) {
+        (None, None) => {}
+        // A file that became a link, or the reverse, is one that went and one that came.
+        (Some(before), Some(after)) if before.kind() != after.kind() => {
+            write_file(&mut out, path, Some(before), None);
+            write_file(&mut out, path, None, Some(after));
+        }
+        (before, after) => write_file(&mut out, path, before, after),
+    }
+    out
 }
 
 /// One side of a changed file.

@@ -116,7 +116,8 @@ impl Keeper {
         let (base, result) = (self.store.get_tree(base)?, self.store.get_tree(result)?);
         let tree = check::check_tree(&self.store, &base, &result, from_base)?;
         let id = self.store.put_tree(&tree)?;
-        Ok(SnapshotReport { tree: id, paths: tree.len() as u64, bytes: tree.bytes(), files_read: 0, skipped: 0 })
+        let (paths, bytes) = (tree.len() as u64, tree.bytes());
+        Ok(SnapshotReport { tree: id, paths, bytes, files_read: 0, skipped: 0, skipped_paths: Vec::new() })
     }
 
     /// Removes a task's directories.
@@ -202,7 +203,8 @@ impl Keeper {
             paths: scanned.tree.len() as u64,
             bytes: scanned.tree.bytes(),
             files_read: scanned.files_read,
-            skipped: scanned.skipped,
+            skipped: scanned.skipped.count,
+            skipped_paths: scanned.skipped.paths,
         };
         state.index = index;
         state.last = Some((id, scanned.tree));

@@ -18,6 +18,8 @@ const READ_ATTEMPTS_MAX: u32 = 3;
 /// Bytes that are read for one tree. Holes count like everything else, so that no number of them keeps the keeper busy for
 /// ever.
 const READ_BYTES_MAX: u64 = 64 * 1024 * 1024 * 1024;
+/// Of what is left out, so many are named.
+const SKIPPED_NAMED_MAX: usize = 10;
 /// Deepest directory that is walked; each level holds a descriptor.
 pub(super) const DEPTH_MAX: u32 = 256;
 
@@ -29,14 +31,39 @@ pub(super) struct Reader<'a> {
     pub(super) index: Index,
     pub(super) files_read: u64,
     /// Sockets, pipes, devices, what is too large, and what may not be read.
-    pub(super) skipped: u64,
+    pub(super) skipped: Skipped,
     /// How many more bytes may be read.
     bytes_left: u64,
 }
 
+/// Paths that are in no tree.
+#[derive(Default)]
+pub(super) struct Skipped {
+    pub(super) count: u64,
+    /// The first of them.
+    pub(super) paths: Vec<RelativePath>,
+}
+
+impl Skipped {
+    pub(super) fn add(&mut self, path: RelativePath) {
+        self.count += 1;
+        if self.paths.len() < SKIPPED_NAMED_MAX {
+            self.paths.push(path);
+        }
+    }
+}
+
 impl<'a> Reader<'a> {
     pub(super) fn new(store: &'a Store, known: &'a Index, tree: Tree) -> Self {
-        Self { store, known, tree, index: Index::default(), files_read: 0, skipped: 0, bytes_left: READ_BYTES_MAX }
+        Self {
+            store,
+            known,
+            tree,
+            index: Index::default(),
+            files_read: 0,
+            skipped: Skipped::default(),
+            bytes_left: READ_BYTES_MAX,
+        }
     }
 
     /// Takes one path that is not a directory. One that vanished meanwhile is not there.
@@ -54,7 +81,7 @@ impl<'a> Reader<'a> {
         };
         match node {
             Some(node) => self.tree.insert(path, node),
-            None => self.skipped += 1,
+            None => self.skipped.add(path),
         }
         Ok(())
     }

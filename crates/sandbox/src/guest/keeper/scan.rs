@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use super::super::files::{Files, is_abandoned, is_unfinished, on};
 use super::index::Index;
-use super::reader::{DEPTH_MAX, Reader, too_deep};
+use super::reader::{DEPTH_MAX, Reader, Skipped, too_deep};
 use super::store::Store;
 use crate::path::RelativePath;
 use crate::protocol::Fault;
@@ -19,7 +19,7 @@ pub(super) struct Scanned {
     pub(super) tree: Tree,
     pub(super) index: Index,
     pub(super) files_read: u64,
-    pub(super) skipped: u64,
+    pub(super) skipped: Skipped,
 }
 
 /// Walks the live directory; only files that `known` does not vouch for are read.
@@ -37,7 +37,7 @@ fn walk(reader: &mut Reader<'_>, directory: &OwnedFd, at: &RelativePath, depth_l
     }
     for (name, stat) in entries(directory)? {
         let Ok(path) = at.join(name.as_bytes()) else {
-            reader.skipped += 1;
+            reader.skipped.count += 1;
             continue;
         };
         if is_unfinished(name.as_bytes()) {
@@ -55,7 +55,7 @@ fn walk(reader: &mut Reader<'_>, directory: &OwnedFd, at: &RelativePath, depth_l
             reader.tree.insert(path.clone(), Node::Directory { mode: stat.st_mode & 0o777 });
             walk(reader, &below, &path, depth_left - 1)?;
         } else {
-            reader.skipped += 1;
+            reader.skipped.add(path);
         }
     }
     Ok(())
