@@ -30,7 +30,8 @@ pub(crate) async fn computer(arguments: Computer) -> anyhow::Result<ExitCode> {
     let name = arguments.dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let id: ComputerId = name.parse().context("a computer's directory is named after it")?;
     let (api, control) = take_sockets()?;
-    match choir_computer::serve(&arguments.dir, id, arguments.signed, api, control).await {
+    let lacks = choir_sandbox::confine::own().iter().map(ToString::to_string).collect();
+    match choir_computer::serve(&arguments.dir, id, arguments.signed, (api, control), lacks).await {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(error) => {
             let hopeless = is_hopeless(&error);

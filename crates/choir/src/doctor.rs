@@ -1,11 +1,14 @@
 //! `choir doctor`: what works on this machine, and how to mend what does not.
 
 use crate::cli::{Data, Doctor};
+use crate::instance::Instance;
 use crate::{instance, output};
 use choir_control::config;
 use choir_control::data::DataDir;
 use choir_control::gateway;
 use choir_control::outbound::Outbound;
+use choir_proto::api::Health;
+use choir_sandbox::confine;
 use choir_sandbox::guest::GuestRole;
 use choir_sandbox::runtime::{Runtime, Spec};
 use serde::Serialize;
@@ -38,6 +41,7 @@ pub(crate) async fn doctor(arguments: Doctor) -> anyhow::Result<ExitCode> {
     let path = arguments.data.path()?;
     let findings = [
         kernel(),
+        landlock(),
         data(&path),
         space(&path),
         configuration(&path, arguments.config.as_deref()),
@@ -68,6 +72,18 @@ fn kernel() -> Finding {
     match (numbers.next(), numbers.next()) {
         (Some(major), Some(minor)) if (major, minor) >= (6, 1) => Finding::good("kernel", format!("Linux {release}")),
         _ => Finding::bad("kernel", format!("Linux {release}"), "Sandboxes need Linux 6.1 or newer."),
+    }
+}
+
+/// Without it no guest starts, and the computer's own process has a wall less.
+fn landlock() -> Finding {
+    let mend = "Start the kernel with `landlock` in its `lsm=` list, or use one of version 6.1 or newer that has it.";
+    match confine::landlock_version() {
+        Ok(version) if version >= confine::LANDLOCK_VERSION_MIN => {
+            Finding::good("landlock", format!("version {version}"))
+        }
+        Ok(version) => Finding::bad("landlock", format!("version {version} is too old"), mend),
+        Err(error) => Finding::bad("landlock", format!("the kernel does not offer it: {error}"), mend),
     }
 }
 
@@ -170,8 +186,22 @@ impl Drop for Scratch {
 }
 
 async fn running(data: &Data) -> Finding {
-    match instance::address(data).await {
-        Ok(url) => Finding::good("instance", format!("runs at {url}")),
-        Err(_) => Finding::good("instance", "none runs; `choir up` starts one"),
+    let Ok(url) = instance::address(data).await else {
+        return Finding::good("instance", "none runs; `choir up` starts one");
+    };
+    match degraded(data).await {
+        Ok(parts) if parts.is_empty() => Finding::good("instance", format!("runs at {url}")),
+        Ok(parts) => Finding::bad("instance", format!("runs at {url}, but: {}", parts.join("; ")), "See above."),
+        Err(error) => {
+            Finding::bad("instance", format!("runs at {url}, but does not say how it is: {error}"), "Look at its log.")
+        }
     }
+}
+
+/// What the instance that runs says of its parts that are not well.
+async fn degraded(data: &Data) -> anyhow::Result<Vec<String>> {
+    let Instance::Running(client) = instance::find(data).await? else { return Ok(Vec::new()) };
+    let health: Health = client.get("/health").await?;
+    let degraded = health.components.into_iter().filter(|(_, part)| part.status == "degraded");
+    Ok(degraded.map(|(name, part)| format!("{name}: {}", part.detail.unwrap_or(part.status))).collect())
 }

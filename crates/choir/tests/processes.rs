@@ -134,6 +134,37 @@ fn the_computer_is_held_to_its_own_directory() {
     assert!(!seen(std::path::Path::new("/")).contains(&"usr".into()));
     let (_, health) = instance.api("GET /health", &serde_json::Value::Null);
     assert_eq!(health["components"]["computer"]["status"], "ok", "{health}");
+    assert_eq!(health["components"]["confinement"]["status"], "ok", "{health}");
+}
+
+/// Lets a program run on a kernel that does not know Landlock: a filter answers for it.
+const WITHOUT_LANDLOCK: &str = r#"my $prctl = `uname -m` =~ /^x86_64/ ? 157 : 167;
+    my $filter = pack("SCCL" x 4, 0x20,0,0,0, 0x15,0,1,444, 0x06,0,0,0x00050026, 0x06,0,0,0x7fff0000);
+    syscall($prctl, 38, 1, 0, 0, 0) == 0 && syscall($prctl, 22, 2, pack("Sx6P", 4, $filter), 0, 0) == 0 or die $!;
+    exec @ARGV or die $!;"#;
+
+#[test]
+fn a_computer_without_landlock_says_so() {
+    let mut command = std::process::Command::new("perl");
+    command.args(["-e", WITHOUT_LANDLOCK, env!("CARGO_BIN_EXE_choir")]);
+    let instance = Instance::start_within(command);
+    let (_, health) = instance.api("GET /health", &serde_json::Value::Null);
+    let part = &health["components"]["confinement"];
+    assert_eq!((&health["status"], &part["status"]), (&"degraded".into(), &"degraded".into()), "{health}");
+    assert!(part["detail"].as_str().unwrap().contains("landlock"), "{health}");
+    let (status, _) = instance.api("GET /api/documents", &serde_json::Value::Null);
+    assert_eq!(status, 200, "documents open all the same");
+    let checked = instance.choir(&["doctor", "--json"]);
+    let report: serde_json::Value = serde_json::from_slice(&checked.stdout).unwrap();
+    let found = |name: &str| report["findings"].as_array().unwrap().iter().find(|one| one["name"] == name).unwrap();
+    assert!(found("instance")["detail"].as_str().unwrap().contains("confinement"), "{report}");
+    assert_eq!(found("landlock")["ok"], true, "the doctor itself sees the kernel as it is: {report}");
+    let mut doctor = std::process::Command::new("perl");
+    doctor.args(["-e", WITHOUT_LANDLOCK, env!("CARGO_BIN_EXE_choir"), "doctor", "--json"]);
+    let checked = doctor.env("CHOIR_DATA", instance.directory.path()).output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&checked.stdout).unwrap();
+    let landlock = report["findings"].as_array().unwrap().iter().find(|one| one["name"] == "landlock").unwrap();
+    assert!(landlock["ok"] == false && landlock["mend"].as_str().unwrap().contains("lsm="), "{report}");
 }
 
 /// Everything that came from a process, as it is now.

@@ -24,6 +24,7 @@ use crate::harness::Harness;
 use crate::undo::Undoer;
 use axum::Router;
 use ractor::ActorRef;
+use std::sync::Arc;
 use tokio::sync::watch;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
@@ -44,6 +45,8 @@ pub struct App {
     pub models: watch::Sender<u64>,
     /// Set when the computer shall end.
     pub stopping: watch::Sender<bool>,
+    /// Walls that its process could not put around itself, each with the reason.
+    pub lacks: Arc<[String]>,
 }
 
 fn described() -> OpenApiRouter<App> {

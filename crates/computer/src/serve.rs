@@ -51,13 +51,14 @@ pub enum ServeError {
 }
 
 /// Runs the computer in a directory. `api` is answered, `control` is asked; it ends when told to or when control is gone.
-/// A log that does not hold the head that control has signed is refused before anything is appended to it.
+/// A log that does not hold the head that control has signed is refused before anything is appended to it. `lacks` names the
+/// walls that are missing around the process, so that its health says so.
 pub async fn serve(
     directory: &Path,
     id: ComputerId,
     signed: Option<wire::Head>,
-    api: UnixStream,
-    control: UnixStream,
+    (api, control): (UnixStream, UnixStream),
+    lacks: Vec<String>,
 ) -> Result<(), ServeError> {
     let log = match signed {
         Some(wire::Head { seq, hash }) => Log::open_seen(directory, Head { seq, hash })?,
@@ -65,6 +66,7 @@ pub async fn serve(
     };
     let control = Arc::new(ControlClient::connect(control).await?);
     let mut computer = Computer::start(log, directory, id, control, RealWorld::new()).await?;
+    computer.app.lacks = lacks.into();
     let escalated = computer.escalated();
     let mut stopping = computer.stopping.subscribe();
     let service = TowerToHyperService::new(api::router(computer.app.clone()));
@@ -139,7 +141,7 @@ impl Computer {
         undoer.pick_up();
         let mirrors = Mirrors(tokio::spawn(crate::mirror::keep(harness.clone(), directory.to_owned())).abort_handle());
         let session = started.session;
-        let app = App { harness, undoer, tree, session, models, stopping: stopping.clone() };
+        let app = App { harness, undoer, tree, session, models, stopping: stopping.clone(), lacks: Arc::default() };
         Ok(Self { app, stopping, application: started.actor, ended: Some(started.ended), mirrors })
     }
 

@@ -123,6 +123,17 @@ pub fn missing(pid: u32) -> Vec<Layer> {
     SEEN.into_iter().filter(|layer| !layers.has(*layer)).collect()
 }
 
+/// The version of Landlock that the kernel offers to this process.
+pub fn landlock_version() -> io::Result<u32> {
+    const VERSION: libc::c_ulong = 1;
+    // SAFETY: asked for the version, the call takes no rules and makes nothing.
+    let version = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0_usize, VERSION) };
+    u32::try_from(version).map_err(|_| io::Error::last_os_error())
+}
+
+/// The oldest version of Landlock that holds what is promised.
+pub const LANDLOCK_VERSION_MIN: u32 = LANDLOCK_FLOOR as u32;
+
 fn enter(directory: &Path, hidden: &[&str]) -> io::Result<()> {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     // SAFETY: this process has one thread and shares nothing with another that this would tear apart.

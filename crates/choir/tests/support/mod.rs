@@ -79,6 +79,13 @@ impl Instance {
         (instance, log)
     }
 
+    /// Starts through a program that calls it, on an empty directory.
+    pub(crate) fn start_within(mut command: Command) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        command.env("CHOIR_DATA", directory.path()).stdin(Stdio::null());
+        Self::start_by(command, directory)
+    }
+
     fn start_by(mut command: Command, directory: TempDir) -> Self {
         let mut child = command.args(["up", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());

@@ -38,12 +38,19 @@ async fn health(State(app): State<App>) -> Json<Health> {
         detail: (!ok).then(|| detail.to_owned()),
     };
     let components = BTreeMap::from([
+        // Control looks at these walls from outside as well, but not all can be seen from there.
+        ("confinement".to_owned(), component(app.lacks.is_empty(), &unconfined(&app.lacks))),
         ("log".to_owned(), component(trouble.is_none(), &refusing(trouble.as_deref().unwrap_or_default()))),
         ("session".to_owned(), component(session, "The session is being restarted.")),
         ("views".to_owned(), component(behind.is_none(), &unreadable(behind.as_deref().unwrap_or_default()))),
     ]);
     let status = if components.values().all(|component| component.status == "ok") { "ok" } else { "degraded" };
     Json(Health { status: status.into(), version: crate::VERSION.into(), components })
+}
+
+fn unconfined(lacks: &[String]) -> String {
+    let lacks = lacks.join("; ");
+    format!("the computer's process runs without {lacks}; everything works, and `choir doctor` says how to mend it")
 }
 
 fn refusing(trouble: &str) -> String {
