@@ -176,6 +176,46 @@ fn descendants(pid: i32) -> Vec<i32> {
     children.iter().copied().chain(children.iter().flat_map(|child| descendants(*child))).collect()
 }
 
+/// Nobody notices that the keeper was killed until it is asked; whoever asks first gets an answer all the same.
+#[test]
+fn files_are_answered_after_the_keeper_was_killed() {
+    let instance = Instance::start(SCENARIO);
+    let token = instance.token("admin");
+    let headers = format!("authorization: Bearer {token}\r\ncontent-type: application/octet-stream\r\n");
+    let put = instance.http("PUT /api/files?path=file", &headers, "one");
+    assert!(put.starts_with("HTTP/1.1 200"), "{put}");
+    let calls = [
+        ("GET /api/files?path=file", "one", "one"),
+        ("GET /api/files/list", "", "\"file\""),
+        ("PUT /api/files?path=file", "two", "seq"),
+        ("PUT /api/files?path=d&kind=directory", "", "seq"),
+        ("DELETE /api/files?path=file", "", "seq"),
+        ("GET /api/files/list", "", "\"d\""),
+    ];
+    for (line, body, said) in calls {
+        for keeper in keepers(&instance) {
+            rustix::process::kill_process(keeper, Signal::KILL).unwrap();
+        }
+        let answer = instance.http(line, &headers, if line.starts_with("PUT") { body } else { "" });
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.contains(said), "{line}: {answer}");
+    }
+    let gone = instance.http("DELETE /api/files?path=file", &headers, "");
+    assert!(gone.starts_with("HTTP/1.1 404"), "what was never there is still not there: {gone}");
+}
+
+/// The keeper's processes.
+fn keepers(instance: &Instance) -> Vec<rustix::process::Pid> {
+    let control = instance.pid().as_raw_pid();
+    let is_keeper = |pid: &i32| {
+        let said = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        said.windows(6).any(|part| part == b"keeper")
+    };
+    let found = descendants(control).into_iter().filter(is_keeper).filter_map(rustix::process::Pid::from_raw);
+    let found: Vec<_> = found.collect();
+    assert!(!found.is_empty(), "there is a keeper");
+    found
+}
+
 #[test]
 fn everything_dies_with_control_whatever_it_is_doing() {
     let mut instance = Instance::start(SCENARIO);

@@ -6,7 +6,7 @@ use super::extract::Asked;
 use super::json::{self, Json};
 use super::limits::{FILE_BYTES_MAX, JSON_BYTES_MAX};
 use super::upload::Upload;
-use crate::sandboxes::{files, parse_path};
+use crate::sandboxes::{Error, files, parse_path};
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
@@ -119,7 +119,9 @@ fn path(at: &At) -> Result<RelativePath, Refused> {
     responses((status = 200, body = Files), (status = 404, body = choir_proto::ApiError)))]
 pub(super) async fn list(State(app): State<App>, Asked(wanted): Asked<Listing>) -> Result<Json<Files>, Refused> {
     let (path, after) = (parse_path(&wanted.path)?, wanted.after.as_deref().map(parse_path).transpose()?);
-    let (entries, more) = files::list(&app.sandboxes.keeper().await?, &path, after.as_ref()).await?;
+    let (path, after) = (&path, after.as_ref());
+    let listed = app.sandboxes.by_keeper(|keeper| async move { files::list(&keeper, path, after).await });
+    let (entries, more) = listed.await?;
     let files: Vec<File> = entries.iter().map(shown).collect();
     let next = files.last().filter(|_| more).map(|last| last.name.clone());
     Ok(Json(Files { files, next }))
@@ -131,7 +133,7 @@ pub(super) async fn list(State(app): State<App>, Asked(wanted): Asked<Listing>) 
     responses((status = 200, content_type = "application/octet-stream"), (status = 404, body = choir_proto::ApiError)))]
 pub(super) async fn read(State(app): State<App>, Asked(at): Asked<At>) -> Result<Response, Refused> {
     let path = path(&at)?;
-    let (metadata, body) = files::read(app.sandboxes.keeper().await?, path).await?;
+    let (metadata, body) = app.sandboxes.by_keeper(|keeper| files::read(keeper, path.clone())).await?;
     let mut response = body.into_response();
     let headers = response.headers_mut();
     // Whatever it is, a browser that is sent here keeps it as a file: nothing of a workspace runs on our origin.
@@ -176,9 +178,10 @@ async fn pass_on(
     mode: Option<u32>,
     mut upload: Upload,
 ) -> Result<Json<Acknowledged>, Refused> {
-    let keeper = app.sandboxes.keeper().await?;
-    let change = if exists(&keeper, path).await? { ChangeKind::Modified } else { ChangeKind::Added };
-    let mut writing = files::begin_write(&keeper, path, size, mode).await?;
+    let change = if exists(app, path).await? { ChangeKind::Modified } else { ChangeKind::Added };
+    let begun =
+        app.sandboxes.by_keeper(|keeper| async move { files::begin_write(&keeper, path, size, mode).await }).await;
+    let mut writing = begun?;
     let mut digest = Sha256::new();
     while let Some(bytes) = upload.next().await? {
         digest.update(&bytes);
@@ -186,7 +189,7 @@ async fn pass_on(
             break;
         }
     }
-    writing.finish().await.map_err(crate::sandboxes::Error::from)?;
+    writing.finish().await.map_err(Error::from)?;
     changed(app, path, change, Some(Hash(digest.finalize().into()))).await
 }
 
@@ -213,13 +216,18 @@ pub(super) async fn store(
     content: Bytes,
 ) -> Result<Json<Acknowledged>, Refused> {
     let hash = Hash(Sha256::digest(&content).into());
-    let keeper = app.sandboxes.keeper().await?;
-    let change = if exists(&keeper, path).await? { ChangeKind::Modified } else { ChangeKind::Added };
-    match kind {
-        PutKind::File => files::write(&keeper, path, content, mode).await?,
-        PutKind::Link => files::link(&keeper, path, content).await?,
-        PutKind::Directory => keeper.make_directory(path).await.map_err(crate::sandboxes::Error::from)?,
-    }
+    let change = if exists(app, path).await? { ChangeKind::Modified } else { ChangeKind::Added };
+    let put = |keeper: Guest| {
+        let content = content.clone();
+        async move {
+            match kind {
+                PutKind::File => files::write(&keeper, path, content, mode).await,
+                PutKind::Link => files::link(&keeper, path, content).await,
+                PutKind::Directory => Ok(keeper.make_directory(path).await?),
+            }
+        }
+    };
+    app.sandboxes.by_keeper(put).await?;
     changed(app, path, change, Some(hash)).await
 }
 
@@ -229,7 +237,16 @@ pub(super) async fn store(
     responses((status = 200, body = Acknowledged), (status = 404, body = choir_proto::ApiError)))]
 pub(super) async fn remove(State(app): State<App>, Asked(at): Asked<At>) -> Result<Json<Acknowledged>, Refused> {
     let path = path(&at)?;
-    files::remove(&app.sandboxes.keeper().await?, &path).await?;
+    // Looked for first: whoever is asked to remove it twice and finds nothing the second time has removed it.
+    let was_there = exists(&app, &path).await?;
+    let removed = app.sandboxes.by_keeper(|keeper| {
+        let path = &path;
+        async move { files::remove(&keeper, path).await }
+    });
+    match removed.await {
+        Err(error) if was_there && is_absent(&error) => {}
+        other => other?,
+    }
     changed(&app, &path, ChangeKind::Deleted, None).await
 }
 
@@ -239,22 +256,27 @@ pub(super) async fn remove(State(app): State<App>, Asked(at): Asked<At>) -> Resu
         (status = 409, body = choir_proto::ApiError)))]
 pub(super) async fn rename(State(app): State<App>, Json(wanted): Json<Move>) -> Result<Json<Acknowledged>, Refused> {
     let (from, to) = (parse_path(&wanted.from)?, parse_path(&wanted.to)?);
-    let keeper = app.sandboxes.keeper().await?;
-    if from != to && exists(&keeper, &to).await? {
+    if from != to && exists(&app, &to).await? {
         let (message, hint) = ("There is something of that name already.", "Choose another name, or remove it first.");
         return Err(Refused::new(StatusCode::CONFLICT, "exists", message, hint));
     }
-    keeper.rename(&from, &to).await.map_err(crate::sandboxes::Error::from)?;
+    // Once only: a second time it might be another file that has the name.
+    let keeper = app.sandboxes.keeper().await?;
+    keeper.rename(&from, &to).await.map_err(Error::from)?;
     changed(&app, &from, ChangeKind::Deleted, None).await?;
     changed(&app, &to, ChangeKind::Added, None).await
 }
 
-async fn exists(keeper: &Guest, path: &RelativePath) -> Result<bool, Refused> {
-    match keeper.stat(path).await {
+async fn exists(app: &App, path: &RelativePath) -> Result<bool, Refused> {
+    match app.sandboxes.by_keeper(|keeper| async move { Ok(keeper.stat(path).await?) }).await {
         Ok(_) => Ok(true),
-        Err(CallError::Fault(fault)) if fault.code == FaultCode::NotFound => Ok(false),
-        Err(error) => Err(crate::sandboxes::Error::from(error).into()),
+        Err(error) if is_absent(&error) => Ok(false),
+        Err(error) => Err(error.into()),
     }
+}
+
+fn is_absent(error: &Error) -> bool {
+    matches!(error, Error::Call(CallError::Fault(fault)) if fault.code == FaultCode::NotFound)
 }
 
 /// Tells the log. The change has been made: if the log cannot be told, that is said and not hidden.

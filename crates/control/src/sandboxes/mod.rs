@@ -30,7 +30,7 @@ use choir_proto::task::Egress;
 use choir_proto::{InboxId, RunId, TaskId, TerminalId};
 use choir_sandbox::guest::GuestRole;
 use choir_sandbox::record::{OpenError, Record};
-use choir_sandbox::runtime::{Guest, Identity, Runtime, Spec};
+use choir_sandbox::runtime::{CallError, Guest, Identity, Runtime, Spec};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex as StdMutex};
@@ -165,6 +165,18 @@ impl Sandboxes {
     /// The keeper, started if it does not run.
     pub async fn keeper(&self) -> Result<Guest, Error> {
         self.running(&self.0.keeper, || self.keeper_spec()).await
+    }
+
+    /// Has the keeper do what may be done twice. One that was killed is noticed by nobody until it is asked, so whoever asks
+    /// first is not told of it: a new one is asked once more.
+    pub(crate) async fn by_keeper<T, F>(&self, act: impl Fn(Guest) -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        match act(self.keeper().await?).await {
+            Err(Error::Call(CallError::Lost)) => act(self.keeper().await?).await,
+            ended => ended,
+        }
     }
 
     /// Ends every sandbox.
