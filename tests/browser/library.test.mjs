@@ -1,7 +1,8 @@
 // The Library: names, how things stand, and the trash that gives everything back.
 
+import assert from "node:assert/strict";
 import { journey } from "./harness.mjs";
-import { ask, choose, prompt, window } from "./speech.mjs";
+import { ask, call, choose, open, prompt, text, window } from "./speech.mjs";
 
 const ASKED = "What is six times seven? Ask the shell and write it down.";
 
@@ -59,4 +60,57 @@ journey("what is erased does not stay on a page that is open", { scenario: "docu
   await page.waitForFunction(() => globalThis.words === undefined);
   await prompt(page).waitFor();
   await page.getByRole("region", { name: "Run" }).getByText(ASKED).waitFor({ state: "detached" });
+});
+
+journey("a document that is put away while it is open says so in every browser, and comes back from there", { scenario: "document.json" }, async (world) => {
+  await world.start();
+  const page = await world.signIn();
+  await prompt(page).waitFor();
+  await call(page, "POST", "/api/documents", { title: "Pears", content: "# Pears\n\nRipe.\n" });
+  const writer = await open(page, "Pears");
+  await text(writer).filter({ hasText: "Ripe." }).waitFor();
+  const chip = (name) => page.getByRole("contentinfo").getByRole("button", { name });
+  await chip(/^Continue/).waitFor();
+  const { documents } = await call(page, "GET", "/api/documents");
+  await call(page, "POST", `/api/documents/${documents[0].document_id}/trash`);
+  const told = (writer) => writer.getByRole("status").filter({ hasText: "This document is in the trash." });
+  await told(writer).waitFor();
+  await text(writer).filter({ hasText: "Ripe." }).waitFor();
+  await chip("New").waitFor();
+
+  // A browser that comes later knows the window's name all the same, and brings the document back for all.
+  const other = await world.join(page);
+  const there = window(other, "Writer — Pears");
+  await told(there).waitFor();
+  await world.assertAccessible(other);
+  const third = await world.join(page);
+  await told(window(third, "Writer — Pears")).waitFor();
+  await there.getByRole("button", { name: "Restore it" }).click();
+  for (const each of [writer, there, window(third, "Writer — Pears")]) await told(each).waitFor({ state: "detached" });
+  await chip(/^Continue/).waitFor();
+});
+
+journey("what comes back from the trash is listed where nobody knew of it, and the marks of Markdown are never read as letters", { scenario: "marked.json" }, async (world) => {
+  await world.start();
+  const page = await world.signIn();
+  await prompt(page).waitFor();
+  const { document_id } = await call(page, "POST", "/api/documents", { title: "Plums", content: "# Plums\n" });
+  await call(page, "POST", `/api/documents/${document_id}/trash`);
+  const other = await world.join(page);
+  await choose(other, "Writer");
+  const documents = other.getByRole("dialog", { name: "Writer", exact: true }).getByRole("region", { name: "Documents" });
+  await documents.getByText("No document yet.").waitFor();
+  await call(page, "POST", `/api/documents/${document_id}/restore`);
+  await documents.getByText("Plums").waitFor();
+  await other.getByRole("dialog", { name: "Writer", exact: true }).getByRole("button", { name: "Close", exact: true }).click();
+
+  await ask(page, "What does `seq 3` print, **exactly**?");
+  const answer = page.getByRole("article", { name: "Answer" });
+  await answer.getByRole("code").filter({ hasText: "seq 3" }).first().waitFor();
+  await answer.getByRole("cell", { name: "three" }).waitFor();
+  await answer.getByRole("button", { name: "What does seq 3 print, exactly?" }).click();
+  const plan = window(page, "Writer").getByRole("list", { name: "Plan" });
+  await window(page, "Writer").getByText("2 agents").click();
+  await plan.getByRole("code").filter({ hasText: "seq 3" }).first().waitFor();
+  for (const part of [answer, plan]) assert.doesNotMatch(await part.innerText(), /[`*|]/);
 });

@@ -19,7 +19,8 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 const STYLE: &str = "body{font:17px/1.6 Georgia,serif;max-width:42rem;margin:3rem auto;padding:0 1rem;color:#1b1b1b}\
 pre{white-space:pre-wrap;background:#f4f2ee;padding:.8rem}blockquote{border-left:3px solid #b9a;margin-left:0;padding-left:1rem}\
-mark{background:#ffe9a8}details{margin:.6rem 0}";
+mark{background:#ffe9a8}details{margin:.6rem 0}table{border-collapse:collapse}\
+th,td{text-align:left;padding:.2rem .8rem .2rem 0;border-bottom:1px solid #ddd;vertical-align:top}";
 
 /// The whole file.
 pub fn html(title: &str, content: &str, sources: &[Source]) -> String {
@@ -57,6 +58,7 @@ fn write_block(out: &mut String, block: &Block) {
         }
         Block::Quote(inline) => element(out, "blockquote", inline),
         Block::Code(code) => out.push_str(&format!("<pre>{}</pre>\n", escaped(code))),
+        Block::Table(rows) => write_table(out, rows),
         Block::Rule => out.push_str("<hr>\n"),
     }
 }
@@ -68,13 +70,29 @@ fn element(out: &mut String, name: &str, inline: &[Inline]) {
 }
 
 fn write_inline(out: &mut String, inline: &Inline) {
+    let within = |parts: &[Inline]| {
+        let mut inner = String::new();
+        parts.iter().for_each(|part| write_inline(&mut inner, part));
+        inner
+    };
     out.push_str(&match inline {
         Inline::Text(text) => escaped(text),
-        Inline::Strong(text) => format!("<strong>{}</strong>", escaped(text)),
-        Inline::Emphasis(text) => format!("<em>{}</em>", escaped(text)),
+        Inline::Strong(parts) => format!("<strong>{}</strong>", within(parts)),
+        Inline::Emphasis(parts) => format!("<em>{}</em>", within(parts)),
         Inline::Code(text) => format!("<code>{}</code>", escaped(text)),
-        Inline::Link(text, to) => format!("<a rel=\"noreferrer\" href=\"{}\">{}</a>", escaped(to), escaped(text)),
+        Inline::Link(parts, to) => format!("<a rel=\"noreferrer\" href=\"{}\">{}</a>", escaped(to), within(parts)),
     });
+}
+
+fn write_table(out: &mut String, rows: &[Vec<Vec<Inline>>]) {
+    out.push_str("<table>\n");
+    for (index, row) in rows.iter().enumerate() {
+        let name = if index == 0 { "th" } else { "td" };
+        out.push_str("<tr>");
+        row.iter().for_each(|cell| element(out, name, cell));
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</table>\n");
 }
 
 /// A source with the cited words marked where they stand.

@@ -3,6 +3,8 @@
 
 /// Text beyond this many lines is shown as it is: nobody reads it in a preview.
 const LINES_MAX: usize = 5_000;
+/// A longer stretch is shown with its marks: each is looked for in all of what follows it.
+const STRETCH_BYTES_MAX: usize = 20_000;
 
 /// One block.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +19,8 @@ pub enum Block {
     Quote(Vec<Inline>),
     /// Text as it was typed.
     Code(String),
+    /// Rows of cells; the first is the head.
+    Table(Vec<Vec<Vec<Inline>>>),
     /// A line across.
     Rule,
 }
@@ -26,14 +30,14 @@ pub enum Block {
 pub enum Inline {
     /// Plain.
     Text(String),
-    /// `**strong**`.
-    Strong(String),
-    /// `*emphasis*`.
-    Emphasis(String),
+    /// `**strong**` or `__strong__`.
+    Strong(Vec<Inline>),
+    /// `*emphasis*` or `_emphasis_`.
+    Emphasis(Vec<Inline>),
     /// `` `code` ``.
     Code(String),
     /// `[text](https://…)`; any other scheme stays plain text.
-    Link(String, String),
+    Link(Vec<Inline>, String),
 }
 
 /// Reads Markdown.
@@ -46,6 +50,11 @@ pub fn parse(text: &str) -> Vec<Block> {
             flush(&mut paragraph, &mut blocks);
             let code: Vec<&str> = lines.by_ref().take_while(|line| !line.trim_start().starts_with(fence)).collect();
             blocks.push(Block::Code(code.join("\n")));
+            continue;
+        }
+        if let Some(table) = table(line, &mut lines) {
+            flush(&mut paragraph, &mut blocks);
+            blocks.push(table);
             continue;
         }
         match single(line) {
@@ -101,8 +110,85 @@ fn point(text: &str) -> Option<Block> {
     number.parse().ok().map(|number| Block::Point(Some(number), inline(rest)))
 }
 
+/// A line of bars above a line of bars and dashes, and all lines of bars below.
+fn table<'a>(head: &str, lines: &mut (impl Iterator<Item = &'a str> + Clone)) -> Option<Block> {
+    let is_row = |line: &str| line.trim_start().starts_with('|');
+    let is_rule =
+        |line: &&str| is_row(line) && line.contains('-') && line.trim().chars().all(|one| "|-: ".contains(one));
+    if !is_row(head) || lines.clone().next().filter(is_rule).is_none() {
+        return None;
+    }
+    lines.next();
+    let mut rows = vec![cells(head)];
+    while let Some(line) = lines.clone().next().filter(|line| is_row(line)) {
+        rows.push(cells(line));
+        lines.next();
+    }
+    Some(Block::Table(rows))
+}
+
+/// What stands between the bars; an escaped bar is a letter.
+fn cells(line: &str) -> Vec<Vec<Inline>> {
+    let line = line.trim().replace("\\|", "\u{0}");
+    let line = line.strip_prefix('|').unwrap_or(&line);
+    let line = line.strip_suffix('|').unwrap_or(line);
+    line.split('|').map(|cell| inline(cell.trim().replace('\0', "|").as_str())).collect()
+}
+
+/// The beginning of a text as one line with its inner marks, links as their words, cut at a word's end.
+pub fn brief(text: &str, characters_max: usize) -> Vec<Inline> {
+    let first = parse(text).into_iter().find(|block| *block != Block::Rule);
+    let parts = match first {
+        Some(Block::Heading(_, parts) | Block::Paragraph(parts) | Block::Point(_, parts) | Block::Quote(parts)) => {
+            parts
+        }
+        Some(Block::Code(code)) => vec![Inline::Code(code.lines().next().unwrap_or_default().to_owned())],
+        Some(Block::Table(rows)) => rows.into_iter().flatten().next().unwrap_or_default(),
+        Some(Block::Rule) | None => Vec::new(),
+    };
+    let mut left = characters_max;
+    let mut cut = shortened(parts, &mut left);
+    if left == 0 {
+        cut.push(Inline::Text("…".to_owned()));
+    }
+    cut
+}
+
+/// As much of it as there is room for; `left` is what room remains, nothing where something was cut off.
+fn shortened(parts: Vec<Inline>, left: &mut usize) -> Vec<Inline> {
+    let mut kept = Vec::new();
+    for part in parts {
+        if *left == 0 {
+            break;
+        }
+        match part {
+            Inline::Text(text) => kept.push(Inline::Text(fitting(text, left))),
+            Inline::Code(text) => kept.push(Inline::Code(fitting(text, left))),
+            Inline::Strong(parts) => kept.push(Inline::Strong(shortened(parts, left))),
+            Inline::Emphasis(parts) => kept.push(Inline::Emphasis(shortened(parts, left))),
+            Inline::Link(parts, _) => kept.extend(shortened(parts, left)),
+        }
+    }
+    kept
+}
+
+fn fitting(text: String, left: &mut usize) -> String {
+    let length = text.chars().count();
+    if length < *left {
+        *left -= length;
+        return text;
+    }
+    let cut: String = text.chars().take(*left).collect();
+    *left = 0;
+    let end = cut.rfind(' ').unwrap_or(cut.len());
+    cut[..end].trim_end_matches([' ', ',', '.', ';', ':']).to_owned()
+}
+
 /// Reads one line's inner marks, the nearest first.
-fn inline(text: &str) -> Vec<Inline> {
+pub fn inline(text: &str) -> Vec<Inline> {
+    if text.len() > STRETCH_BYTES_MAX {
+        return vec![Inline::Text(text.to_owned())];
+    }
     let mut parts = Vec::new();
     let mut rest = text;
     while let Some((before, part, after)) = next_mark(rest) {
@@ -119,26 +205,39 @@ fn inline(text: &str) -> Vec<Inline> {
 }
 
 fn next_mark(text: &str) -> Option<(&str, Inline, &str)> {
-    text.char_indices().find_map(|(at, _)| {
-        let (part, after) = mark(&text[at..])?;
+    let mut before = None;
+    text.char_indices().find_map(|(at, letter)| {
+        let in_word = before.replace(letter).is_some_and(of_a_name);
+        let (part, after) = mark(&text[at..], in_word)?;
         Some((&text[..at], part, after))
     })
 }
 
-fn mark(text: &str) -> Option<(Inline, &str)> {
+fn mark(text: &str, in_word: bool) -> Option<(Inline, &str)> {
     if let Some((inner, after)) = between(text, "`") {
         return Some((Inline::Code(inner.to_owned()), after));
     }
-    if let Some((inner, after)) = between(text, "**") {
-        return Some((Inline::Strong(inner.to_owned()), after));
+    if let Some((inner, after)) = between(text, "**").or_else(|| around_words(text, "__", in_word)) {
+        return Some((Inline::Strong(inline(inner)), after));
     }
-    if let Some((inner, after)) = between(text, "*").filter(|(inner, _)| !inner.starts_with([' ', '*'])) {
-        return Some((Inline::Emphasis(inner.to_owned()), after));
+    let emphasis = between(text, "*").or_else(|| around_words(text, "_", in_word));
+    if let Some((inner, after)) = emphasis.filter(|(inner, _)| !inner.starts_with([' ', '*', '_'])) {
+        return Some((Inline::Emphasis(inline(inner)), after));
     }
     let (label, rest) = text.strip_prefix('[')?.split_once("](")?;
     let (address, after) = rest.split_once(')')?;
     let plain = !label.contains('[') && (address.starts_with("https://") || address.starts_with("http://"));
-    plain.then(|| (Inline::Link(label.to_owned(), address.to_owned()), after))
+    plain.then(|| (Inline::Link(inline(label), address.to_owned()), after))
+}
+
+/// A mark of underscores is one only around whole words: names are full of them.
+fn around_words<'a>(text: &'a str, mark: &str, in_word: bool) -> Option<(&'a str, &'a str)> {
+    let found = between(text, mark).filter(|_| !in_word)?;
+    (!found.1.starts_with(of_a_name)).then_some(found)
+}
+
+fn of_a_name(letter: char) -> bool {
+    letter.is_alphanumeric() || letter == '_'
 }
 
 fn between<'a>(text: &'a str, mark: &str) -> Option<(&'a str, &'a str)> {
@@ -172,15 +271,50 @@ mod tests {
 
     #[test]
     fn inner_marks_are_read_and_odd_ones_stay_text() {
-        let strong = Inline::Strong("b".to_owned());
+        let strong = Inline::Strong(vec![text("b")]);
         assert_eq!(inline("a **b** `c`"), [text("a "), strong, text(" "), Inline::Code("c".to_owned())]);
         assert_eq!(inline("2 * 3 ** 4"), [text("2 * 3 ** 4")]);
         assert_eq!(inline("**open"), [text("**open")]);
+        let code = || Inline::Code("f()".to_owned());
+        assert_eq!(inline("**`f()`**"), [Inline::Strong(vec![code()])]);
+        assert_eq!(
+            inline("_b_ __b__"),
+            [Inline::Emphasis(vec![text("b")]), text(" "), Inline::Strong(vec![text("b")])]
+        );
+        assert_eq!(inline("a_b_c and __init__py"), [text("a_b_c and __init__py")]);
+    }
+
+    #[test]
+    fn tables_are_read_and_lines_with_bars_alone_are_none() {
+        let cell = |words: &str| vec![text(words)];
+        assert_eq!(
+            parse("| a | b \\| c |\n|---|--:|\n| 1 | 2 |\nafter"),
+            [
+                Block::Table(vec![vec![cell("a"), cell("b | c")], vec![cell("1"), cell("2")]]),
+                Block::Paragraph(vec![text("after")]),
+            ]
+        );
+        assert_eq!(parse("| a |"), [Block::Paragraph(vec![text("| a |")])]);
+    }
+
+    #[test]
+    fn a_beginning_is_cut_where_people_read_and_not_where_marks_stand() {
+        assert_eq!(brief("## The `cut`\n\nMore", 20), [text("The "), Inline::Code("cut".to_owned())]);
+        let long = brief("The **strong and long word** goes on", 12);
+        assert_eq!(long, [text("The "), Inline::Strong(vec![text("strong")]), text("…")]);
+        assert_eq!(brief("[x](https://example.org/) y", 9), [text("x"), text(" y")]);
+        assert_eq!(brief("", 5), []);
+    }
+
+    #[test]
+    fn a_very_long_stretch_is_read_at_once() {
+        let hostile = "[".repeat(1_000_000);
+        assert_eq!(inline(&hostile), [text(&hostile)]);
     }
 
     #[test]
     fn only_web_addresses_become_links() {
-        let link = Inline::Link("x".to_owned(), "https://example.org/".to_owned());
+        let link = Inline::Link(vec![text("x")], "https://example.org/".to_owned());
         assert_eq!(inline("[x](https://example.org/)"), [link]);
         assert_eq!(inline("[x](javascript:alert(1))"), [text("[x](javascript:alert(1))")]);
         assert_eq!(

@@ -46,6 +46,16 @@ impl Intention {
         }
     }
 
+    /// Whether both are about the same thing, whatever it is called by now.
+    pub fn is_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::New, Self::New) => true,
+            (Self::Continue { document_id, .. }, Self::Continue { document_id: other, .. }) => document_id == other,
+            (Self::Steer { run_id, .. }, Self::Steer { run_id: other, .. }) => run_id == other,
+            _ => false,
+        }
+    }
+
     /// The title on the chip.
     pub fn title(&self) -> Option<&str> {
         match self {
@@ -60,6 +70,8 @@ pub fn intentions(focused: Option<&Window>, runs: &Runs, documents: &Documents) 
     let subject = focused.filter(|window| window.app == App::Writer).and_then(|window| window.subject.as_ref());
     let mut all = Vec::new();
     match subject {
+        // What is in the trash is not gone on with.
+        Some(Subject::Document(id)) if documents.get(*id).is_some_and(|document| document.removed_at.is_some()) => {}
         Some(Subject::Document(id)) => {
             let run = runs.of_document(*id).filter(|run| !run.status.is_ending());
             let title = documents.get(*id).map(|document| document.title.as_str()).unwrap_or_default();

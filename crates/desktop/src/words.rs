@@ -3,9 +3,6 @@
 use choir_proto::run::TaskSummary;
 use choir_proto::{Role, Timestamp, Usd};
 
-/// Characters of what a task is for.
-const OBJECTIVE_CHARACTERS_MAX: usize = 120;
-
 /// How long ago, in the largest unit that is not zero.
 pub fn ago(now: Timestamp, then: Timestamp) -> String {
     match (now.0 - then.0).max(0) / 1_000_000 {
@@ -80,7 +77,7 @@ pub fn objective(task: &TaskSummary, tasks: &[TaskSummary]) -> String {
     let asking = task.parent.filter(|_| task.role == Some(Role::Conductor));
     match asking.and_then(|parent| tasks.iter().find(|other| other.task_id == parent)) {
         Some(worker) => format!("Answers what the {} asked", worker.role.map_or("task", |role| role.name())),
-        None => headline(&task.objective, OBJECTIVE_CHARACTERS_MAX),
+        None => task.objective.trim().lines().next().unwrap_or_default().to_owned(),
     }
 }
 
@@ -92,6 +89,19 @@ pub fn retitled(content: &str, title: &str) -> String {
         Some(after) => format!("# {title}{}", &after[after.find('\n').unwrap_or(after.len())..]),
         None => format!("# {title}\n\n{rest}"),
     }
+}
+
+/// What was found, without the title that stands above it and without the marks of headings.
+pub fn excerpt(title: &str, found: &str) -> String {
+    let marks = |word: &&str| !word.chars().all(|letter| letter == '#');
+    let words = found.split_whitespace().filter(marks).collect::<Vec<_>>().join(" ");
+    // A document begins with its title, and its text with the heading that it is named by.
+    let mut rest = words.as_str();
+    while let Some(after) = rest.strip_prefix(title).filter(|after| after.starts_with(' ') && !title.is_empty()) {
+        rest = after.trim_start();
+    }
+    let ends = rest.ends_with(['.', '!', '?', '”', ')', '"']);
+    if ends || rest.is_empty() { rest.to_owned() } else { format!("{rest} …") }
 }
 
 /// `1 run`, `2 runs`.
@@ -139,6 +149,13 @@ mod tests {
         assert_eq!(retitled("Text.", "New"), "# New\n\nText.");
         assert_eq!(retitled("# Old", "New"), "# New");
         assert_eq!(retitled("## Part\n", "New"), "# New\n\n## Part\n");
+    }
+
+    #[test]
+    fn what_was_found_does_not_repeat_its_title() {
+        assert_eq!(excerpt("Pears", "Pears # Pears Ripe ones.\n## More"), "Ripe ones. More …");
+        assert_eq!(excerpt("Pears", "Pears."), "Pears.");
+        assert_eq!(excerpt("", "a b"), "a b …");
     }
 
     #[test]

@@ -2,14 +2,14 @@
 
 use super::desk::{Desk, use_desk};
 use super::home::run_subject;
-use super::rich::{IconButton, Rich, Standing};
+use super::rich::{Brief, IconButton, Rich, Standing};
 use super::server;
 use super::tour::TourCard;
 use choir_desktop::icon::Icon;
 use choir_desktop::status::{Mark, run_words};
 use choir_desktop::surface::{Surface, surface};
 use choir_desktop::tour::tour;
-use choir_desktop::words::{elapsed, headline, money, tokens};
+use choir_desktop::words::{elapsed, money, tokens};
 use choir_proto::desktop::{App, Subject, Window};
 use choir_proto::run::{Run, RunStatus};
 use dioxus::prelude::*;
@@ -17,6 +17,8 @@ use wasm_bindgen_futures::spawn_local;
 
 /// Cards shown at once, the newest first.
 const CARDS_MAX: usize = 3;
+/// Characters of what was asked.
+const TITLE_CHARACTERS_MAX: usize = 64;
 /// Older answers are found with their run; a fresh browser does not start with a pile.
 const CARD_AGE_US: i64 = 2 * 3_600 * 1_000_000;
 
@@ -67,7 +69,7 @@ fn RunCard(run: Run) -> Element {
     let name = if run.answer.is_some() { "Answer" } else { "Run" };
     rsx! {
         article { class: "card", "aria-label": name,
-            CardHead { run: run.clone(), title: headline(&run.prompt, 64) }
+            CardHead { run: run.clone(), title: run.prompt.clone() }
             CardBody { run: run.clone() }
             Receipt { run: run.clone() }
         }
@@ -88,7 +90,7 @@ pub(crate) fn CardHead(run: Run, title: String) -> Element {
                 class: "asked",
                 title: "{run.prompt}",
                 onclick: move |_| desk.open(App::Writer, Some(subject.clone())),
-                "{title}"
+                Brief { text: title, characters: TITLE_CHARACTERS_MAX }
             }
             if run.status.is_ending() {
                 IconButton { icon: Icon::Close, label: "Dismiss", onclick: move |_| desk.dismiss_card(id) }
@@ -108,7 +110,7 @@ fn CardBody(run: Run) -> Element {
         if let Some(answer) = run.answer.clone() {
             Rich { text: answer }
         } else if let Some(reason) = run.reason.clone() {
-            p { class: "reason", "{reason}" }
+            div { class: "reason", Rich { text: reason } }
         }
         if no_model {
             button { r#type: "button", class: "mend", onclick: move |_| desk.open(App::Settings, None),

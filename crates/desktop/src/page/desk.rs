@@ -31,9 +31,9 @@ pub(crate) enum Link {
     Loading,
     /// Every event arrives as it happens.
     Live,
-    /// The server is away; the next try comes in so many seconds.
+    /// The server is away; the next try comes in so many seconds, or is under way.
     Away {
-        /// Seconds.
+        /// Seconds; nothing while it is asked.
         retry_s: u32,
     },
     /// Nobody is signed in.

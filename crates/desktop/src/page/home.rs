@@ -4,13 +4,13 @@ use super::apps::FoundProviders;
 use super::bridge;
 use super::desk::{Desk, use_desk};
 use super::keys::PROMPT;
-use super::rich::{Glyph, Standing};
+use super::rich::{Brief, Glyph, Phrase, Standing};
 use super::tour::Offers;
 use choir_desktop::icon::Icon;
 use choir_desktop::settings::{Condition, model_condition, sandbox_condition};
 use choir_desktop::status::{Mark, run_words};
 use choir_desktop::surface::{Surface, surface};
-use choir_desktop::words::{ago, headline};
+use choir_desktop::words::ago;
 use choir_proto::desktop::{App, Subject};
 use choir_proto::document::DocumentSummary;
 use choir_proto::run::Run;
@@ -22,6 +22,8 @@ const EXAMPLES: [(&str, &str); 3] = [
     ("Work that is checked", "Write a command-line tool in Rust that finds duplicate files, with tests, and run them."),
     ("A short answer", "What day of the week was 29 February 2024, and when is the next such day?"),
 ];
+/// Characters of a prompt in a list.
+const PROMPT_CHARACTERS_MAX: usize = 80;
 /// How many recent things are listed.
 const RECENT_MAX: usize = 5;
 
@@ -84,7 +86,7 @@ fn Order() -> Element {
 #[component]
 fn Part(condition: Condition) -> Element {
     let mark = if condition.good { Mark::Verified } else { Mark::Blocked };
-    rsx! { span { class: "part", Standing { mark }, "{condition.words}" } }
+    rsx! { span { class: "part", Standing { mark }, span { Phrase { text: condition.words } } } }
 }
 
 #[component]
@@ -133,7 +135,6 @@ pub(crate) fn DocumentRow(document: DocumentSummary) -> Element {
 pub(crate) fn RunRow(run: Run, choose: Option<EventHandler<()>>) -> Element {
     let desk = use_desk();
     let when = ago(*desk.now.read(), run.accepted_at);
-    let title = headline(&run.prompt, 80);
     let subject = run_subject(desk, &run);
     rsx! {
         button {
@@ -144,7 +145,7 @@ pub(crate) fn RunRow(run: Run, choose: Option<EventHandler<()>>) -> Element {
                 None => desk.open(App::Writer, Some(subject.clone())),
             },
             Standing { mark: Mark::from(run.status), label: run_words(run.status) }
-            span { class: "name", "{title}" }
+            span { class: "name", Brief { text: run.prompt, characters: PROMPT_CHARACTERS_MAX } }
             span { class: "figure", "{when}" }
         }
     }

@@ -1,7 +1,7 @@
 //! What just happened, and what went wrong.
 
 use super::desk::{Notice, Tone, use_desk};
-use super::rich::IconButton;
+use super::rich::{IconButton, Phrase};
 use choir_desktop::icon::Icon;
 use dioxus::prelude::*;
 use wasm_bindgen::JsValue;
@@ -33,7 +33,7 @@ fn Line(notice: Notice) -> Element {
     };
     rsx! {
         div { class,
-            p { "{notice.text}" }
+            p { Phrase { text: notice.text } }
             match notice.stop {
                 Some(stop) => rsx! {
                     IconButton { icon: Icon::Stop, label: "Cancel", onclick: move |_| {

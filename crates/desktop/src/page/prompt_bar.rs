@@ -23,15 +23,8 @@ const UPLOADS: &str = "uploads";
 #[component]
 pub(crate) fn PromptBar() -> Element {
     let desk = use_desk();
-    let choices =
-        use_memo(move || intentions(focused(&desk.desktop.read()), &desk.runs.read(), &desk.documents.read()));
-    let mut chosen = use_signal(|| 0_usize);
-    // Another window in focus is another question.
-    use_effect(move || {
-        choices.read();
-        chosen.set(0);
-    });
-    let send = move || submit(desk, choices.peek()[chosen().min(choices.peek().len() - 1)].clone());
+    let choice = Choice::follow(desk);
+    let send = move || submit(desk, choice.now());
     let mut drops = use_signal(|| None::<Held>);
     rsx! {
         form {
@@ -42,8 +35,8 @@ pub(crate) fn PromptBar() -> Element {
                 drops.set(Some(bridge::drops(&element, move |name, file| attach(desk, name, file))));
             },
             Mentions {}
-            Chip { choices, chosen }
-            Field { choices, chosen, send: move |()| send() }
+            Chip { choice }
+            Field { choice, send: move |()| send() }
             Means {}
             button {
                 class: "send",
@@ -56,33 +49,79 @@ pub(crate) fn PromptBar() -> Element {
     }
 }
 
+/// What Enter could do, and what of it the person means.
+#[derive(Clone, Copy, PartialEq)]
+struct Choice {
+    all: Memo<Vec<Intention>>,
+    meant: Signal<Option<Intention>>,
+}
+
+impl Choice {
+    /// Another window in focus is another question, but not under the hands of somebody who types.
+    fn follow(desk: Desk) -> Self {
+        let all =
+            use_memo(move || intentions(focused(&desk.desktop.read()), &desk.runs.read(), &desk.documents.read()));
+        let mut meant = use_signal(|| None::<Intention>);
+        let choice = Self { all, meant };
+        use_effect(move || {
+            all.read();
+            if desk.prompt.peek().trim().is_empty() {
+                meant.set(None);
+            }
+        });
+        use_effect(move || {
+            if desk.prompt.read().trim().is_empty() {
+                meant.set(None);
+            } else if meant.peek().is_none() {
+                meant.set(Some(choice.now()));
+            }
+        });
+        choice
+    }
+
+    fn now(self) -> Intention {
+        let (all, meant) = (self.all.read(), self.meant.read());
+        let is_meant = |one: &&Intention| meant.as_ref().is_some_and(|meant| meant.is_like(one));
+        all.iter().find(is_meant).or(all.first()).cloned().unwrap_or(Intention::New)
+    }
+
+    fn several(self) -> bool {
+        self.all.read().len() > 1
+    }
+
+    /// The next possibility.
+    fn switch(mut self) {
+        let now = self.now();
+        let next = {
+            let all = self.all.peek();
+            let place = all.iter().position(|one| one.is_like(&now)).unwrap_or_default();
+            all[(place + 1) % all.len()].clone()
+        };
+        self.meant.set(Some(next));
+    }
+}
+
 /// What Enter will do; a click or Tab chooses the next possibility.
 #[component]
-fn Chip(choices: Memo<Vec<Intention>>, chosen: Signal<usize>) -> Element {
-    let all = choices.read();
-    let intention = &all[chosen().min(all.len() - 1)];
+fn Chip(choice: Choice) -> Element {
+    let intention = choice.now();
     let (verb, title) = (intention.verb(), intention.title().unwrap_or_default());
-    let several = all.len() > 1;
+    let several = choice.several();
     rsx! {
         button {
             r#type: "button",
             class: "chip",
             disabled: !several,
             title: if several { "What Enter will do; Tab switches" } else { "Enter starts something new" },
-            onclick: move |_| switch(choices, chosen),
+            onclick: move |_| choice.switch(),
             "{verb} "
             if !title.is_empty() { em { "{title}" } }
         }
     }
 }
 
-fn switch(choices: Memo<Vec<Intention>>, mut chosen: Signal<usize>) {
-    let count = choices.peek().len();
-    chosen.set((chosen() + 1) % count);
-}
-
 #[component]
-fn Field(choices: Memo<Vec<Intention>>, chosen: Signal<usize>, send: EventHandler<()>) -> Element {
+fn Field(choice: Choice, send: EventHandler<()>) -> Element {
     let mut desk = use_desk();
     let mut recall = use_signal(Recall::default);
     let mut element = use_signal(|| None::<Node>);
@@ -119,7 +158,7 @@ fn Field(choices: Memo<Vec<Intention>>, chosen: Signal<usize>, send: EventHandle
                 let single = !desk.prompt.peek().contains('\n');
                 match event.key() {
                     Key::Enter if plain && !event.is_composing() => { event.prevent_default(); send.call(()) }
-                    Key::Tab if plain && choices.peek().len() > 1 => { event.prevent_default(); switch(choices, chosen) }
+                    Key::Tab if plain && choice.several() => { event.prevent_default(); choice.switch() }
                     Key::Escape => bridge::leave(),
                     Key::ArrowUp if plain && single => {
                         let history = history(&desk.runs.peek());

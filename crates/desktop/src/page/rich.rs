@@ -1,7 +1,7 @@
 //! Small pieces that every part of the page uses: icons, marks, and inert Markdown.
 
 use choir_desktop::icon::Icon;
-use choir_desktop::markdown::{Block, Inline, parse};
+use choir_desktop::markdown::{Block, Inline, brief, inline, parse};
 use choir_desktop::status::Mark;
 use dioxus::prelude::*;
 
@@ -87,8 +87,35 @@ fn Piece(block: Block) -> Element {
         }
         Block::Quote(parts) => rsx! { blockquote { Parts { parts } } },
         Block::Code(code) => rsx! { pre { tabindex: "0", "{code}" } },
+        Block::Table(rows) => rsx! { Grid { rows } },
         Block::Rule => rsx! { hr {} },
     }
+}
+
+#[component]
+fn Grid(rows: Vec<Vec<Vec<Inline>>>) -> Element {
+    let mut rows = rows.into_iter();
+    let head = rows.next().unwrap_or_default();
+    rsx! {
+        table {
+            thead { tr { for parts in head { th { Parts { parts } } } } }
+            tbody {
+                for row in rows { tr { for parts in row { td { Parts { parts } } } } }
+            }
+        }
+    }
+}
+
+/// A sentence or two with their inner marks.
+#[component]
+pub(crate) fn Phrase(text: String) -> Element {
+    rsx! { Parts { parts: inline(&text) } }
+}
+
+/// The beginning of somebody's words, where a line of them is enough.
+#[component]
+pub(crate) fn Brief(text: String, characters: usize) -> Element {
+    rsx! { Parts { parts: brief(&text, characters) } }
 }
 
 #[component]
@@ -97,11 +124,11 @@ fn Parts(parts: Vec<Inline>) -> Element {
         for part in parts {
             match part {
                 Inline::Text(text) => rsx! { "{text}" },
-                Inline::Strong(text) => rsx! { strong { "{text}" } },
-                Inline::Emphasis(text) => rsx! { em { "{text}" } },
+                Inline::Strong(parts) => rsx! { strong { Parts { parts } } },
+                Inline::Emphasis(parts) => rsx! { em { Parts { parts } } },
                 Inline::Code(text) => rsx! { code { "{text}" } },
-                Inline::Link(text, address) => rsx! {
-                    a { href: "{address}", target: "_blank", rel: "noopener noreferrer", title: "{address}", "{text}" }
+                Inline::Link(parts, address) => rsx! {
+                    a { href: "{address}", target: "_blank", rel: "noopener noreferrer", title: "{address}", Parts { parts } }
                 },
             }
         }

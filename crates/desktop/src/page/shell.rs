@@ -23,6 +23,7 @@ pub(crate) fn Shell() -> Element {
     let desk = Desk::provide();
     use_hook(|| wasm_bindgen_futures::spawn_local(stream::live(desk)));
     use_hook(|| wasm_bindgen_futures::spawn_local(tick(desk)));
+    use_hook(|| std::rc::Rc::new(bridge::returns(move || stream::hurry(desk))));
     use_effect(move || bridge::theme(desk.desktop.read().theme.map(theme_name)));
     use_effect(move || bridge::set_title(&page_title(desk)));
     if *desk.link.read() == Link::Locked {

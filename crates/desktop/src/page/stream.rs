@@ -47,10 +47,12 @@ struct Page<T> {
 pub(crate) async fn live(mut desk: Desk) {
     let mut retry_s = RETRY_FIRST_S;
     loop {
+        let (away, before) = (matches!(*desk.link.peek(), Link::Away { .. }), *desk.seq.peek());
         match load(desk).await {
             Ok(()) => {
                 retry_s = RETRY_FIRST_S;
-                follow(desk).await;
+                let missed = desk.seq.peek().0.saturating_sub(before.0);
+                follow(desk, away.then_some(missed)).await;
             }
             Err(Failure::Locked) => return desk.link.set(Link::Locked),
             Err(_) => {}
@@ -60,11 +62,27 @@ pub(crate) async fn live(mut desk: Desk) {
     }
 }
 
-/// Counts down where the person can see it.
+/// Counts down where the person can see it, unless somebody is in a hurry.
 async fn wait(mut desk: Desk, seconds: u32) {
     for left in (1..=seconds).rev() {
-        desk.link.set(Link::Away { retry_s: left });
+        let counted = Link::Away { retry_s: left };
+        desk.link.set(counted.clone());
         bridge::pause(1_000).await;
+        if *desk.link.peek() != counted {
+            break;
+        }
+    }
+    desk.link.set(TRYING);
+}
+
+/// While the server is asked again.
+const TRYING: Link = Link::Away { retry_s: 0 };
+
+/// Asks the server again without waiting any longer.
+pub(crate) fn hurry(mut desk: Desk) {
+    let waits = matches!(*desk.link.peek(), Link::Away { .. });
+    if waits {
+        desk.link.set(TRYING);
     }
 }
 
@@ -96,6 +114,47 @@ async fn load(mut desk: Desk) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Learns what is in the trash, which the lists that a page begins with leave out.
+pub(crate) async fn know_removed(mut desk: Desk) -> Result<(), Failure> {
+    let documents: Page<DocumentSummary> = server::get("/api/documents?removed=true").await?;
+    let runs: Page<Run> = server::get("/api/runs?removed=true").await?;
+    desk.documents.write().add_older(documents.rows);
+    desk.runs.write().add_older(runs.rows);
+    Ok(())
+}
+
+/// A window may be about something in the trash, and says so.
+fn shows_unknown(desk: Desk) -> bool {
+    let (documents, runs) = (desk.documents.peek(), desk.runs.peek());
+    desk.desktop.peek().windows.iter().any(|window| match window.subject {
+        Some(Subject::Document(id)) => documents.get(id).is_none(),
+        Some(Subject::Run(id)) => runs.get(id).is_none(),
+        _ => false,
+    })
+}
+
+/// Reads the lists again for what is missing here.
+async fn know_listed(desk: Desk) {
+    // The newest page and all older ones; whatever cannot be read now is there after the next load.
+    let (Ok(runs), Ok(documents)) =
+        (server::get::<Page<Run>>("/api/runs").await, server::get::<Page<DocumentSummary>>("/api/documents").await)
+    else {
+        return;
+    };
+    let mut desk = desk;
+    desk.runs.write().add_older(runs.rows);
+    desk.documents.write().add_older(documents.rows);
+    load_older(desk, runs.next, documents.next).await;
+}
+
+async fn know_shown(desk: Desk) {
+    if shows_unknown(desk)
+        && let Err(failure) = know_removed(desk).await
+    {
+        desk.fail("A window may lack its title.", &failure);
+    }
+}
+
 /// The rest of long lists comes when the page is there already.
 async fn load_older(mut desk: Desk, mut runs: Option<String>, mut documents: Option<String>) {
     for _ in 0..PAGES_MAX {
@@ -112,11 +171,23 @@ async fn load_older(mut desk: Desk, mut runs: Option<String>, mut documents: Opt
             documents = page.next;
         }
     }
+    know_shown(desk).await;
 }
 
-async fn follow(mut desk: Desk) {
+/// Follows the log; after an interruption it says what was missed.
+async fn follow(mut desk: Desk, missed: Option<u64>) {
     let path = format!("/api/stream?after={}", desk.seq.peek());
-    let on_open = move || desk.link.set(Link::Live);
+    let on_open = move || {
+        desk.link.set(Link::Live);
+        match missed {
+            Some(0) => desk.tell("Connected again. Nothing happened meanwhile."),
+            Some(missed) => {
+                let events = choir_desktop::words::count(missed as usize, "event", "events");
+                desk.tell(format!("Connected again, and caught up: {events}."));
+            }
+            None => {}
+        }
+    };
     bridge::stream(&path, on_open, move |text| receive(desk, &text)).await;
 }
 
@@ -196,6 +267,12 @@ fn react(mut desk: Desk, envelope: &Envelope, event: &Event) {
         (Event::RunAccepted(accepted), _) if accepted.request.selection.is_some() => {
             desk.evidence.set(envelope.header.seq);
         }
+        (Event::WindowOpened(_), _) => spawn_local(know_shown(desk)),
+        // Somebody brought back what this page never listed.
+        (Event::DocumentRestored(restored), _) if desk.documents.peek().get(restored.document_id).is_none() => {
+            spawn_local(know_listed(desk));
+        }
+        (Event::RunRestored(_), Some(run)) if desk.runs.peek().get(run).is_none() => spawn_local(know_listed(desk)),
         (Event::RunEnded(_), Some(run)) => spawn_local(settle(desk, run)),
         // A later drag of the same window goes on.
         (Event::WindowMoved(moved), _) if desk.dragged_to(moved.window_id) == Some(moved.rect) => {

@@ -4,6 +4,7 @@ use super::desk::{Desk, Link, use_desk};
 use super::menu_button::MenuButton;
 use super::prompt_bar::PromptBar;
 use super::rich::{Glyph, Standing};
+use super::stream::hurry;
 use choir_desktop::computer::{focused, title};
 use choir_desktop::icon::Icon;
 use choir_desktop::status::Mark;
@@ -85,7 +86,7 @@ fn State() -> Element {
             if waiting() > 0 {
                 button {
                     r#type: "button",
-                    class: "quiet",
+                    class: "quiet waits",
                     title: "Show what waits for you",
                     "aria-label": "Inbox, {waiting} waiting",
                     onclick: move |_| desk.open(App::Inbox, None),
@@ -96,7 +97,7 @@ fn State() -> Element {
             if open() > 0 {
                 button {
                     r#type: "button",
-                    class: "quiet",
+                    class: "quiet works",
                     title: "Show every run",
                     onclick: move |_| desk.open(App::Writer, None),
                     Standing { mark: Mark::Working }
@@ -119,7 +120,10 @@ fn Connection() -> Element {
                 Link::Loading => rsx! { span { class: "dot" } span { class: "words", "Connecting" } },
                 Link::Away { retry_s } => rsx! {
                     Glyph { icon: Icon::WifiOff }
-                    span { class: "words away", "Away, next try in {retry_s} s" }
+                    span { class: "words away", if retry_s == 0 { "Away, trying now" } else { "Away, next try in {retry_s} s" } }
+                    if retry_s > 0 {
+                        button { r#type: "button", class: "link", onclick: move |_| hurry(desk), "Try now" }
+                    }
                 },
                 Link::Locked => rsx! { span { class: "words", "Locked" } },
             }

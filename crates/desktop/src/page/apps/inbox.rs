@@ -2,17 +2,20 @@
 
 use crate::page::desk::{Desk, use_desk};
 use crate::page::home::RunRow;
-use crate::page::rich::{Glyph, Rich};
+use crate::page::rich::{Brief, Glyph, Rich};
 use crate::page::server;
 use choir_desktop::icon::Icon;
 use choir_desktop::inbox::{Item, approve_words, reach_words};
-use choir_desktop::words::{ago, headline};
+use choir_desktop::words::ago;
 use choir_proto::desktop::App;
 use choir_proto::inbox::{AskKind, Reach};
 use choir_proto::run::{Run, RunStatus};
 use dioxus::prelude::*;
 use serde_json::{Value, json};
 use wasm_bindgen_futures::spawn_local;
+
+/// Characters of the prompt that a question belongs to.
+const PROMPT_CHARACTERS_MAX: usize = 90;
 
 #[component]
 pub(crate) fn Inbox() -> Element {
@@ -50,7 +53,7 @@ fn WaitingRun(run: Run) -> Element {
     rsx! {
         article { class: "ask", "aria-label": "Waiting run",
             RunRow { run: run.clone() }
-            if let Some(reason) = run.reason { p { class: "reason", "{reason}" } }
+            if let Some(reason) = run.reason { div { class: "reason", Rich { text: reason } } }
             if no_model {
                 div { class: "controls",
                     button { r#type: "button", class: "mend", onclick: move |_| desk.open(App::Settings, None),
@@ -67,7 +70,7 @@ fn WaitingRun(run: Run) -> Element {
 fn ItemView(item: Item) -> Element {
     let desk = use_desk();
     let when = ago(*desk.now.read(), item.asked_at);
-    let about = item.run_id.and_then(|id| desk.runs.read().get(id).map(|run| headline(&run.prompt, 90)));
+    let about = item.run_id.and_then(|id| desk.runs.read().get(id).map(|run| run.prompt.clone()));
     let title = item.title();
     rsx! {
         article { class: "ask", "aria-label": "{title}",
@@ -82,7 +85,7 @@ fn ItemView(item: Item) -> Element {
                 Rich { text: item.question.clone() }
                 pre { class: "exactly", tabindex: "0", "aria-label": "Exactly this", "{item.subject}" }
             }
-            if let Some(about) = about { p { class: "reason", "For “{about}”" } }
+            if let Some(about) = about { p { class: "reason", "For “" Brief { text: about, characters: PROMPT_CHARACTERS_MAX } "”" } }
             if item.kind == AskKind::Question { Answering { item } } else { Approving { item } }
         }
     }

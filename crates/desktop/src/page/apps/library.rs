@@ -4,7 +4,8 @@ use crate::page::desk::{Desk, late, use_desk};
 use crate::page::home::{DocumentRow, RunRow};
 use crate::page::keys::perform;
 use crate::page::rich::{Glyph, IconButton};
-use crate::page::server::{self, Failure};
+use crate::page::server;
+use crate::page::stream::know_removed;
 use choir_desktop::icon::Icon;
 use choir_desktop::menu::Action;
 use choir_desktop::status::run_words;
@@ -13,7 +14,6 @@ use choir_proto::document::{Document, DocumentSummary, EditDocument};
 use choir_proto::run::Run;
 use choir_proto::{DocumentId, RunId};
 use dioxus::prelude::*;
-use serde::Deserialize;
 use wasm_bindgen_futures::spawn_local;
 
 /// Rows drawn at once; the search finds the others.
@@ -173,7 +173,7 @@ fn Ended(run: Run) -> Element {
 
 /// What can be in the trash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Thing {
+pub(crate) enum Thing {
     Document(DocumentId),
     Run(RunId),
 }
@@ -196,7 +196,7 @@ fn remove(desk: Desk, thing: Thing) {
     });
 }
 
-fn restore(desk: Desk, thing: Thing) {
+pub(crate) fn restore(desk: Desk, thing: Thing) {
     spawn_local(async move {
         if let Err(failure) = server::act("POST", &thing.path("restore")).await {
             desk.undone("It stays in the trash.", &failure);
@@ -238,32 +238,14 @@ fn Trash(wanted: Signal<String>) -> Element {
 }
 
 /// The lists that every page begins with leave out what was put away; here it is wanted.
-fn read_trash(mut desk: Desk, mut read: Signal<bool>) {
+fn read_trash(desk: Desk, mut read: Signal<bool>) {
     if read.replace(true) {
         return;
     }
     spawn_local(async move {
-        let documents: Result<DocumentRows, Failure> = server::get("/api/documents?removed=true").await;
-        let runs: Result<RunRows, Failure> = server::get("/api/runs?removed=true").await;
-        match (documents, runs) {
-            (Ok(documents), Ok(runs)) => {
-                desk.documents.write().add_older(documents.documents);
-                desk.runs.write().add_older(runs.runs);
-            }
-            (Err(failure), _) | (_, Err(failure)) => {
-                late(read, false);
-                desk.fail("The trash could not be read; open it again.", &failure);
-            }
+        if let Err(failure) = know_removed(desk).await {
+            late(read, false);
+            desk.fail("The trash could not be read; open it again.", &failure);
         }
     });
-}
-
-#[derive(Deserialize)]
-struct DocumentRows {
-    documents: Vec<DocumentSummary>,
-}
-
-#[derive(Deserialize)]
-struct RunRows {
-    runs: Vec<Run>,
 }

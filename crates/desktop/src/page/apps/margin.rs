@@ -4,12 +4,12 @@ use super::changes::Changes;
 use crate::page::cards::{Receipt, control};
 use crate::page::desk::{Desk, use_desk};
 use crate::page::keys::PROMPT;
-use crate::page::rich::{Glyph, Rich, Standing};
+use crate::page::rich::{Brief, Glyph, Rich, Standing};
 use crate::page::server::{self, Failure};
 use crate::page::{bridge, cards};
 use choir_desktop::icon::Icon;
 use choir_desktop::status::{Mark, task_words};
-use choir_desktop::words::{count, headline, objective};
+use choir_desktop::words::{count, objective};
 use choir_proto::RunId;
 use choir_proto::api::{NewUndo, Undo};
 use choir_proto::desktop::App;
@@ -17,6 +17,10 @@ use choir_proto::run::{Run, RunStatus, TaskSummary};
 use choir_proto::task::TaskStatus;
 use dioxus::prelude::*;
 use wasm_bindgen_futures::spawn_local;
+
+/// Characters of what a task is for, and of what it said at its end.
+const OBJECTIVE_CHARACTERS_MAX: usize = 120;
+const SAID_CHARACTERS_MAX: usize = 240;
 
 /// A run without a document.
 #[component]
@@ -86,18 +90,14 @@ fn Progress(tasks: Vec<TaskSummary>) -> Element {
 #[component]
 fn Task(task: TaskSummary, objective: String, told: Option<String>) -> Element {
     let role = task.role.map_or("task", |role| role.name());
-    let said = task
-        .summary
-        .clone()
-        .filter(|summary| !summary.is_empty() && told.as_ref() != Some(summary))
-        .map(|said| headline(&said, 240));
+    let said = task.summary.clone().filter(|summary| !summary.is_empty() && told.as_ref() != Some(summary));
     rsx! {
         li { class: "task-line", "data-role": role,
             Standing { mark: Mark::from(task.status), label: task_words(task.status) }
             div {
                 strong { "{role}" }
-                p { "{objective}" }
-                if let Some(said) = said { p { class: "said", "{said}" } }
+                p { Brief { text: objective, characters: OBJECTIVE_CHARACTERS_MAX } }
+                if let Some(said) = said { p { class: "said", Brief { text: said, characters: SAID_CHARACTERS_MAX } } }
             }
         }
     }

@@ -1,11 +1,11 @@
 //! Everything by words: documents, runs, files, artifacts and whatever was said or done.
 
 use crate::page::desk::{Desk, use_desk};
-use crate::page::rich::Glyph;
+use crate::page::rich::{Glyph, Phrase};
 use crate::page::server;
 use choir_desktop::files::{folder, query};
 use choir_desktop::icon::Icon;
-use choir_desktop::words::ago;
+use choir_desktop::words::{ago, excerpt};
 use choir_proto::desktop::{App, Subject};
 use choir_proto::{DocumentId, RunId, Seq, Timestamp};
 use dioxus::prelude::*;
@@ -112,7 +112,7 @@ fn ResultRow(result: Found) -> Element {
             Glyph { icon }
             span { class: "name",
                 strong { "{result.title}" }
-                span { class: "snippet", "{result.snippet}" }
+                span { class: "snippet", Phrase { text: excerpt(&result.title, &result.snippet) } }
             }
             span { class: "figure", "{kind} · {when}" }
         }

@@ -2,7 +2,7 @@
 
 use super::writer::Page;
 use crate::page::cards::control;
-use crate::page::rich::{Glyph, IconButton, Rich, Standing};
+use crate::page::rich::{Brief, Glyph, IconButton, Rich, Standing};
 use crate::page::server::{self, Failure};
 use choir_desktop::evidence::{action_words, figure_mark, figure_words};
 use choir_desktop::files::query;
@@ -18,6 +18,8 @@ use wasm_bindgen_futures::spawn_local;
 
 /// Threads listed, the newest first.
 const THREADS_MAX: usize = 20;
+/// Characters of what was asked.
+const PROMPT_CHARACTERS_MAX: usize = 200;
 /// Characters of the words that a thread is about.
 const QUOTE_CHARACTERS_MAX: usize = 90;
 
@@ -131,7 +133,7 @@ fn ThreadView(page: Page, run: Run) -> Element {
             header {
                 Standing { mark: Mark::from(run.status), label: run_words(run.status) }
                 strong { {action_words(selection.action).0} }
-                span { class: "asked", title: "{run.prompt}", "{run.prompt}" }
+                span { class: "asked", title: "{run.prompt}", Brief { text: run.prompt.clone(), characters: PROMPT_CHARACTERS_MAX } }
                 if ended {
                     IconButton { icon: Icon::Close, label: "Put the thread away", onclick: move |_| put_away(page, id) }
                 } else {

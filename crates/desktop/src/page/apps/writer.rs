@@ -3,6 +3,7 @@
 use super::changes::Changes;
 use super::evidence::{self, Proposals, SelectionTools, SourcePane, Sources};
 use super::history::{History, Past, SinceYouLooked};
+use super::library::{Thing, restore};
 use super::margin::Margin;
 use super::threads::{MadeFigures, Threads};
 use crate::page::bridge::{self, Editor, Held, Length};
@@ -41,6 +42,8 @@ pub(crate) struct State {
     selection: Option<Selection>,
     /// A mark that was clicked just now.
     mark: Option<Clicked>,
+    /// What the person should know of just now.
+    notice: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -110,6 +113,9 @@ impl Page {
         {
             self.view.set(Shown::Source(index));
         }
+        if let Some(notice) = &said.notice {
+            self.desk.tell(notice.clone());
+        }
         self.state.set(said);
     }
 
@@ -155,8 +161,10 @@ pub(crate) fn Writer(id: DocumentId) -> Element {
     follow_agents(page);
     follow_wishes(page);
     let view = (page.view)();
+    let removed = use_memo(move || desk.documents.read().get(id).is_some_and(|document| document.removed_at.is_some()));
     rsx! {
         div { class: "writer",
+            if removed() { InTrash { page } }
             match view {
                 Shown::Version { number, against } => rsx! {
                     for number in [number] { Past { key: "{number}-{against}", page, number, against, head: version } }
@@ -172,6 +180,20 @@ pub(crate) fn Writer(id: DocumentId) -> Element {
             Text { page, hidden: view != Shown::Text }
             Side { page, head: version }
             Printed { page }
+        }
+    }
+}
+
+/// What is in the trash can be read, and brought back.
+#[component]
+fn InTrash(page: Page) -> Element {
+    rsx! {
+        div { class: "in-trash", role: "status",
+            Glyph { icon: Icon::Trash }
+            span { "This document is in the trash." }
+            button { r#type: "button", class: "secondary", onclick: move |_| restore(page.desk, Thing::Document(page.id)),
+                "Restore it"
+            }
         }
     }
 }
