@@ -13,7 +13,7 @@ import { StyleModule } from 'style-mod';
 import { yCollab, yUndoManagerKeymap } from 'y-codemirror.next';
 import { UndoManager } from 'yjs';
 import { blocks } from './blocks.js';
-import { request } from './bridge.js';
+import { request, upload } from './bridge.js';
 import { characters, marks, positions, setAuthors, setMarks } from './marks.js';
 import { presence } from './presence.js';
 import { preview } from './preview.js';
@@ -39,7 +39,7 @@ const HEADINGS_MAX = 200;
 // Opens the editor of a document in an element; `onState` is told how it stands, as JSON.
 export function openEditor(parent, id, onState) {
   const path = `/api/documents/${encodeURIComponent(id)}`;
-  const state = { phase: 'loading', version: 0, message: '', words: 0, outline: [], selection: null, mark: null };
+  const state = { phase: 'loading', version: 0, message: '', words: 0, outline: [], selection: null, mark: null, notice: null };
   let writing;
   let timer;
   let locked = true;
@@ -70,11 +70,16 @@ export function openEditor(parent, id, onState) {
     say(Object.assign(state, { mark }));
     state.mark = null;
   };
+  const tell = (notice) => {
+    say(Object.assign(state, { notice }));
+    state.notice = null;
+  };
   const view = new EditorView({
     parent,
     state: EditorState.create({
       extensions: [
         editable.of(locks(true)),
+        pictures(tell),
         yCollab(sync.text, null, { undoManager: new UndoManager(sync.text) }),
         presence(sync, () => writing),
         marks(onMark),
@@ -144,6 +149,36 @@ export async function openReader(parent, id, onState) {
     line: (at) => view.dispatch({ effects: EditorView.scrollIntoView(at, { y: 'start' }) }),
     close: () => view.destroy(),
   };
+}
+
+// Where pictures go that are pasted or dropped into a text.
+const PICTURES = 'uploads';
+const PICTURE = /^image\/(png|jpeg|gif|webp)$/;
+
+// A picture that is pasted or dropped is kept in the workspace, and the text names it.
+function pictures(tell) {
+  const take = (view, at, data) => {
+    const files = [...(data?.files ?? [])].filter((file) => PICTURE.test(file.type));
+    if (view.state.readOnly || files.length === 0) return false;
+    for (const file of files) keepPicture(view, at, file).catch((error) => tell(`“${file.name}” was not kept: ${error.message}.`));
+    return true;
+  };
+  return EditorView.domEventHandlers({
+    paste: (event, view) => take(view, view.state.selection.main.head, event.clipboardData),
+    drop: (event, view) => take(view, view.posAtCoords({ x: event.clientX, y: event.clientY }) ?? view.state.doc.length, event.dataTransfer),
+  });
+}
+
+async function keepPicture(view, at, file) {
+  // What comes from a clipboard is always called the same; the hour tells them apart.
+  const ending = PICTURE.exec(file.type)[1];
+  const name = file.name.replace(/\.[^.]*$/, '').replace(/[^\p{L}\p{N}-]+/gu, '-') || 'picture';
+  const path = `${PICTURES}/${name}-${Date.now().toString(36)}.${ending}`;
+  const { status } = await upload(`/api/files?path=${encodeURIComponent(path)}`, file, () => {});
+  if (status >= 300) throw new Error(`the computer answered ${status}`);
+  const words = `![${name}](${path})`;
+  const place = Math.min(at, view.state.doc.length);
+  view.dispatch({ changes: { from: place, insert: words }, selection: { anchor: place + words.length }, userEvent: 'input.paste' });
 }
 
 // Until the text is there, keys would go to the wrong place.

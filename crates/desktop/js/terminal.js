@@ -41,11 +41,8 @@ export function openTerminal(parent, id, onState) {
   terminal.loadAddon(search);
   terminal.loadAddon(new WebLinksAddon((_, address) => follow(address)));
   terminal.open(parent);
-  const rest = atRest(terminal);
-  terminal.attachCustomKeyEventHandler((event) => {
-    rest(event);
-    return !clipboard(terminal, event) && !finds(event, onState);
-  });
+  terminal.onKey(atRest(terminal));
+  terminal.attachCustomKeyEventHandler((event) => !clipboard(terminal, event) && !finds(event, onState));
 
   const line = new Line(id, terminal, onState);
   const resize = () => parent.clientWidth > 0 && fit.fit();
@@ -64,6 +61,11 @@ export function openTerminal(parent, id, onState) {
     // Whether the words are there; the next place is selected.
     find: (words, back) => (back ? search.findPrevious(words) : search.findNext(words)),
     focus: () => terminal.focus(),
+    // Keys that a keyboard on a screen does not have.
+    press: (keys) => terminal.input(keys),
+    paste: () => paste(terminal),
+    // What is selected, or else what is on the screen.
+    copy: () => navigator.clipboard?.writeText(terminal.getSelection() || screen(terminal)),
     close: () => {
       line.close();
       sizes.disconnect();
@@ -138,10 +140,10 @@ class Line {
 // drawn. Letters go there when the hand rests: screen readers that say what is typed find them there.
 function atRest(terminal) {
   let [typed, timer] = ['', undefined];
-  return (event) => {
-    if (event.type !== 'keypress') return;
-    event.preventDefault();
-    typed += event.key.length === 1 ? event.key : '';
+  return ({ key, domEvent }) => {
+    if (key.length !== 1 || key < ' ') return;
+    domEvent.preventDefault();
+    typed += key;
     clearTimeout(timer);
     timer = setTimeout(() => {
       terminal.textarea.value += typed;
@@ -164,11 +166,20 @@ function clipboard(terminal, event) {
     return true;
   }
   if (event.code === 'KeyV') {
-    navigator.clipboard?.readText().then((text) => terminal.paste(text), () => {});
+    paste(terminal);
     event.preventDefault();
     return true;
   }
   return false;
+}
+
+// A browser that does not give the clipboard away has said so to the person.
+const paste = (terminal) => navigator.clipboard?.readText().then((text) => terminal.paste(text), () => {});
+
+function screen(terminal) {
+  const { active } = terminal.buffer;
+  const lines = Array.from({ length: terminal.rows }, (_, row) => active.getLine(active.viewportY + row)?.translateToString(true) ?? '');
+  return lines.join('\n').trimEnd();
 }
 
 // Ctrl+Shift+F, as in other terminals: without Shift the key is the program's.

@@ -104,6 +104,15 @@ extern "C" {
     /// Gives it the keyboard.
     #[wasm_bindgen(method, js_name = focus)]
     pub(crate) fn take_keys(this: &Terminal);
+    /// Types.
+    #[wasm_bindgen(method)]
+    pub(crate) fn press(this: &Terminal, keys: &str);
+    /// Types what is in the clipboard.
+    #[wasm_bindgen(method, js_name = paste)]
+    pub(crate) fn paste_into(this: &Terminal);
+    /// Puts what is selected, or the screen, into the clipboard.
+    #[wasm_bindgen(method, js_name = copy)]
+    pub(crate) fn copy_from(this: &Terminal);
 
     /// A version of a document, shown.
     type Version;

@@ -2,11 +2,12 @@
 
 use crate::page::bridge;
 use crate::page::desk::{Desk, use_desk};
-use crate::page::rich::{Glyph, Standing};
+use crate::page::rich::{Glyph, Phrase, Standing};
 use crate::page::server::{self, Failure};
 use choir_desktop::icon::Icon;
 use choir_desktop::settings::{Key, Provider, Settings as View};
 use choir_desktop::status::Mark;
+use choir_desktop::words::count;
 use choir_proto::Role;
 use choir_proto::desktop::{DesktopCommand, Theme};
 use dioxus::prelude::*;
@@ -97,8 +98,8 @@ fn Providers(providers: Vec<Provider>) -> Element {
         section { "aria-labelledby": "settings-providers",
             h2 { id: "settings-providers", "Providers" }
             FoundProviders {}
-            for provider in providers { ProviderRow { key: "{provider.name}", provider } }
-            NewProvider {}
+            for provider in providers.clone() { ProviderRow { key: "{provider.name}", provider } }
+            NewProvider { wanted: providers.is_empty() }
         }
     }
 }
@@ -163,7 +164,7 @@ fn ProviderRow(provider: Provider) -> Element {
                 }
             }
             p { role: "status", class: "quietly",
-                if let Some(tested) = tested.read().as_ref() { {tested_words(tested)} }
+                if let Some(tested) = tested.read().as_ref() { Phrase { text: tested_words(tested) } }
             }
         }
     }
@@ -172,7 +173,7 @@ fn ProviderRow(provider: Provider) -> Element {
 fn tested_words(tested: &Tested) -> String {
     match tested.models.len() {
         0 => tested.message.clone(),
-        count => format!("{} It offers {count} models.", tested.message),
+        models => format!("{} It offers {}.", tested.message, count(models, "model", "models")),
     }
 }
 
@@ -198,16 +199,16 @@ pub(crate) fn put_provider(desk: Desk, name: String, body: Value) {
     });
 }
 
-/// A provider that is not in the list yet.
+/// A provider that is not in the list yet. Where there is none, a key is all that is missing.
 #[component]
-fn NewProvider() -> Element {
+fn NewProvider(wanted: bool) -> Element {
     let desk = use_desk();
     let mut name = use_signal(|| "anthropic".to_owned());
     let mut kind = use_signal(|| "anthropic".to_owned());
     let mut address = use_signal(String::new);
     let mut key = use_signal(String::new);
     rsx! {
-        details { class: "more",
+        details { class: "more", open: wanted,
             summary { "Add a provider" }
             form {
                 class: "grid",
@@ -222,7 +223,13 @@ fn NewProvider() -> Element {
                 },
                 label { "Name", input { value: "{name}", required: true, oninput: move |event| name.set(event.value()) } }
                 label { "Speaks",
-                    select { value: "{kind}", onchange: move |event| kind.set(event.value()),
+                    select {
+                        value: "{kind}",
+                        onchange: move |event| {
+                            // A name that nobody chose goes with the kind.
+                            if *name.peek() == *kind.peek() { name.set(event.value()) }
+                            kind.set(event.value());
+                        },
                         option { value: "anthropic", "Anthropic Messages" }
                         option { value: "openai", "OpenAI chat completions" }
                     }
@@ -231,7 +238,7 @@ fn NewProvider() -> Element {
                     input { r#type: "url", placeholder: "its own", value: "{address}", oninput: move |event| address.set(event.value()) }
                 }
                 label { "Key",
-                    input { r#type: "password", autocomplete: "off", value: "{key}", oninput: move |event| key.set(event.value()) }
+                    input { r#type: "password", autocomplete: "off", placeholder: "Paste a key", "data-focus": wanted.then_some(""), value: "{key}", oninput: move |event| key.set(event.value()) }
                 }
                 button { class: "primary", "Keep provider" }
             }

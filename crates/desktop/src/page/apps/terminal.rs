@@ -2,7 +2,7 @@
 
 use crate::page::bridge::{self, Held, Terminal as Screen};
 use crate::page::desk::{Desk, late, use_desk};
-use crate::page::rich::IconButton;
+use crate::page::rich::{IconButton, Phrase};
 use crate::page::server::{self, Failure};
 use choir_desktop::icon::Icon;
 use choir_proto::desktop::{App, DesktopCommand, Subject};
@@ -44,6 +44,10 @@ pub(crate) fn close(id: TerminalId) {
     });
 }
 
+/// Keys that a keyboard on a screen does not have: what they are called, and what they type.
+const KEYS: [(&str, &str); 5] =
+    [("Esc", "\u{1b}"), ("Tab", "\t"), ("Ctrl C", "\u{3}"), ("↑", "\u{1b}[A"), ("↓", "\u{1b}[B")];
+
 /// What a window has of its terminal.
 #[derive(Clone, Copy, PartialEq)]
 struct Console {
@@ -71,8 +75,12 @@ impl Console {
 
     fn leave(mut self) {
         self.wanted.set(None);
+        self.with_screen(Screen::take_keys);
+    }
+
+    fn with_screen(self, act: impl FnOnce(&Screen)) {
         if let Some((screen, _)) = self.opened.peek().as_ref() {
-            screen.take_keys();
+            act(screen);
         }
     }
 }
@@ -102,9 +110,35 @@ pub(crate) fn Terminal(id: TerminalId) -> Element {
                 },
             }
             Find { console }
+            Hand { console }
             if *console.state.read() == "away" {
                 p { class: "veil", role: "status", "The terminal is away; trying to reach it again." }
             }
+        }
+    }
+}
+
+/// For hands without a keyboard and a mouse.
+#[component]
+fn Hand(console: Console) -> Element {
+    let desk = use_desk();
+    let mut wanted = console.wanted;
+    rsx! {
+        div { class: "hand", role: "toolbar", "aria-label": "Keys",
+            for (label, keys) in KEYS {
+                button { key: "{label}", r#type: "button", class: "secondary", onclick: move |_| console.with_screen(|screen| screen.press(keys)), "{label}" }
+            }
+            button { r#type: "button", class: "secondary", onclick: move |_| console.with_screen(Screen::paste_into), "Paste" }
+            button {
+                r#type: "button",
+                class: "secondary",
+                onclick: move |_| {
+                    console.with_screen(Screen::copy_from);
+                    desk.tell("Copied.");
+                },
+                "Copy"
+            }
+            button { r#type: "button", class: "secondary", onclick: move |_| wanted.set(Some(String::new())), "Find" }
         }
     }
 }
@@ -164,7 +198,7 @@ pub(crate) fn NoTerminal(window_id: WindowId) -> Element {
         div { class: "empty",
             h2 { "No terminal runs here" }
             match &*reason.read() {
-                Some(reason) => rsx! { p { role: "alert", "{reason}" } },
+                Some(reason) => rsx! { p { role: "alert", Phrase { text: reason.clone() } } },
                 None => rsx! { p { "Terminals run in a sandbox of this computer. It did not give one when this window opened." } },
             }
             button { r#type: "button", class: "secondary", "data-focus": "", onclick: start, "Start a terminal" }
