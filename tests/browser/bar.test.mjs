@@ -40,6 +40,66 @@ journey("the prompt bar remembers, says what Enter will do, and completes what i
   await world.assertAccessible(page);
   await mentioned.getByRole("button", { name: "Take notes/bees.md away" }).click();
   await mentioned.waitFor({ state: "detached" });
+
+  // Documents and runs as well, by keys or by a click; Escape leaves what was typed.
+  const option = (name, kind) => page.getByRole("option", { name }).filter({ hasText: kind });
+  await prompt(page).fill("");
+  await prompt(page).pressSequentially("@six");
+  await option("Six times seven", "document").waitFor();
+  await option("What is six times seven", "run").click();
+  await prompt(page).pressSequentially("@six");
+  await option("Six times seven", "document").waitFor();
+  await prompt(page).press("Tab");
+  assert.equal(await mentioned.getByRole("listitem").count(), 2);
+  await prompt(page).pressSequentially("@six");
+  await option("Six times seven", "document").waitFor();
+  await prompt(page).press("Escape");
+  await page.getByRole("option").first().waitFor({ state: "detached" });
+  assert.equal(await prompt(page).inputValue(), "@six");
+  await prompt(page).fill("Go on with these.");
+  await prompt(page).press("Enter");
+  await mentioned.waitFor({ state: "detached" });
+  const { runs } = await call(page, "GET", "/api/runs");
+  const { events } = await call(page, "GET", `/api/events?kind=run.accepted&run=${runs[0].run_id}`);
+  const kinds = events[0].payload.request.context.map((one) => Object.keys(one)[0]);
+  assert.deepEqual(kinds.sort(), ["document_id", "run_id"]);
+});
+
+journey("several prompts are worked on at once, and none waits for another", { scenario: "told.json" }, async (world) => {
+  await world.start();
+  const page = await world.signIn();
+  await prompt(page).waitFor();
+  // Whatever lies in front: Tab leads to something new.
+  const chip = (name) => page.getByRole("contentinfo").getByRole("button", { name });
+  const mean = async (words) => {
+    await prompt(page).fill(words);
+    for (let tries = 0; tries < 3 && !(await chip("New").isVisible()); tries++) await prompt(page).press("Tab");
+    await chip("New").waitFor();
+  };
+  const begin = async (words) => {
+    await mean(words);
+    await prompt(page).press("Enter");
+  };
+  for (const what of ["door", "roof"]) await begin(`Which colour shall the ${what} be?`);
+  await page.getByRole("button", { name: "Inbox, 2 waiting" }).waitFor();
+  for (const how of ["How much", "And how much"]) await begin(`${how} is six times seven?`);
+  const answers = page.getByRole("article", { name: "Answer" });
+  await answers.filter({ hasText: "And how much" }).getByText("Forty-two.").waitFor();
+  await answers.filter({ has: page.getByRole("button", { name: /^How much/ }) }).getByText("Forty-two.").waitFor();
+  await page.getByRole("button", { name: "Inbox, 2 waiting" }).waitFor();
+  const { runs } = await call(page, "GET", "/api/runs");
+  assert.deepEqual(runs.map(({ status }) => status).sort(), ["blocked", "blocked", "completed", "completed"]);
+
+  // What Enter will do does not change under the hands of somebody who types.
+  await mean("Which colour shall the wall be?");
+  const [front] = (await call(page, "GET", "/api/desktop")).windows.slice(-1);
+  if (front) await call(page, "POST", "/api/desktop", { command: "close", window_id: front.window_id });
+  const { document_id } = await call(page, "POST", "/api/documents", { title: "Walls", content: "# Walls\n" });
+  await call(page, "POST", "/api/desktop", { command: "open", app: "writer", subject: { document: document_id } });
+  await page.getByRole("dialog", { name: "Writer — Walls" }).waitFor();
+  await chip("New").waitFor();
+  await prompt(page).fill("");
+  await chip("Continue Walls").waitFor();
 });
 
 journey("files and pictures are pasted and dropped into the prompt bar, and reach the agents", { scenario: "document.json" }, async (world) => {

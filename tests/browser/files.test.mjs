@@ -56,7 +56,9 @@ journey("large files say how far they are, both ways, end up whole, and can be s
   await prompt(page).waitFor();
   const client = await page.context().newCDPSession(page);
   await client.send("Network.enable");
-  await client.send("Network.emulateNetworkConditions", { offline: false, latency: 0, downloadThroughput: 4_000_000, uploadThroughput: 4_000_000 });
+  const line = (throughput) =>
+    client.send("Network.emulateNetworkConditions", { offline: false, latency: 0, downloadThroughput: throughput, uploadThroughput: throughput });
+  await line(4_000_000);
   await choose(page, "Files");
   const files = window(page, "Files");
   const told = (words) => page.getByRole("status").getByText(words);
@@ -72,11 +74,14 @@ journey("large files say how far they are, both ways, end up whole, and can be s
   await send("large.bin");
   await told("large.bin is in the workspace.").waitFor();
   assert.equal((await list()).find(({ name }) => name === "large.bin").size, LARGE_BYTES);
+  // So slow that nobody can be too late to stop it.
+  await line(200_000);
   await send("stopped.bin");
   await stop.click();
   await told("stopped.bin was not uploaded.").waitFor();
   assert.deepEqual((await list()).map(({ name }) => name), ["large.bin"]);
 
+  await line(4_000_000);
   const fetching = files.getByRole("link", { name: "Download large.bin" });
   const downloading = page.waitForEvent("download");
   await fetching.click();
@@ -84,6 +89,7 @@ journey("large files say how far they are, both ways, end up whole, and can be s
   const download = await downloading;
   assert.equal(download.suggestedFilename(), "large.bin");
   assert.deepEqual(await readFile(await download.path()), Buffer.alloc(LARGE_BYTES, 7));
+  await line(200_000);
   await fetching.click();
   await told(/Downloading large\.bin … [1-9]\d? %/).waitFor();
   await stop.click();

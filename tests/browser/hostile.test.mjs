@@ -25,6 +25,11 @@ journey("hostile texts are shown and never run", {}, async (world) => {
   await text(writer).click();
   await page.keyboard.press("Control+End");
   await text(writer).getByText("The end.").waitFor();
+  // Pictures are drawn where somebody looks, as soon as the text is understood that far.
+  const picture = text(writer).getByText("x.png is not in the workspace").first();
+  await text(writer).focus();
+  for (let turns = 0; turns < 60 && !(await picture.isVisible()); turns++) await page.keyboard.press(turns % 20 < 10 ? "PageUp" : "PageDown");
+  await picture.waitFor();
   await page.keyboard.press("Control+Home");
   await choose(page, "Writer");
   await page.getByRole("region", { name: "Documents" }).getByRole("button").nth(50).waitFor();

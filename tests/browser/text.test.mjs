@@ -1,0 +1,141 @@
+// A text as a reader and a writer have it: what is in it, how long it is, what changed, and that nobody moves it under
+// their eyes.
+
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { journey } from "./harness.mjs";
+import { call, open, prompt, saving, text } from "./speech.mjs";
+
+/// One dot.
+const PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==";
+const FRUIT = "# Fruit\n\nPears and plums ripen in autumn.\n\n| fruit | price |\n|---|---|\n| pears | **3** |\n\n## Plums\n\nBlue ones.\n";
+const LINES = 200;
+
+journey("tables and pictures are shown, the outline leads, words are counted, and the text goes on paper and into a file", {}, async (world) => {
+  await world.start();
+  const page = await world.signIn();
+  await prompt(page).waitFor();
+  await call(page, "POST", "/api/documents", { title: "Fruit", content: FRUIT });
+  const writer = await open(page, "Fruit");
+  await writer.getByRole("cell", { name: "3", exact: true }).getByRole("strong").waitFor();
+  await saving(writer).filter({ hasText: "14 words" }).waitFor();
+
+  // A picture is pasted, kept in the workspace and shown.
+  await text(writer).getByText("Blue ones.").click();
+  await page.keyboard.press("End");
+  await page.keyboard.press("Enter");
+  await text(writer).evaluate(paste, { picture: PICTURE, name: "image.png" });
+  await text(writer).getByText(/!\[image\]\(uploads\/image-\w+\.png\)/).waitFor();
+  await page.keyboard.press("ArrowUp");
+  const picture = writer.getByRole("img", { name: "image" });
+  await picture.waitFor();
+  await picture.evaluate((image) => image.decode());
+  await saving(writer).filter({ hasText: "Saved" }).waitFor();
+  const { files } = await call(page, "GET", "/api/files/list?path=uploads");
+  assert.equal(files.length, 1);
+  await world.assertAccessible(page);
+
+  await writer.getByText("Outline", { exact: true }).click();
+  await writer.getByRole("button", { name: "Plums", exact: true }).click();
+  await text(writer).and(page.locator(":focus")).waitFor();
+  await page.keyboard.press("End");
+  await page.keyboard.type(" of all kinds");
+  await text(writer).getByText("## Plums of all kinds").waitFor();
+  await writer.getByRole("button", { name: "Plums of all kinds", exact: true }).waitFor();
+
+  const downloading = page.waitForEvent("download");
+  await writer.getByRole("button", { name: "Save as Markdown" }).click();
+  const download = await downloading;
+  assert.equal(download.suggestedFilename(), "fruit.md");
+  const saved = await readFile(await download.path(), "utf8");
+  assert.match(saved, /^# Fruit\n[\s\S]*\| pears \| \*\*3\*\* \|[\s\S]*## Plums of all kinds\n/);
+
+  // On paper is the text alone, drawn whole.
+  await page.evaluate(() => (globalThis.print = () => (globalThis.printed = true)));
+  await writer.getByRole("button", { name: "Print" }).click();
+  await page.waitForFunction(() => globalThis.printed);
+  await page.emulateMedia({ media: "print" });
+  assert.equal(await prompt(page).isVisible(), false);
+  assert.equal(await text(writer).isVisible(), false);
+  const paper = page.getByRole("dialog", { name: /^Writer/, includeHidden: true });
+  for (const words of ["Fruit", "Pears and plums ripen in autumn.", "Plums of all kinds"]) {
+    await paper.getByText(words, { exact: true }).filter({ visible: true }).first().waitFor();
+  }
+  await paper.getByRole("cell", { name: "pears", includeHidden: true }).filter({ visible: true }).waitFor();
+});
+
+journey("what changed while nobody looked is shown, and the line that is read stays where it is while others write", {}, async (world) => {
+  await world.start();
+  const page = await world.signIn();
+  await prompt(page).waitFor();
+  const lines = Array.from({ length: LINES }, (_, index) => `Line ${index} of a long text that somebody reads slowly.\n`);
+  const { document_id } = await call(page, "POST", "/api/documents", { title: "Long", content: `# Long\n\n${lines.join("\n")}` });
+  const path = `/api/documents/${document_id}`;
+  const write = async (change) => {
+    const { version, content } = await call(page, "GET", path);
+    return call(page, "PUT", path, { base_version: version, content: change(content) });
+  };
+  let writer = await open(page, "Long");
+  await saving(writer).filter({ hasText: "Saved" }).waitFor();
+  assert.equal(await writer.getByText("Changed since you looked.").count(), 0);
+  await writer.getByRole("button", { name: "Close", exact: true }).click();
+  await writer.waitFor({ state: "detached" });
+  await write((content) => content.replace("Line 3 of", "The third line of"));
+  writer = await open(page, "Long");
+  await writer.getByText("Changed since you looked.").waitFor();
+  await writer.getByRole("button", { name: "Show what" }).click();
+  await writer.getByRole("status").filter({ hasText: "with what changed since version" }).waitFor();
+  await writer.getByRole("insertion").filter({ hasText: "third" }).first().waitFor();
+  await writer.getByRole("button", { name: "Back to now" }).click();
+
+  // Somebody reads in the middle, and others write above.
+  await text(writer).hover();
+  const read = text(writer).getByText("Line 60 of");
+  for (let turns = 0; turns < 60 && !(await read.isVisible()); turns++) await page.mouse.wheel(0, 300);
+  const top = () => firstVisible(text(writer));
+  const before = await settled(page, top);
+  await write((content) => content.replace("# Long\n", `# Long\n\n${"An agent writes this above, and it is long enough for two lines of the page, or even three.\n\n".repeat(12)}`));
+  await saving(writer).filter({ hasText: `${await words(page, path)} words` }).waitFor();
+  stayed(await settled(page, top), before);
+  await write((content) => content.replace(/An agent writes this above[^\n]*\n\n/g, ""));
+  await saving(writer).filter({ hasText: `${await words(page, path)} words` }).waitFor();
+  stayed(await settled(page, top), before);
+});
+
+/// The same line at the same height; heights are rounded to whole pixels on the way.
+function stayed(now, before) {
+  assert.equal(now.line, before.line);
+  assert.ok(Math.abs(now.at - before.at) <= 1, `the line went from ${before.at} to ${now.at} px`);
+}
+
+/// Words as people count them.
+async function words(page, path) {
+  const { content } = await call(page, "GET", path);
+  return content.split(/\s+/).filter((word) => /[\p{L}\p{N}]/u.test(word)).length;
+}
+
+/// The first line that is seen, and where it is.
+function firstVisible(editor) {
+  return editor.evaluate((content) => {
+    const edge = content.parentElement.getBoundingClientRect().top;
+    const line = [...content.children].find((line) => line.getBoundingClientRect().top >= edge && line.textContent);
+    return { line: line.textContent, at: Math.round(line.getBoundingClientRect().top - edge) };
+  });
+}
+
+/// What it is when two frames in a row agree.
+async function settled(page, look) {
+  let [last, now] = [undefined, await look()];
+  while (JSON.stringify(last) !== JSON.stringify(now)) {
+    await page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))));
+    [last, now] = [now, await look()];
+  }
+  return now;
+}
+
+function paste(element, { picture, name }) {
+  const bytes = Uint8Array.from(atob(picture), (letter) => letter.charCodeAt(0));
+  const clipboardData = new DataTransfer();
+  clipboardData.items.add(new File([bytes], name, { type: "image/png" }));
+  element.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true }));
+}
