@@ -7,6 +7,7 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use choir_control::config::{Budget, Config, Provider, ProviderKind};
+use choir_control::db::{Cost, Db, Spent};
 use choir_llm::{Format, encode_stream};
 use choir_proto::model::{Answer, AssistantMessage, Delta, ErrorClass, Message, ModelRequest, StopReason, Usage};
 use choir_proto::wire::{ModelCall, ModelFrame, Models};
@@ -14,6 +15,7 @@ use choir_proto::{Role, RunId, Usd};
 use http::{Method, StatusCode};
 use http_body_util::BodyExt;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::mpsc;
 
 const KEY: &str = "sk-canary-0123456789abcdef0123";
@@ -107,8 +109,40 @@ async fn an_answer_is_streamed_named_and_accounted_for() {
     assert_eq!(text, "Hello, person.");
     let Some(ModelFrame::Answer(answer)) = frames.last() else { panic!("{frames:?}") };
     assert_eq!((answer.message.text.as_str(), answer.model.as_str()), ("Hello, person.", "local/tiny"));
-    let spent = world.db().spent(RunId::from([1; 16])).await.unwrap();
+    let spent = written(&world.db(), 1).await;
     assert_eq!((spent.calls, spent.tokens), (1, 15));
+}
+
+/// What run 1 has spent, as soon as so many calls of it are on disk: their answers do not wait for that.
+async fn written(db: &Db, calls: u64) -> Spent {
+    let look = async {
+        loop {
+            let spent = db.spent(RunId::from([1; 16])).await.unwrap();
+            if spent.calls >= calls {
+                return spent;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), look).await.expect("it is written")
+}
+
+#[tokio::test]
+async fn what_cannot_be_written_down_is_the_last_that_is_spent() {
+    let (url, mut requests) = provider(says("Hello.", 1)).await;
+    let world = World::with(config(&url), FakeComputer::default()).await;
+    let db = world.db();
+    let file = rusqlite::Connection::open(world.directory.path().join("control/control.sqlite")).unwrap();
+    let refuse = "CREATE TRIGGER refuse BEFORE INSERT ON spend BEGIN SELECT raise(ABORT, 'no'); END";
+    file.execute_batch(refuse).unwrap();
+    assert!(matches!(frames(&world.computer, &call(1)).await.last(), Some(ModelFrame::Answer(_))));
+    while requests.try_recv().is_ok() {}
+    for run in [1, 2] {
+        assert_eq!(error(&frames(&world.computer, &call(run)).await).0, ErrorClass::Budget);
+    }
+    assert!(requests.try_recv().is_err(), "nobody was asked");
+    file.execute_batch("DROP TRIGGER refuse").unwrap();
+    assert!(matches!(frames(&world.computer, &call(1)).await.last(), Some(ModelFrame::Answer(_))));
+    assert_eq!(written(&db, 2).await.calls, 2, "both are counted, once");
 }
 
 #[tokio::test]
@@ -162,7 +196,7 @@ async fn the_budget_is_checked_before_the_call() {
     let budget = Budget { usd_per_run: Usd(50) };
     let world = World::with(Config { budget, ..config(&url) }, FakeComputer::default()).await;
     let usage = Usage { usd: Usd(51), ..Usage::default() };
-    world.db().add_spend(RunId::from([1; 16]), "local/tiny".into(), usage).await.unwrap();
+    world.db().add_spend(Cost { run: RunId::from([1; 16]), model: "local/tiny".into(), usage }).await.unwrap();
     assert_eq!(error(&frames(&world.computer, &call(1)).await).0, ErrorClass::Budget);
     assert!(requests.try_recv().is_err(), "nobody was asked");
     assert!(matches!(frames(&world.computer, &call(2)).await.last(), Some(ModelFrame::Answer(_))), "another run may");

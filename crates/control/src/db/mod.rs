@@ -18,7 +18,7 @@ pub(crate) use heads::signing_key;
 pub use heads::{Head, HeadsError, heads};
 pub use providers::Stored;
 pub use refusals::Refusals;
-pub use spend::Spent;
+pub use spend::{Cost, Spent};
 
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use std::path::Path;
@@ -110,8 +110,12 @@ impl Db {
     ) -> Result<T, Error> {
         let (answer, result) = oneshot::channel();
         // A caller that went away does not want its answer.
-        let job: Job = Box::new(move |connection| drop(answer.send(work(connection))));
-        self.jobs.send(job).await.map_err(|_| Error::Closed)?;
+        self.queue(move |connection| drop(answer.send(work(connection)))).await?;
         Ok(result.await.map_err(|_| Error::Closed)??)
+    }
+
+    /// Queues one piece of SQL work: whatever is asked afterwards finds it done.
+    async fn queue(&self, job: impl FnOnce(&mut Connection) + Send + 'static) -> Result<(), Error> {
+        self.jobs.send(Box::new(job)).await.map_err(|_| Error::Closed)
     }
 }

@@ -3,7 +3,7 @@
 use super::{Db, Error};
 use choir_proto::model::Usage;
 use choir_proto::{RunId, Usd};
-use rusqlite::params;
+use rusqlite::{Connection, params};
 
 /// What a run has cost so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -16,13 +16,44 @@ pub struct Spent {
     pub usd: Usd,
 }
 
-impl Db {
-    /// Adds one call.
-    pub async fn add_spend(&self, run: RunId, model: String, usage: Usage) -> Result<(), Error> {
+/// What one call has cost.
+#[derive(Debug, Clone)]
+pub struct Cost {
+    /// For whom it was made.
+    pub run: RunId,
+    /// Who answered.
+    pub model: String,
+    /// How much.
+    pub usage: Usage,
+}
+
+impl Cost {
+    fn write(&self, connection: &Connection) -> rusqlite::Result<()> {
         const SQL: &str = "INSERT INTO spend (run, model, calls, tokens, micro_usd) VALUES (?1, ?2, 1, ?3, ?4)
             ON CONFLICT (run, model) DO UPDATE SET calls = calls + 1, tokens = tokens + ?3, micro_usd = micro_usd + ?4";
-        let (tokens, usd) = (usage.tokens() as i64, usage.usd.0 as i64);
-        self.call(move |c| c.prepare_cached(SQL)?.execute(params![run.as_bytes(), model, tokens, usd]).map(drop)).await
+        let (tokens, usd) = (self.usage.tokens() as i64, self.usage.usd.0 as i64);
+        connection.prepare_cached(SQL)?.execute(params![self.run.as_bytes(), self.model, tokens, usd]).map(drop)
+    }
+}
+
+impl Db {
+    /// Adds one call.
+    pub async fn add_spend(&self, cost: Cost) -> Result<(), Error> {
+        self.call(move |c| cost.write(c)).await
+    }
+
+    /// Adds one call without waiting for the disk; whoever asks afterwards finds it counted, or handed to `failed`.
+    pub async fn add_spend_soon(
+        &self,
+        cost: Cost,
+        failed: impl FnOnce(Cost, Error) + Send + 'static,
+    ) -> Result<(), Error> {
+        self.queue(move |c| {
+            if let Err(error) = cost.write(c) {
+                failed(cost, error.into());
+            }
+        })
+        .await
     }
 
     /// The sum over a run's models.

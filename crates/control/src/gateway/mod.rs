@@ -46,6 +46,7 @@ struct Parts {
     available: watch::Sender<wire::Models>,
     failures: model::Failures,
     reserved: spending::Reserved,
+    unpaid: spending::Unpaid,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -89,6 +90,7 @@ impl Gateway {
             available: watch::channel(wire::Models::default()).0,
             failures: model::Failures::default(),
             reserved: spending::Reserved::default(),
+            unpaid: spending::Unpaid::default(),
         }));
         gateway.announce();
         Ok(gateway)

@@ -1,7 +1,7 @@
 //! One call to a model: chosen, checked against the budget, sent, streamed through, and paid for.
 
+use super::Gateway;
 use super::provider::Provider;
-use super::{Gateway, spending};
 use crate::config::ProviderKind;
 use choir_llm::{Decoder, Endpoint, Format, Outgoing, Preset, classify, encode, price};
 use choir_proto::TaskId;
@@ -62,8 +62,7 @@ impl Gateway {
         // A scenario says itself what its answers cost.
         let price = price::cost(&answer.model, &answer.usage).filter(|_| provider.scenario.is_none());
         answer.usage.usd = price.unwrap_or(answer.usage.usd);
-        let spent = self.0.db.add_spend(call.run, answer.model.clone(), answer.usage).await;
-        spent.map_err(|error| spending::unaccounted(&error))?;
+        self.pay(call.run, &answer).await?;
         Ok(answer)
     }
 

@@ -1,9 +1,9 @@
 //! The budget as a wall: checked before the call, with what calls under way may still cost.
 
 use super::Gateway;
-use crate::db;
+use crate::db::{self, Cost};
 use choir_llm::price;
-use choir_proto::model::{ErrorClass, ModelError};
+use choir_proto::model::{Answer, ErrorClass, ModelError};
 use choir_proto::wire::ModelCall;
 use choir_proto::{RunId, Usd};
 use std::collections::HashMap;
@@ -29,12 +29,56 @@ impl Gateway {
         provider: &str,
         model: Option<&str>,
     ) -> Result<Reservation, ModelError> {
-        let spent = self.0.db.spent(call.run).await.map_err(|error| unaccounted(&error))?.usd;
+        let spent = self.spent(call.run).await.map_err(|error| unaccounted(&error))?;
         let limit = self.settings().budget.usd_per_run;
         // The run's own budget may be tighter than the person's; never wider.
         let limit = call.usd_left.map_or(limit, |left| limit.min(spent + left));
         let estimate = model.and_then(|model| price::most(&format!("{provider}/{model}"), &call.request));
         self.0.reserved.take(call.run, estimate.unwrap_or_default(), spent, limit)
+    }
+
+    /// Counts what an answer cost. The answer does not wait for the disk, but the next call does.
+    pub(super) async fn pay(&self, run: RunId, answer: &Answer) -> Result<(), ModelError> {
+        let cost = Cost { run, model: answer.model.clone(), usage: answer.usage };
+        let unpaid = self.0.unpaid.clone();
+        let failed = move |cost, error: db::Error| {
+            tracing::error!(error = &error as &dyn std::error::Error, "spending was not written down");
+            unpaid.lock().push(cost);
+        };
+        self.0.db.add_spend_soon(cost, failed).await.map_err(|error| unaccounted(&error))
+    }
+
+    /// What a run has spent. As long as the disk refuses to write something down that was spent, nobody knows.
+    async fn spent(&self, run: RunId) -> Result<Usd, db::Error> {
+        // Whoever comes meanwhile must not find the list empty because somebody is at it.
+        let _turn = self.0.unpaid.turn.lock().await;
+        let spent = self.0.db.spent(run).await?.usd;
+        let unpaid = std::mem::take(&mut *self.0.unpaid.lock());
+        if unpaid.is_empty() {
+            return Ok(spent);
+        }
+        let mut unpaid = unpaid.into_iter();
+        while let Some(cost) = unpaid.next() {
+            if let Err(error) = self.0.db.add_spend(cost.clone()).await {
+                self.0.unpaid.lock().extend(std::iter::once(cost).chain(unpaid));
+                return Err(error);
+            }
+        }
+        Ok(self.0.db.spent(run).await?.usd)
+    }
+}
+
+/// What was spent and could not be written down yet.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Unpaid {
+    costs: Arc<Mutex<Vec<Cost>>>,
+    /// Held by whoever looks through them.
+    turn: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl Unpaid {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Cost>> {
+        self.costs.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
