@@ -7,10 +7,12 @@ use choir_core::effect;
 use choir_core::replay::replay;
 use choir_proto::inbox::{Matter, Verdict};
 use choir_proto::task::TaskStatus;
-use choir_proto::{DocumentId, Event, Role, RunStatus};
+use choir_proto::{DocumentId, Event, Role, RunStatus, Seq};
+use choir_store::Query;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 async fn desk(scenario: &str) -> (tempfile::TempDir, Arc<Fake>, Desk) {
     let directory = tempfile::tempdir().unwrap();
@@ -181,8 +183,8 @@ const REWRITE: &str = r##"{"roles": {
         {"tool_calls": [{"name": "finish", "arguments": {"summary": "rewritten"}}]}],
     "writer": [
         {"tool_calls": [{"name": "read_document", "arguments": {}}]},
-        {"tool_calls": [{"name": "write_document", "arguments": {"title": "New", "content": "# New\n\nOther words entirely.\n"}}]},
-        {"tool_calls": [{"name": "write_document", "arguments": {"title": "New", "content": "# New\n\nOther words again, and more.\n"}}]},
+        {"chunks": 12, "tool_calls": [{"name": "write_document", "arguments": {"title": "New", "content": "# New\n\nOther words entirely.\n"}}]},
+        {"chunks": 12, "tool_calls": [{"name": "write_document", "arguments": {"title": "New", "content": "# New\n\nOther words again, and more.\n"}}]},
         {"tool_calls": [{"name": "finish", "arguments": {"summary": "rewritten"}}]}]
 }}"##;
 
@@ -190,8 +192,13 @@ const REWRITE: &str = r##"{"roles": {
 const DOCUMENTS: u64 = 100;
 const COMPUTERS: u64 = 10;
 
-/// One person types while an agent rewrites the same document. The words that must be there afterwards.
-async fn type_during_a_rewrite(desk: &Desk, seed: u64) {
+/// Pieces of answers that come with a word of the person, fewer than this, and all that an agent can wait for.
+const PIECES_AT_ONCE: usize = 12;
+const PIECES_MAX: usize = 60;
+
+/// One person types while an agent rewrites the same document, in pieces as they let them come. The words that must be there
+/// afterwards.
+async fn type_during_a_rewrite(fake: &Fake, desk: &Desk, seed: u64) {
     let body = json!({"title": "Notes", "content": "base\n"});
     let (_, made) = desk.send("POST", "/api/documents", body).await;
     let id: DocumentId = made["document_id"].as_str().unwrap().parse().unwrap();
@@ -212,10 +219,13 @@ async fn type_during_a_rewrite(desk: &Desk, seed: u64) {
             1 => length,
             _ => person.content().rfind('>').map_or(0, |at| at as u32 + 1),
         };
+        fake.pace.add_permits((dice >> 45) as usize % PIECES_AT_ONCE);
         person.type_at(at, 0, &word).await;
         words.push(word);
     }
     person.settled().await;
+    // As many as there are at most: nobody waits any more.
+    fake.pace.add_permits(PIECES_MAX);
     let done = desk.ended(run).await;
     assert_eq!(done.status, RunStatus::Completed, "seed {seed}: {done:?}");
     let text = content(desk, id).await;
@@ -229,13 +239,28 @@ async fn no_keystroke_is_lost_while_an_agent_rewrites_in_a_thousand_interleaving
     // Several computers at once: most of their time is spent waiting for the next commit.
     let played = (0..COMPUTERS).map(|computer| {
         tokio::spawn(async move {
-            let (_directory, _, desk) = desk(REWRITE).await;
+            let (_directory, fake, desk) = desk(REWRITE).await;
+            // In every other one the model speaks slowly, and its words are in the document before it has said them all.
+            fake.is_slow.store(computer % 2 == 1, Ordering::SeqCst);
             let seeds = computer * DOCUMENTS..(computer + 1) * DOCUMENTS;
-            join_all(seeds.map(|seed| type_during_a_rewrite(&desk, seed))).await;
+            join_all(seeds.map(|seed| type_during_a_rewrite(&fake, &desk, seed))).await;
+            sketches(&desk).await
         })
     });
-    for played in join_all(played).await {
-        played.unwrap();
+    let sketched: usize = join_all(played).await.into_iter().map(Result::unwrap).sum();
+    assert!(sketched as u64 > DOCUMENTS, "words were seen coming {sketched} times");
+}
+
+/// How often words were in a document before all of them were said.
+async fn sketches(desk: &Desk) -> usize {
+    let (mut after, mut count) = (Seq::ZERO, 0);
+    loop {
+        let kind = Some("document.updated".to_owned());
+        let query = Query { after, kind, limit: 1000, ..Query::default() };
+        let page = desk.computer.app.harness.journal.log().read(query).await.unwrap();
+        let Some(last) = page.last() else { return count };
+        after = last.header.seq;
+        count += page.iter().filter(|event| event.payload.get().contains("\"sketch\":{")).count();
     }
 }
 
@@ -422,7 +447,7 @@ async fn what_a_person_accepts_beforehand_is_not_asked_about() {
     let asked = rewritten().await;
     assert!(asked["content"].as_str().unwrap().contains("my own words"), "{asked}");
     assert_ne!(asked["proposals"], json!([]));
-    fake.auto_accept.store(true, std::sync::atomic::Ordering::SeqCst);
+    fake.auto_accept.store(true, Ordering::SeqCst);
     let accepted = rewritten().await;
     assert_eq!(accepted["content"], "# New\n\nOther words again, and more.\n");
     assert_eq!(accepted["proposals"], json!([]));
