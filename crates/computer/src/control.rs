@@ -15,6 +15,7 @@ use choir_proto::wire::{
 use choir_proto::{Hash, InboxId, TaskId};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use std::collections::BTreeSet;
 
 /// Why control did not do what was asked.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -67,6 +68,11 @@ pub trait Control: Send + Sync {
     /// How the person wants changes of files to come into the workspace.
     fn change_settings(&self) -> BoxFuture<'_, Result<ChangeSettings, ControlError>> {
         async { Ok(ChangeSettings::default()) }.boxed()
+    }
+    /// Which of these tools nobody has to be asked about. Not knowing means asking.
+    fn free_tools(&self, tools: BTreeSet<String>) -> BoxFuture<'_, Result<BTreeSet<String>, ControlError>> {
+        drop(tools);
+        async { Ok(BTreeSet::new()) }.boxed()
     }
     /// Puts something to the person, unless it is decided already. Asking again changes nothing.
     fn ask(&self, id: InboxId, ask: Ask) -> BoxFuture<'_, Result<Asked, ControlError>>;

@@ -33,7 +33,7 @@ use crate::search::Finder;
 use crate::view::ViewReader;
 use account::Purse;
 use begin::{AtWork, Begun, intents};
-use choir_core::agent::{Agent, Ending, Identity, Limits, Next, Place, Question, Reaction, react};
+use choir_core::agent::{Agent, Begin, Ending, Identity, Limits, Next, Place, Question, Reaction, react};
 use choir_proto::event::{Actor, Header, InboxDecided, ModelCalled, ModelFailed, TaskRequested, TaskStarted};
 use choir_proto::inbox::{Matter, Verdict};
 use choir_proto::model::{ErrorClass, ModelError, ModelRequest};
@@ -47,6 +47,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use person::Person;
 use plan::Known;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{broadcast, watch};
@@ -193,6 +194,8 @@ struct Driver {
     elsewhere: Elsewhere,
     /// Who else works on the run, where it is told.
     known: Option<Known>,
+    /// Tools of the newest calls that nobody has to be asked about.
+    free: Arc<BTreeSet<String>>,
 }
 
 impl Driver {
@@ -226,6 +229,7 @@ impl Driver {
             base_tree: None,
             elsewhere,
             known,
+            free: Arc::default(),
         }
     }
 
@@ -288,10 +292,13 @@ impl Driver {
                 Next::Model(request) => self.ask(*request).await?,
                 Next::Begin(calls) => {
                     let calls = self.planned(calls).await?;
-                    self.append(intents(&calls)).await?;
+                    self.intend(&calls).await?;
                     self.perform(&mut at_work, calls, Begun::Now).await?
                 }
-                Next::Outstanding(calls) => self.perform(&mut at_work, calls, Begun::BeforeACrash).await?,
+                Next::Outstanding(calls) => {
+                    self.free = Arc::default();
+                    self.perform(&mut at_work, calls, Begun::BeforeACrash).await?
+                }
                 Next::End(ending) => Some(ending),
             };
             if let Some(ending) = ended {
@@ -299,6 +306,15 @@ impl Driver {
                 return Ok(ending);
             }
         }
+    }
+
+    /// Writes down what is about to be done. Meanwhile control says about which of it nobody has to be asked.
+    async fn intend(&mut self, calls: &[Begin]) -> Result<(), HarnessError> {
+        let control = Arc::clone(&self.context.harness.control);
+        let tools = calls.iter().map(|begin| begin.call.name.clone()).collect();
+        let (appended, free) = tokio::join!(self.append(intents(calls)), control.free_tools(tools));
+        self.free = Arc::new(free.unwrap_or_default());
+        appended
     }
 
     /// Waits while the person wants to wait. An ending means that the person wants no more.

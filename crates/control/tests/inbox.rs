@@ -150,6 +150,10 @@ async fn each_policy_decides_a_call_and_the_person_the_rest() {
         assert_eq!(decided(&put(&world, 1, questioned("bash", "make", 1)).await), expected, "{policy:?}");
         assert_eq!(decided(&put(&world, 2, questioned("read_file", "{}", 1)).await), Some(true));
         assert_eq!(decided(&put(&world, 3, questioned("mcp__x__y", "{}", 1)).await), None, "from elsewhere");
+        let names = serde_json::json!(["bash", "mcp__x__y", "read_file"]).to_string();
+        let free: Vec<String> = asked(&world, Method::POST, "/tools/free", names).await;
+        let expected: &[&str] = if policy == Policy::Auto { &["bash", "read_file"] } else { &["read_file"] };
+        assert_eq!(free, expected, "{policy:?}: nobody has to be asked about these");
     }
 }
 

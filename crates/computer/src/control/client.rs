@@ -23,6 +23,7 @@ use hyper::client::conn::http2::{SendRequest, handshake};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::collections::BTreeSet;
 use tokio::net::UnixStream;
 
 /// One line of a streamed answer. A whole model answer is one line.
@@ -136,6 +137,10 @@ impl Control for ControlClient {
 
     fn change_settings(&self) -> BoxFuture<'_, Result<ChangeSettings, ControlError>> {
         async move { self.call(Method::GET, "/settings/changes", &()).await }.boxed()
+    }
+
+    fn free_tools(&self, tools: BTreeSet<String>) -> BoxFuture<'_, Result<BTreeSet<String>, ControlError>> {
+        async move { self.call(Method::POST, "/tools/free", &tools).await }.boxed()
     }
 
     fn ask(&self, id: InboxId, ask: Ask) -> BoxFuture<'_, Result<Asked, ControlError>> {

@@ -13,6 +13,7 @@ use choir_proto::inbox::{Matter, Verdict};
 use choir_proto::task::{Delegation, Egress, TaskKind, TaskRequest, TaskStatus};
 use choir_proto::wire::{CallOf, EffectRecord, Exec, Exit, OutputStream, StartAssociate};
 use choir_proto::{Event, Hash, Role, Seq};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -74,13 +75,16 @@ pub(super) struct Performer {
     pub(super) purse: Purse,
     /// What its sandbox may wish to reach.
     egress: Option<Egress>,
+    /// Tools that nobody has to be asked about.
+    free: Arc<BTreeSet<String>>,
 }
 
 impl Driver {
     pub(super) fn performer(&self) -> Performer {
         let (context, purse) = (self.context.clone(), self.purse.clone());
         let egress = self.request.egress.clone();
-        Performer { context, identity: self.identity, depth: self.depth, purse, egress }
+        let free = Arc::clone(&self.free);
+        Performer { context, identity: self.identity, depth: self.depth, purse, egress, free }
     }
 }
 
@@ -113,6 +117,9 @@ impl Performer {
 
     /// Why a call may not be, if it may not: control knows what the person has set, and asks them where they want that.
     async fn refusal(&self, tool: &Tool, begin: &Begin) -> Result<Option<Performed>, HarnessError> {
+        if self.free.contains(&begin.call.name) {
+            return Ok(None);
+        }
         let Some(subject) = tool.subject(&begin.call) else { return Ok(None) };
         let matter = Matter::Call { tool: begin.call.name.clone(), subject, definition: tool.definition() };
         let said = self.person().ask(effect::question(&begin.effect_id), matter, None).await?;

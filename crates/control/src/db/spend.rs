@@ -42,16 +42,16 @@ impl Db {
         self.call(move |c| cost.write(c)).await
     }
 
-    /// Adds one call without waiting for the disk; whoever asks afterwards finds it counted, or handed to `failed`.
+    /// Adds one call without waiting for the disk: `ended` hears how that went, before anything that is asked later is looked
+    /// up.
     pub async fn add_spend_soon(
         &self,
         cost: Cost,
-        failed: impl FnOnce(Cost, Error) + Send + 'static,
+        ended: impl FnOnce(Cost, Result<(), Error>) + Send + 'static,
     ) -> Result<(), Error> {
         self.queue(move |c| {
-            if let Err(error) = cost.write(c) {
-                failed(cost, error.into());
-            }
+            let written = cost.write(c).map_err(Error::from);
+            ended(cost, written);
         })
         .await
     }

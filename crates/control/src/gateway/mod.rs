@@ -46,7 +46,7 @@ struct Parts {
     available: watch::Sender<wire::Models>,
     failures: model::Failures,
     reserved: spending::Reserved,
-    unpaid: spending::Unpaid,
+    spent: spending::Spending,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -90,7 +90,7 @@ impl Gateway {
             available: watch::channel(wire::Models::default()).0,
             failures: model::Failures::default(),
             reserved: spending::Reserved::default(),
-            unpaid: spending::Unpaid::default(),
+            spent: spending::Spending::default(),
         }));
         gateway.announce();
         Ok(gateway)

@@ -7,19 +7,8 @@ use choir_proto::model::{Answer, ErrorClass, ModelError};
 use choir_proto::wire::ModelCall;
 use choir_proto::{RunId, Usd};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-
-/// What calls under way may cost, by run.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Reserved(Arc<Mutex<HashMap<RunId, u64>>>);
-
-/// Gives back what was reserved when the call ends, however it ends.
-#[derive(Debug)]
-pub(super) struct Reservation {
-    all: Reserved,
-    run: RunId,
-    usd: u64,
-}
 
 impl Gateway {
     /// Refuses a call whose run has no money left; else reserves what it may cost at most.
@@ -37,49 +26,90 @@ impl Gateway {
         self.0.reserved.take(call.run, estimate.unwrap_or_default(), spent, limit)
     }
 
-    /// Counts what an answer cost. The answer does not wait for the disk, but the next call does.
+    /// Counts what an answer cost. The answer does not wait for the disk.
     pub(super) async fn pay(&self, run: RunId, answer: &Answer) -> Result<(), ModelError> {
+        let mut known = self.0.spent.known.lock().await;
         let cost = Cost { run, model: answer.model.clone(), usage: answer.usage };
-        let unpaid = self.0.unpaid.clone();
-        let failed = move |cost, error: db::Error| {
-            tracing::error!(error = &error as &dyn std::error::Error, "spending was not written down");
-            unpaid.lock().push(cost);
+        let spending = self.0.spent.clone();
+        spending.queued.fetch_add(1, Ordering::SeqCst);
+        let ended = move |cost, written: Result<(), db::Error>| {
+            if let Err(error) = written {
+                tracing::error!(error = &error as &dyn std::error::Error, "spending was not written down");
+                spending.unpaid().push(cost);
+            }
+            spending.queued.fetch_sub(1, Ordering::SeqCst);
         };
-        self.0.db.add_spend_soon(cost, failed).await.map_err(|error| unaccounted(&error))
+        self.0.db.add_spend_soon(cost, ended).await.map_err(|error| unaccounted(&error))?;
+        if let Some(spent) = known.get_mut(&run) {
+            *spent = *spent + answer.usage.usd;
+        }
+        Ok(())
     }
 
-    /// What a run has spent. As long as the disk refuses to write something down that was spent, nobody knows.
+    /// What a run has spent. As long as the disk refuses to write something down that was spent, nothing more is.
     async fn spent(&self, run: RunId) -> Result<Usd, db::Error> {
-        // Whoever comes meanwhile must not find the list empty because somebody is at it.
-        let _turn = self.0.unpaid.turn.lock().await;
-        let spent = self.0.db.spent(run).await?.usd;
-        let unpaid = std::mem::take(&mut *self.0.unpaid.lock());
-        if unpaid.is_empty() {
-            return Ok(spent);
+        let mut known = self.0.spent.known.lock().await;
+        // Whoever asks the database stands behind all that is queued, and knows then how that went.
+        let is_settled = self.0.spent.queued.load(Ordering::SeqCst) == 0;
+        let spent = match known.get(&run).filter(|_| is_settled) {
+            Some(spent) => *spent,
+            None => self.0.db.spent(run).await?.usd,
+        };
+        if self.pay_rest().await? {
+            known.clear();
+            return Ok(self.0.db.spent(run).await?.usd);
         }
-        let mut unpaid = unpaid.into_iter();
+        if known.len() >= RUNS_MAX {
+            known.clear();
+        }
+        known.insert(run, spent);
+        Ok(spent)
+    }
+
+    /// Tries again what the disk refused. Whether there was anything.
+    async fn pay_rest(&self) -> Result<bool, db::Error> {
+        let mut unpaid = std::mem::take(&mut *self.0.spent.unpaid()).into_iter();
+        let is_any = unpaid.len() > 0;
         while let Some(cost) = unpaid.next() {
             if let Err(error) = self.0.db.add_spend(cost.clone()).await {
-                self.0.unpaid.lock().extend(std::iter::once(cost).chain(unpaid));
+                self.0.spent.unpaid().extend(std::iter::once(cost).chain(unpaid));
                 return Err(error);
             }
         }
-        Ok(self.0.db.spent(run).await?.usd)
+        Ok(is_any)
     }
 }
 
-/// What was spent and could not be written down yet.
+/// Runs whose spending is known without asking the database.
+const RUNS_MAX: usize = 10_000;
+
+/// What was spent, as far as it is known without asking the database; nobody else writes there.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Unpaid {
-    costs: Arc<Mutex<Vec<Cost>>>,
-    /// Held by whoever looks through them.
-    turn: Arc<tokio::sync::Mutex<()>>,
+pub(super) struct Spending {
+    /// Locked by whoever looks something up or adds to it, so that nothing is missed or counted twice.
+    known: Arc<tokio::sync::Mutex<HashMap<RunId, Usd>>>,
+    /// Calls whose cost the database has not answered for yet.
+    queued: Arc<AtomicUsize>,
+    /// What could not be written down yet.
+    unpaid: Arc<Mutex<Vec<Cost>>>,
 }
 
-impl Unpaid {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Cost>> {
-        self.costs.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+impl Spending {
+    fn unpaid(&self) -> std::sync::MutexGuard<'_, Vec<Cost>> {
+        self.unpaid.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
+}
+
+/// What calls under way may cost, by run.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Reserved(Arc<Mutex<HashMap<RunId, u64>>>);
+
+/// Gives back what was reserved when the call ends, however it ends.
+#[derive(Debug)]
+pub(super) struct Reservation {
+    all: Reserved,
+    run: RunId,
+    usd: u64,
 }
 
 impl Reserved {

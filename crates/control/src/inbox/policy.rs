@@ -32,9 +32,14 @@ impl Tools {
         let fits = |name: &str| name.strip_suffix('*').is_some_and(|start| tool.starts_with(start));
         let longest = self.0.iter().filter(|(name, _)| fits(name)).max_by_key(|(name, _)| name.len());
         let said = self.0.get(tool).or(longest.map(|(_, policy)| policy));
-        let usual = if tool.starts_with(ELSEWHERE) { Policy::Ask } else { Policy::Auto };
+        let usual = if is_from_elsewhere(tool) { Policy::Ask } else { Policy::Auto };
         said.copied().unwrap_or(usual)
     }
+}
+
+/// Whether a server elsewhere has the tool.
+pub(super) fn is_from_elsewhere(tool: &str) -> bool {
+    tool.starts_with(ELSEWHERE)
 }
 
 /// What an approval of a call is bound to: which tool, as what it was offered if it comes from elsewhere, and what it
