@@ -7,12 +7,13 @@ use choir_core::effect;
 use choir_core::replay::replay;
 use choir_proto::inbox::{Matter, Verdict};
 use choir_proto::task::TaskStatus;
-use choir_proto::{DocumentId, Event, Role, RunStatus, Seq};
+use choir_proto::{DocumentId, Event, Role, RunId, RunStatus, Seq};
 use choir_store::Query;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 async fn desk(scenario: &str) -> (tempfile::TempDir, Arc<Fake>, Desk) {
     let directory = tempfile::tempdir().unwrap();
@@ -192,67 +193,69 @@ const REWRITE: &str = r##"{"roles": {
 const DOCUMENTS: u64 = 100;
 const COMPUTERS: u64 = 10;
 
-/// Pieces of answers that come with a word of the person, fewer than this, and all that an agent can wait for.
-const PIECES_AT_ONCE: usize = 12;
-const PIECES_MAX: usize = 60;
+/// Pieces of a slow answer that come with a word of the person, at most; and all that anybody can wait for.
+const PIECES: usize = 11;
+const PIECES_MAX: usize = 100_000;
 
-/// One person types while an agent rewrites the same document, in pieces as they let them come. The words that must be there
-/// afterwards.
-async fn type_during_a_rewrite(fake: &Fake, desk: &Desk, seed: u64) {
-    let body = json!({"title": "Notes", "content": "base\n"});
-    let (_, made) = desk.send("POST", "/api/documents", body).await;
-    let id: DocumentId = made["document_id"].as_str().unwrap().parse().unwrap();
-    let mut person = Peer::open(desk, id, 100 + seed).await;
-    let run = desk.accept_with(json!({"prompt": "rewrite it", "document_id": id})).await;
-    let mut dice = seed.wrapping_mul(6_364_136_223_846_793_005) | 1;
-    let mut words = Vec::new();
-    for number in 0..4 {
-        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        for _ in 0..(dice >> 33) % 40 {
-            tokio::task::yield_now().await;
-        }
-        person.catch_up().await;
-        let (word, length) = (format!("<{seed}.{number}>"), person.content().len() as u32);
-        // At the beginning, at the end, or where the last word ended.
-        let at = match (dice >> 40) % 3 {
-            0 => 0,
-            1 => length,
-            _ => person.content().rfind('>').map_or(0, |at| at as u32 + 1),
-        };
-        fake.pace.add_permits((dice >> 45) as usize % PIECES_AT_ONCE);
-        person.type_at(at, 0, &word).await;
-        words.push(word);
-    }
-    person.settled().await;
-    // As many as there are at most: nobody waits any more.
-    fake.pace.add_permits(PIECES_MAX);
-    let done = desk.ended(run).await;
-    assert_eq!(done.status, RunStatus::Completed, "seed {seed}: {done:?}");
-    let text = content(desk, id).await;
-    for word in words {
-        assert_eq!(text.matches(&word).count(), 1, "seed {seed}: {word} in {text}");
-    }
+/// How fast a slow model speaks while nobody types.
+const PIECE_EVERY: Duration = Duration::from_millis(30);
+
+/// Somebody who types while an agent rewrites the same document.
+struct Typist {
+    seed: u64,
+    document: DocumentId,
+    run: RunId,
+    person: Peer,
+    dice: u64,
+    words: Vec<String>,
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_keystroke_is_lost_while_an_agent_rewrites_in_a_thousand_interleavings() {
-    // Several computers at once: most of their time is spent waiting for the next commit.
-    let played = (0..COMPUTERS).map(|computer| {
-        tokio::spawn(async move {
-            let (_directory, fake, desk) = desk(REWRITE).await;
-            // In every other one the model speaks slowly, and its words are in the document before it has said them all.
-            fake.is_slow.store(computer % 2 == 1, Ordering::SeqCst);
-            let seeds = computer * DOCUMENTS..(computer + 1) * DOCUMENTS;
-            join_all(seeds.map(|seed| type_during_a_rewrite(&fake, &desk, seed))).await;
-            sketches(&desk).await
-        })
-    });
-    let sketched: usize = join_all(played).await.into_iter().map(Result::unwrap).sum();
-    assert!(sketched as u64 > DOCUMENTS, "words were seen coming {sketched} times");
+impl Typist {
+    async fn begin(desk: &Desk, seed: u64) -> Self {
+        let body = json!({"title": "Notes", "content": "base\n"});
+        let (_, made) = desk.send("POST", "/api/documents", body).await;
+        let document: DocumentId = made["document_id"].as_str().unwrap().parse().unwrap();
+        let person = Peer::open(desk, document, 100 + seed).await;
+        let run = desk.accept_with(json!({"prompt": "rewrite it", "document_id": document})).await;
+        Self { seed, document, run, person, dice: seed.wrapping_mul(6_364_136_223_846_793_005) | 1, words: Vec::new() }
+    }
+
+    /// Types two words, at the beginning, at the end, or where the last word ended; some pieces of answers come with them.
+    async fn type_on(&mut self, fake: &Fake) {
+        for _ in 0..2 {
+            let dice = self.dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            self.dice = dice;
+            for _ in 0..(dice >> 33) % 40 {
+                tokio::task::yield_now().await;
+            }
+            self.person.catch_up().await;
+            let (word, text) = (format!("<{}.{}>", self.seed, self.words.len()), self.person.content());
+            let at = match (dice >> 40) % 3 {
+                0 => 0,
+                1 => text.len() as u32,
+                _ => text.rfind('>').map_or(0, |at| at as u32 + 1),
+            };
+            fake.pace.add_permits((dice >> 45) as usize % (PIECES + 1));
+            self.person.type_at(at, 0, &word).await;
+            self.words.push(word);
+        }
+        self.person.settled().await;
+    }
+
+    /// Every word is there, once.
+    async fn check(self, desk: &Desk) {
+        let Self { seed, .. } = self;
+        let done = desk.ended(self.run).await;
+        assert_eq!(done.status, RunStatus::Completed, "seed {seed}: {done:?}");
+        let text = content(desk, self.document).await;
+        for word in self.words {
+            assert_eq!(text.matches(&word).count(), 1, "seed {seed}: {word} in {text}");
+        }
+    }
 }
 
 /// How often words were in a document before all of them were said.
-async fn sketches(desk: &Desk) -> usize {
+async fn sketches(desk: &Desk) -> u64 {
     let (mut after, mut count) = (Seq::ZERO, 0);
     loop {
         let kind = Some("document.updated".to_owned());
@@ -260,7 +263,34 @@ async fn sketches(desk: &Desk) -> usize {
         let page = desk.computer.app.harness.journal.log().read(query).await.unwrap();
         let Some(last) = page.last() else { return count };
         after = last.header.seq;
-        count += page.iter().filter(|event| event.payload.get().contains("\"sketch\":{")).count();
+        count += page.iter().filter(|event| event.payload.get().contains("\"sketch\":{")).count() as u64;
+    }
+}
+
+async fn type_during_rewrites(computer: u64) {
+    let (_directory, fake, desk) = desk(REWRITE).await;
+    // In every other one the model speaks slowly, and its words are in the document before it has said them all.
+    let is_slow = computer % 2 == 1;
+    fake.is_slow.store(is_slow, Ordering::SeqCst);
+    let seeds = computer * DOCUMENTS..(computer + 1) * DOCUMENTS;
+    let mut typists = join_all(seeds.map(|seed| Typist::begin(&desk, seed))).await;
+    join_all(typists.iter_mut().map(|typist| typist.type_on(&fake))).await;
+    let mut beat = tokio::time::interval(PIECE_EVERY);
+    while is_slow && sketches(&desk).await < DOCUMENTS / 4 {
+        beat.tick().await;
+        fake.pace.add_permits(DOCUMENTS as usize);
+    }
+    join_all(typists.iter_mut().map(|typist| typist.type_on(&fake))).await;
+    fake.pace.add_permits(PIECES_MAX);
+    join_all(typists.into_iter().map(|typist| typist.check(&desk))).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_keystroke_is_lost_while_an_agent_rewrites_in_a_thousand_interleavings() {
+    // Several computers at once: most of their time is spent waiting for the next commit.
+    let played = (0..COMPUTERS).map(|computer| tokio::spawn(type_during_rewrites(computer)));
+    for played in join_all(played).await {
+        played.unwrap();
     }
 }
 
