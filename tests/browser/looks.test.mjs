@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { journey } from "./harness.mjs";
-import { call, choose, compare, open, prompt, text } from "./speech.mjs";
+import { ask, call, choose, compare, open, prompt, text } from "./speech.mjs";
 
 const THEMES = ["matins", "vespers"];
 const APPS = ["Terminal", "Files", "Trace", "Timeline", "Search", "Inbox", "Settings"];
@@ -57,5 +57,27 @@ journey("on a phone everything is in reach", { scenario: "studio.json" }, async 
   assert.ok(height > 600, `the text has ${height} px`);
   await about.tap();
   await sources.getByRole("button").first().waitFor();
+  await world.assertAccessible(page);
+
+  // A terminal has the keys that a screen's keyboard lacks.
+  await choose(page, "Terminal");
+  const terminal = page.getByRole("dialog", { name: /^Terminal/ });
+  await terminal.getByRole("textbox", { name: "Terminal input" }).focus();
+  await page.keyboard.type("echo be''gun; sleep 1000; echo e''nded\n");
+  await terminal.getByText(/^begun/).first().waitFor();
+  const key = (name) => terminal.getByRole("toolbar", { name: "Keys" }).getByRole("button", { name, exact: true });
+  await key("Ctrl C").tap();
+  await page.keyboard.type("echo af''ter\n");
+  await terminal.getByText(/^after/).first().waitFor();
+  await key("↑").tap();
+  await terminal.getByText("echo af''ter").nth(1).waitFor();
+  assert.equal(await terminal.getByText(/^ended/).count(), 0);
+  await world.assertAccessible(page);
+  await terminal.getByRole("button", { name: "Close", exact: true }).tap();
+
+  // What waits has a place here too.
+  await ask(page, "Ask me about the colour of the bicycle shed.");
+  await page.getByRole("button", { name: "Inbox, 1 waiting" }).tap();
+  await page.getByRole("dialog", { name: /^Inbox/ }).getByRole("article", { name: "Question" }).waitFor();
   await world.assertAccessible(page);
 });

@@ -134,8 +134,8 @@ async function hero(page, world) {
   const writer = await alone(page, await open(page, "Heron or Wren"));
   const other = await world.join(page);
   const theirs = other.getByRole("dialog", { name: /^Writer — Heron/ });
-  await text(theirs).getByText("Choose Wren").click();
-  await other.keyboard.press("End");
+  await text(theirs).getByText("Choose Heron").click();
+  await other.keyboard.press("Home");
   await choose(page, "Terminal");
   await window(page, "Terminal").waitFor();
   const { windows: all } = await call(page, "GET", "/api/desktop");

@@ -61,8 +61,11 @@ export function openTerminal(parent, id, onState) {
     // Whether the words are there; the next place is selected.
     find: (words, back) => (back ? search.findPrevious(words) : search.findNext(words)),
     focus: () => terminal.focus(),
-    // Keys that a keyboard on a screen does not have.
-    press: (keys) => terminal.input(keys),
+    // Keys that a keyboard on a screen does not have; that keyboard stays where it is.
+    press: (keys) => {
+      terminal.focus();
+      terminal.input(keys);
+    },
     paste: () => paste(terminal),
     // What is selected, or else what is on the screen.
     copy: () => navigator.clipboard?.writeText(terminal.getSelection() || screen(terminal)),

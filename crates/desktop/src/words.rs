@@ -91,6 +91,9 @@ pub fn retitled(content: &str, title: &str) -> String {
     }
 }
 
+/// What is shorter than this was found whole.
+const CUT_BYTES_MIN: usize = 80;
+
 /// What was found, without the title that stands above it and without the marks of headings.
 pub fn excerpt(title: &str, found: &str) -> String {
     let marks = |word: &&str| !word.chars().all(|letter| letter == '#');
@@ -101,7 +104,11 @@ pub fn excerpt(title: &str, found: &str) -> String {
         rest = after.trim_start();
     }
     let ends = rest.ends_with(['.', '!', '?', '”', ')', '"']);
-    if ends || rest.is_empty() { rest.to_owned() } else { format!("{rest} …") }
+    match rest.rsplit_once(' ') {
+        // A long one was cut, and seldom at a word's end.
+        Some((whole, _)) if !ends && found.len() >= CUT_BYTES_MIN => format!("{whole} …"),
+        _ => rest.to_owned(),
+    }
 }
 
 /// `1 run`, `2 runs`.
@@ -153,9 +160,10 @@ mod tests {
 
     #[test]
     fn what_was_found_does_not_repeat_its_title() {
-        assert_eq!(excerpt("Pears", "Pears # Pears Ripe ones.\n## More"), "Ripe ones. More …");
+        assert_eq!(excerpt("Pears", "Pears # Pears Ripe ones.\n## More"), "Ripe ones. More");
         assert_eq!(excerpt("Pears", "Pears."), "Pears.");
-        assert_eq!(excerpt("", "a b"), "a b …");
+        let long = format!("{} bro", "whole ".repeat(20));
+        assert!(excerpt("", &long).ends_with("whole …"));
     }
 
     #[test]
