@@ -26,10 +26,11 @@ pub(super) type Frames = mpsc::Sender<ModelFrame>;
 impl Gateway {
     /// Asks a model and streams what comes back. Retries are not made here: `core` decides about them.
     pub(super) async fn call(&self, call: ModelCall, frames: &Frames) {
-        let ended = match self.ask(&call, frames).await {
+        let run = call.run;
+        let ended = match self.ask(call, frames).await {
             Ok(answer) => ModelFrame::Answer(answer),
             Err(error) => {
-                tracing::info!(class = ?error.class, run = %call.run, "a model did not answer");
+                tracing::info!(class = ?error.class, %run, "a model did not answer");
                 ModelFrame::Error(error)
             }
         };
@@ -37,18 +38,19 @@ impl Gateway {
         frames.send(ended).await.ok();
     }
 
-    async fn ask(&self, call: &ModelCall, frames: &Frames) -> Result<Answer, ModelError> {
+    async fn ask(&self, mut call: ModelCall, frames: &Frames) -> Result<Answer, ModelError> {
         let chosen = self.choose(call.request.model.as_deref(), call.request.role);
         let chosen = self.fall_back(chosen, call.failures);
         let (provider, model) = chosen.ok_or_else(|| no_model(call.request.model.as_deref()))?;
-        let _reserved = self.reserve(call, &provider.name, model.as_deref()).await?;
+        let _reserved = self.reserve(&call, &provider.name, model.as_deref()).await?;
         let mut answer = match &provider.scenario {
             Some(scenario) => {
                 // A timer that is due at once still takes until the clock's next millisecond.
                 if !provider.pause.is_zero() {
                     tokio::time::sleep(provider.pause).await;
                 }
-                self.play(scenario, call, model.map(|model| format!("{}/{model}", provider.name)), frames).await?
+                call.request.model = model.map(|model| format!("{}/{model}", provider.name));
+                self.play(scenario, &call, frames).await?
             }
             None => {
                 let model = match model {
@@ -70,11 +72,9 @@ impl Gateway {
         &self,
         scenario: &choir_llm::scripted::Scenario,
         call: &ModelCall,
-        model: Option<String>,
         frames: &Frames,
     ) -> Result<Answer, ModelError> {
-        let request = ModelRequest { model, ..call.request.clone() };
-        let script = scenario.answer_after(&request, self.0.failures.of(call))?;
+        let script = scenario.answer_after(&call.request, self.0.failures.of(call))?;
         for delta in script.deltas {
             frames.send(ModelFrame::Delta(delta)).await.map_err(|_| cancelled())?;
         }
