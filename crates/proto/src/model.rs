@@ -33,10 +33,11 @@ impl Role {
     }
 }
 
-/// One turn of a conversation.
+/// One turn of a conversation. Named from outside: a tag within would be looked for through all of it first, at every step
+/// of an agent and for every turn before.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(tag = "from", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Message {
     /// From a person or from the harness on a person's behalf.
     User {
