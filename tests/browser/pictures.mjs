@@ -135,7 +135,8 @@ async function hero(page, world) {
   const other = await world.join(page);
   const theirs = other.getByRole("dialog", { name: /^Writer — Heron/ });
   await text(theirs).getByText("Choose Heron").click();
-  await other.keyboard.press("Home");
+  // In the paragraph's first line, where the name above the caret hides no words.
+  await other.keyboard.press("ArrowUp");
   await choose(page, "Terminal");
   await window(page, "Terminal").waitFor();
   const { windows: all } = await call(page, "GET", "/api/desktop");
