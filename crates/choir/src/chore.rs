@@ -7,13 +7,14 @@ use anyhow::Context;
 use choir_computer::maintain::{self, ChoreError};
 use choir_computer::world::RealWorld;
 use choir_control::data::DataDir;
-use choir_control::db::{Approval, Head, approvals, heads};
+use choir_control::db::{Approval, Head, approvals, heads, task_trees};
+use choir_control::sandboxes::{Places, Room, collect};
 use choir_proto::api::Acknowledged;
 use choir_proto::event::InboxDecided;
 use choir_proto::inbox::{Reach, Verdict};
 use choir_proto::{ComputerId, Event, Hash, InboxId, Seq};
 use choir_store::{OpenError, Orphans, Report};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
@@ -139,16 +140,30 @@ fn tell_report(id: ComputerId, report: &Report, signed: usize, json: bool) -> an
 pub(crate) async fn rebuild(arguments: &Chore) -> anyhow::Result<ExitCode> {
     let root = arguments.data.path()?;
     let (data, signed) = (DataDir::at(&root), signed(&root)?);
+    // Held until it is done: no instance may start meanwhile. One that runs keeps its log to itself, which is said below.
+    let lock = data.lock().ok();
     for id in data.known_computers()? {
         progress(&format!("computer {id}: folding the log anew"));
         let rebuilt = maintain::rebuild(&data.computer(id), seen(&signed, id)).await;
         progress_done();
         let rebuilt = rebuilt.map_err(in_use)?;
         let equal = rebuilt.before == rebuilt.after;
+        let Orphans { blobs, bytes } = rebuilt.collected.orphans;
+        progress(&format!("computer {id}: giving room back"));
+        let room = match (&lock, rebuilt.collected.named) {
+            (Some(_), Some(named)) => give_back(&root, id, named).await,
+            _ => Ok(Room::default()),
+        };
+        progress_done();
+        let room = room.unwrap_or_else(|error| {
+            eprintln!("choir: computer {id}: the room of old trees could not be given back: {error:#}");
+            Room::default()
+        });
         if arguments.json {
             output::json(&serde_json::json!({
                 "computer": id, "events": rebuilt.events, "equal": equal, "digest": rebuilt.after,
-                "orphans": {"blobs": rebuilt.orphans.blobs, "bytes": rebuilt.orphans.bytes},
+                "orphans": {"blobs": blobs, "bytes": bytes},
+                "trees": {"trees": room.trees, "contents": room.contents, "bytes": room.bytes},
             }))?;
         } else {
             let verdict = if equal { "equal to what was kept" } else { "what was kept was wrong and is replaced" };
@@ -156,13 +171,25 @@ pub(crate) async fn rebuild(arguments: &Chore) -> anyhow::Result<ExitCode> {
                 "computer {id}: {} events folded, {verdict}, digest {}",
                 rebuilt.events, rebuilt.after
             ))?;
-            if rebuilt.orphans.blobs > 0 {
-                let Orphans { blobs, bytes } = rebuilt.orphans;
+            if room != Room::default() {
+                let Room { trees, contents, bytes } = room;
+                let room = format!("{trees} trees and {contents} contents ({bytes} bytes)");
+                output::line(format!("computer {id}: {room} that nothing names are removed"))?;
+            }
+            if blobs > 0 {
                 output::line(format!("computer {id}: {blobs} blobs that nothing names are removed ({bytes} bytes)"))?;
             }
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Removes trees, and what only they held, that neither the log nor an unfinished task names: nothing can be taken back,
+/// looked at or gone on with that would need them.
+async fn give_back(root: &Path, id: ComputerId, mut named: HashSet<Hash>) -> anyhow::Result<Room> {
+    named.extend(task_trees(root, choir_store::open_reader)?);
+    let places = Places::of(&DataDir::at(root), id, std::env::current_exe()?);
+    Ok(collect(&places, &named).await?)
 }
 
 /// Erases through the running instance, or in the files when none runs.

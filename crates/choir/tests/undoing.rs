@@ -136,6 +136,53 @@ fn a_tasks_changes_are_taken_back_and_done_again() {
     assert_ne!(finished["payload"]["result_tree"], finished["payload"]["base_tree"]);
 }
 
+/// What nothing names gives its room back, and everything that can be taken back still can.
+#[test]
+fn room_is_given_back_and_an_old_task_is_still_taken_back() {
+    let instance = Instance::start(NO_MODEL);
+    let workspace = instance.workspace();
+    fill(&workspace);
+    let before = look(&workspace);
+    let result = instance.task(&commands(&[EVERYTHING]));
+    let after = look(&workspace);
+    let id = result["task_id"].as_str().unwrap();
+    // Seen by the keeper while it takes back and does again, and by nobody else.
+    let scratch = "scratch ".repeat(10_000);
+    std::fs::write(workspace.join("scratch"), &scratch).unwrap();
+    assert_eq!(instance.choir(&["undo", id]).status.code(), Some(0));
+    std::fs::remove_file(workspace.join("scratch")).unwrap();
+    assert_eq!(instance.choir(&["undo", id]).status.code(), Some(0));
+    assert_eq!(look(&workspace), after);
+    let content = choir_store::sha256(scratch.as_bytes()).to_string();
+    let shard = workspace.parent().unwrap().join("snapshots/objects").join(&content[..2]);
+    let is_kept = || {
+        std::fs::read_dir(&shard).unwrap().any(|one| one.unwrap().file_name().to_string_lossy().starts_with(&content))
+    };
+    assert!(is_kept(), "the control: it was there to be removed");
+    let running = instance.choir(&["rebuild"]);
+    assert!(!running.status.success() && is_kept(), "not while an instance runs");
+
+    let (_, _, directory) = instance.stop();
+    let rebuild = || -> Value {
+        let rebuilt = crate::support::choir(directory.path()).args(["rebuild", "--json"]).output().unwrap();
+        assert!(rebuilt.status.success(), "{}", stderr(&rebuilt));
+        serde_json::from_slice(&rebuilt.stdout).unwrap()
+    };
+    let room = rebuild();
+    assert!(room["trees"]["trees"].as_u64() >= Some(1) && room["trees"]["contents"].as_u64() >= Some(1), "{room}");
+    assert!(room["trees"]["bytes"].as_u64() >= Some(80_000) && !is_kept(), "{room}");
+    assert_eq!(rebuild()["trees"], json!({"trees": 0, "contents": 0, "bytes": 0}), "there is nothing more");
+
+    let instance = Instance::start_on(directory);
+    assert_eq!(look(&instance.workspace()), after);
+    assert_eq!(instance.choir(&["undo", id]).status.code(), Some(0));
+    assert_eq!(look(&instance.workspace()), before);
+    let more = instance.task(&commands(&["cat text; echo more >> text"]));
+    assert_eq!(more["status"], "ok", "{more}");
+    assert_eq!(instance.choir(&["undo", more["task_id"].as_str().unwrap()]).status.code(), Some(0));
+    assert_eq!(look(&instance.workspace()), before);
+}
+
 #[test]
 fn what_changed_since_is_kept_and_named() {
     let instance = Instance::start(NO_MODEL);

@@ -6,7 +6,7 @@ use crate::world::World;
 use choir_proto::event::{Actor, PAYLOAD_ERASED, PayloadErased};
 use choir_proto::{Envelope, EventId, Hash, Seq};
 use choir_store::log::Head;
-use choir_store::{AppendError, Erasure, LiveViews, Log, OpenError, Orphans, Query, StoreError, Views};
+use choir_store::{AppendError, Collected, Erasure, LiveViews, Log, OpenError, Query, StoreError, Views};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub enum ChoreError {
 }
 
 /// What building the views anew gave.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rebuilt {
     /// Events folded.
     pub events: u64,
@@ -43,8 +43,8 @@ pub struct Rebuilt {
     pub before: Hash,
     /// The same after folding from the beginning.
     pub after: Hash,
-    /// What a crash had left behind, which is gone now.
-    pub orphans: Orphans,
+    /// What a crash had left behind, which is gone now, and what the log names.
+    pub collected: Collected,
 }
 
 /// Drops every view and the index of a computer that is not running, and makes them anew from the log, which must hold
@@ -61,9 +61,9 @@ pub async fn rebuild(directory: &Path, seen: Head) -> Result<Rebuilt, ChoreError
     views.reset()?;
     let after = digest(&log, views).await?;
     let events = log.head().seq.0;
-    let orphans = choir_store::collect(&log, directory)?;
+    let collected = choir_store::collect(&log, directory)?;
     log.close().await;
-    Ok(Rebuilt { events, before, after, orphans })
+    Ok(Rebuilt { events, before, after, collected })
 }
 
 async fn digest(log: &Log, views: Views) -> Result<Hash, ChoreError> {

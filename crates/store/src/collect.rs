@@ -19,9 +19,18 @@ pub struct Orphans {
     pub bytes: u64,
 }
 
+/// What a log names, and what was removed because it does not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Collected {
+    /// What was left behind.
+    pub orphans: Orphans,
+    /// Everything in the log that could be a name; nothing where a payload cannot be read.
+    pub named: Option<HashSet<Hash>>,
+}
+
 /// Removes blobs that nothing in the log names. Nobody else may use the log meanwhile: a blob is kept before the event that
 /// names it. Where a payload cannot be read nobody knows what it named, and everything stays.
-pub fn collect(log: &Log, directory: &Path) -> Result<Orphans, StoreError> {
+pub fn collect(log: &Log, directory: &Path) -> Result<Collected, StoreError> {
     let readers = log::reader::Readers::new(log::log_path(directory));
     let (mut named, mut after) = (HashSet::new(), Seq::ZERO);
     loop {
@@ -31,7 +40,7 @@ pub fn collect(log: &Log, directory: &Path) -> Result<Orphans, StoreError> {
         for stored in &rows {
             match payload(stored, log.blobs()) {
                 Ok(bytes) => named.extend(hashes(&bytes)),
-                Err(StoreError::Damaged(_) | StoreError::Missing(_)) => return Ok(Orphans::default()),
+                Err(StoreError::Damaged(_) | StoreError::Missing(_)) => return Ok(Collected::default()),
                 Err(error) => return Err(error),
             }
             if stored.place == Place::Blob {
@@ -40,7 +49,7 @@ pub fn collect(log: &Log, directory: &Path) -> Result<Orphans, StoreError> {
         }
     }
     let (blobs, bytes) = log.blobs().retain(&named)?;
-    Ok(Orphans { blobs, bytes })
+    Ok(Collected { orphans: Orphans { blobs, bytes }, named: Some(named) })
 }
 
 fn payload(stored: &Stored, blobs: &Blobs) -> Result<Vec<u8>, StoreError> {

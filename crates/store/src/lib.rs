@@ -16,7 +16,7 @@ pub mod view;
 mod sqlite;
 
 pub use blob::Blobs;
-pub use collect::{Orphans, collect};
+pub use collect::{Collected, Orphans, collect};
 pub use log::{AppendError, Appended, Erasure, Expect, Log, Query, Subscription};
 pub use search::Search;
 pub use sqlite::{OpenError, StoreError, open_reader};

@@ -19,6 +19,7 @@ pub use heads::{Head, HeadsError, heads};
 pub use providers::Stored;
 pub use refusals::Refusals;
 pub use spend::{Cost, Spent};
+pub use tasks::task_trees;
 
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use std::path::Path;

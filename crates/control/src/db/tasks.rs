@@ -3,6 +3,26 @@
 use super::{Db, Error};
 use choir_proto::{Hash, TaskId};
 use rusqlite::{Connection, OptionalExtension, params};
+use std::path::Path;
+
+/// The trees that unfinished tasks of a data directory need: what they work on, and what came of those that nobody has been
+/// told of yet. To be asked while no instance runs, given how a file is opened that may not be changed.
+pub fn task_trees(
+    data_dir: &Path,
+    open: impl FnOnce(&Path) -> rusqlite::Result<Connection>,
+) -> Result<Vec<Hash>, Error> {
+    let connection = open(&data_dir.join("control/control.sqlite"))?;
+    let mut bases = connection.prepare("SELECT base FROM tasks")?;
+    let mut trees = bases.query_map([], |row| row.get(0).map(Hash))?.collect::<rusqlite::Result<Vec<_>>>()?;
+    let mut answers = connection.prepare("SELECT answer FROM finished")?;
+    for answer in answers.query_map([], |row| row.get::<_, String>(0))? {
+        // Whatever could be a name is one: an older version may have written it.
+        trees.extend(
+            answer?.split(|letter: char| !letter.is_ascii_hexdigit()).filter_map(|word| word.parse::<Hash>().ok()),
+        );
+    }
+    Ok(trees)
+}
 
 impl Db {
     /// Keeps a task's base.

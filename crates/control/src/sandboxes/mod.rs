@@ -4,6 +4,7 @@
 //! guest has said.
 
 mod associate;
+mod collect;
 mod error;
 pub(crate) mod files;
 mod identity;
@@ -12,13 +13,15 @@ mod session;
 mod trees;
 mod workspace;
 
+pub use collect::{Room, collect};
 pub use error::Error;
 pub use files::parse_path;
 pub use router::service;
 pub use session::{Terminal, Viewer};
 
 use crate::clock::Clock;
-use crate::data;
+use crate::computer::KEPT_APART;
+use crate::data::{self, DataDir};
 use crate::db::{Approval, Db};
 use crate::egress::{self, Decision, Proxy};
 use crate::gateway::Gateway;
@@ -27,7 +30,7 @@ use associate::Associate;
 use choir_proto::egress::{impossible, is_entry};
 use choir_proto::inbox::{AskKind, Waits};
 use choir_proto::task::Egress;
-use choir_proto::{InboxId, RunId, TaskId, TerminalId};
+use choir_proto::{ComputerId, InboxId, RunId, TaskId, TerminalId};
 use choir_sandbox::guest::GuestRole;
 use choir_sandbox::record::{OpenError, Record};
 use choir_sandbox::runtime::{CallError, Guest, Identity, Runtime, Spec};
@@ -62,6 +65,16 @@ pub struct Places {
     pub egress: PathBuf,
     /// Which effects started and how they ended; out of every sandbox's reach.
     pub effects: PathBuf,
+}
+
+impl Places {
+    /// Those of a computer of a data directory.
+    pub fn of(data: &DataDir, id: ComputerId, guest_program: PathBuf) -> Self {
+        // The third holds what earlier versions kept of commands; nothing is added to it.
+        let [workspace, store, _] = KEPT_APART.map(|part| data.computer(id).join(part));
+        let (egress, effects) = (data.control().join("egress"), data.control().join("effects").join(id.to_string()));
+        Self { guest_program, workspace, store, egress, effects }
+    }
 }
 
 #[derive(Debug)]

@@ -4,7 +4,7 @@ mod duties;
 
 use crate::audit::Audit;
 use crate::clock::Clock;
-use crate::computer::{KEPT_APART, Launcher, State, Supervised, supervise};
+use crate::computer::{Launcher, State, Supervised, supervise};
 use crate::config::{Config, Models};
 use crate::data::{self, DataDir, Lock};
 use crate::db::{self, Db};
@@ -181,7 +181,7 @@ pub async fn start(options: Options) -> Result<Control, Error> {
     let gateway = Gateway::open(options.config, &options.config_directory, db.clone(), keys.seal).await?;
     check_models(&gateway, &models)?;
     let (decisions, decided) = mpsc::channel(DECISIONS_MAX);
-    let places = places(&data, computer, options.guest_program);
+    let places = Places::of(&data, computer, options.guest_program);
     let sandboxes =
         Sandboxes::open(places, db.clone(), gateway.clone(), options.clock.clone(), decisions.clone()).await?;
     let fetcher = Fetcher::new(gateway.clone(), sandboxes.clone(), engines, decisions.clone());
@@ -355,18 +355,6 @@ fn inside(gateway: Gateway, sandboxes: Sandboxes, inbox: Inbox, fetcher: Fetcher
     let unknown = async || http::Refused::not_found();
     let services = gateway::service(gateway).merge(sandboxes::service(sandboxes)).merge(inbox::service(inbox));
     services.merge(fetch_service(fetcher)).fallback(unknown)
-}
-
-fn places(data: &DataDir, id: ComputerId, guest_program: PathBuf) -> Places {
-    // The third holds what earlier versions kept of commands; nothing is added to it.
-    let [workspace, store, _] = KEPT_APART.map(|part| data.computer(id).join(part));
-    Places {
-        guest_program,
-        workspace,
-        store,
-        egress: data.control().join("egress"),
-        effects: data.control().join("effects").join(id.to_string()),
-    }
 }
 
 /// The address as a browser can open it.

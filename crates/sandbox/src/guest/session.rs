@@ -339,6 +339,10 @@ impl Work {
             Ask::DropSnapshots { keep } => {
                 self.on_keeper(move |keeper| keeper.drop_snapshots(&keep)).await.map(|()| Answer::Done)
             }
+            Ask::DropTrees { trees } => {
+                self.on_keeper(move |keeper| keeper.drop_trees(&trees)).await.map(|()| Answer::Done)
+            }
+            Ask::DropContents => self.on_keeper(|keeper| keeper.drop_contents()).await.map(Answer::Dropped),
             Ask::DropTask { task } => {
                 self.on_keeper(move |keeper| keeper.drop_task(&task)).await.map(|()| Answer::Done)
             }

@@ -265,6 +265,13 @@ pub enum Ask {
         /// The trees that tasks run over, at most [`super::UNDONE_MAX`].
         keep: Vec<TreeId>,
     },
+    /// Remove trees that nobody names any more. Their contents stay.
+    DropTrees {
+        /// At most [`super::UNDONE_MAX`].
+        trees: Vec<TreeId>,
+    },
+    /// Remove contents that no tree holds and no file of the live directory has.
+    DropContents,
     /// Read a part of the difference between two trees in git's format; its bytes arrive as data frames.
     Diff {
         /// The first tree.
@@ -315,6 +322,8 @@ impl Ask {
             | Self::ReadContent { .. }
             | Self::DropTask { .. }
             | Self::DropSnapshots { .. }
+            | Self::DropTrees { .. }
+            | Self::DropContents
             | Self::Diff { .. }
             | Self::Merge { .. }
             | Self::Undo { .. } => role == GuestRole::Keeper,

@@ -20,7 +20,7 @@ pub use message::{
     Removal, Request, TerminalSize, TreeChange,
 };
 pub use reply::{
-    Answer, Ending, Entry, Exit, Fault, FaultCode, FileKind, Health, MergeReport, Metadata, Progress, Reply,
+    Answer, Dropped, Ending, Entry, Exit, Fault, FaultCode, FileKind, Health, MergeReport, Metadata, Progress, Reply,
     SnapshotReport,
 };
 pub use stream::{FrameReader, StreamError, control_frame};

@@ -77,6 +77,17 @@ pub enum Answer {
     },
     /// A merge was done.
     Merged(MergeReport),
+    /// Room was given back.
+    Dropped(Dropped),
+}
+
+/// Contents that were removed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dropped {
+    /// How many.
+    pub contents: u64,
+    /// Their bytes together.
+    pub bytes: u64,
 }
 
 /// A tree that was taken.

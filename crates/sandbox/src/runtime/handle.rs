@@ -4,10 +4,8 @@ use std::cmp::Ordering;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::ExitStatus;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, DuplexStream};
@@ -28,8 +26,8 @@ use super::watch::{self, Watch};
 use super::write::{self, FileWrite};
 use crate::path::{LinkTarget, RelativePath};
 use crate::protocol::{
-    Answer, Ask, DIFF_BYTES_MAX, EffectId, Entry, Exec, Health, LIST_ENTRIES_MAX, MergeReport, Metadata, OpenTerminal,
-    READ_BYTES_MAX, Removal, SnapshotReport, TreeChange,
+    Answer, Ask, DIFF_BYTES_MAX, Dropped, EffectId, Entry, Exec, Health, LIST_ENTRIES_MAX, MergeReport, Metadata,
+    OpenTerminal, READ_BYTES_MAX, Removal, SnapshotReport, TreeChange,
 };
 use crate::record::Record;
 use crate::tree::{MANIFEST_BYTES_MAX, Tree, TreeId};
@@ -62,8 +60,8 @@ struct Inner {
     /// Told whenever something was asked to run.
     started: Arc<Notify>,
     exceeded: Arc<OnceLock<Limit>>,
-    /// How often so many processes were seen as it may have.
-    crowded: Arc<AtomicU64>,
+    /// When so many processes were last seen as it may have.
+    crowded: Arc<Mutex<Option<Instant>>>,
     /// Closed or filled, it ends the sandbox.
     stop: mpsc::Sender<()>,
     exited: latest::Receiver<Option<Gone>>,
@@ -106,8 +104,9 @@ pub(super) async fn start(launcher: &Launcher, limiter: &Limiter, spec: Spec) ->
     let (stop, on_stop) = mpsc::channel(1);
     let (exited_sender, exited) = latest::channel(None);
     let guests = ends.processes.ids();
-    tokio::spawn(supervise((ends.processes, hold.clone()), connections.clone(), on_stop, exited_sender));
-    let (started, exceeded, crowded) = <(Arc<Notify>, Arc<OnceLock<Limit>>, Arc<AtomicU64>)>::default();
+    let (started, exceeded, crowded) = <(Arc<Notify>, Arc<OnceLock<Limit>>, Arc<Mutex<Option<Instant>>>)>::default();
+    let held = (hold.clone(), exceeded.clone());
+    tokio::spawn(supervise((ends.processes, held), connections.clone(), on_stop, exited_sender));
     let watchdog = Watchdog {
         guests,
         hold: hold.clone(),
@@ -147,7 +146,7 @@ pub(super) async fn start(launcher: &Launcher, limiter: &Limiter, spec: Spec) ->
 
 /// Owns the processes: ends them when told to, when nobody holds a handle, or when one of them or its stream ended.
 async fn supervise(
-    (mut processes, hold): (Processes, Arc<dyn Hold>),
+    (mut processes, (hold, exceeded)): (Processes, (Arc<dyn Hold>, Arc<OnceLock<Limit>>)),
     connections: Connections,
     mut on_stop: mpsc::Receiver<()>,
     exited: latest::Sender<Option<Gone>>,
@@ -161,6 +160,10 @@ async fn supervise(
     // First, because commands that end with their sandbox have not ended in a way that is theirs.
     connections.all().iter().for_each(|connection| connection.close());
     let status = end(&mut processes).await;
+    // Whoever lets go forgets, and the kernel may have ended the guest before anybody looked.
+    if hold.enforced() > 0 {
+        exceeded.set(Limit::Memory).ok();
+    }
     // Nothing is left in it; a thread that cannot be had only leaves an empty group behind.
     tokio::task::spawn_blocking(move || hold.release()).await.ok();
     exited.send_replace(Some(Gone(status)));
@@ -243,9 +246,10 @@ impl Guest {
         self.inner.exceeded.get().copied().or_else(enforced)
     }
 
-    /// How often limits were reached whose reaching does not end the sandbox.
+    /// How it stands with limits whose reaching does not end the sandbox.
     pub(super) fn reached(&self) -> Reached {
-        Reached { memory: self.inner.hold.enforced(), processes: self.inner.crowded.load(Relaxed) }
+        let crowded = *self.inner.crowded.lock().unwrap_or_else(PoisonError::into_inner);
+        Reached { at: Instant::now(), memory: self.inner.hold.enforced(), crowded }
     }
 
     /// Runs a command.
@@ -417,6 +421,19 @@ impl Guest {
     /// Removes the snapshots of trees that are not named. They are made again when a task needs them.
     pub async fn drop_snapshots(&self, keep: Vec<TreeId>) -> Result<(), CallError> {
         done(self.inner.connection.call(Ask::DropSnapshots { keep }).await?)
+    }
+
+    /// Removes trees that nobody names any more, at most [`crate::protocol::UNDONE_MAX`].
+    pub async fn drop_trees(&self, trees: Vec<TreeId>) -> Result<(), CallError> {
+        done(self.inner.connection.call(Ask::DropTrees { trees }).await?)
+    }
+
+    /// Removes contents that no tree holds and no file of the live directory has.
+    pub async fn drop_contents(&self) -> Result<Dropped, CallError> {
+        match self.inner.connection.call(Ask::DropContents).await? {
+            (Answer::Dropped(dropped), _) => Ok(dropped),
+            _ => Err(CallError::Unexpected),
+        }
     }
 
     /// The difference between two trees, in git's format.

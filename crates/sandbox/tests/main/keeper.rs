@@ -317,6 +317,39 @@ async fn a_difference_applied_by_git_gives_the_same_tree() {
     assert_eq!(kept.guest.diff(result, result).await.expect("a difference"), "");
 }
 
+/// What a tree holds or a live file has stays, whoever is gone; where a tree cannot be read everything does.
+#[tokio::test]
+async fn room_is_given_back_of_what_no_tree_holds() {
+    let kept = kept().await;
+    kept.write("old", "in the old tree alone");
+    kept.write("live", "in every tree");
+    let old = kept.snapshot().await.tree;
+    std::fs::remove_file(kept.live("old")).expect("removed");
+    let new = kept.snapshot().await.tree;
+    assert_eq!(kept.guest.drop_contents().await.expect("done").contents, 0, "both trees are kept");
+    kept.guest.drop_trees(vec![old, old]).await.expect("dropped, once and again");
+    let dropped = kept.guest.drop_contents().await.expect("done");
+    assert!(dropped.contents == 1 && dropped.bytes > 0, "{dropped:?}");
+    assert!(kept.guest.read_tree(old).await.is_err());
+    assert_eq!(kept.guest.read_content(new, &path("live"), 100).await.expect("reads"), "in every tree");
+
+    // The live directory's own tree is named by nobody; the next one is made of what is still there.
+    kept.guest.drop_trees(vec![new]).await.expect("dropped");
+    assert_eq!(kept.guest.drop_contents().await.expect("done").contents, 0, "a live file has it");
+    assert_eq!(kept.snapshot().await.tree, new);
+    assert_eq!(kept.guest.read_content(new, &path("live"), 100).await.expect("reads"), "in every tree");
+
+    kept.write("other", "more");
+    let more = kept.snapshot().await.tree;
+    std::fs::remove_file(kept.live("other")).expect("removed");
+    kept.snapshot().await;
+    kept.guest.drop_trees(vec![more]).await.expect("dropped");
+    std::fs::write(kept.store.path().join(format!("trees/{new}")), "damaged").expect("writes");
+    assert!(kept.guest.drop_contents().await.is_err(), "nobody knows what it holds");
+    std::fs::remove_file(kept.store.path().join(format!("trees/{new}"))).expect("removed");
+    assert_eq!(kept.guest.drop_contents().await.expect("done").contents, 1, "it had stayed");
+}
+
 /// What a difference cannot carry it names, and git does not make half a tree of it unless it is told to.
 #[tokio::test]
 async fn a_difference_that_is_too_large_says_so_and_is_not_applied_by_halves() {

@@ -105,6 +105,11 @@ impl Index {
         changes
     }
 
+    /// Every content that it vouches for.
+    pub(super) fn contents(&self) -> impl Iterator<Item = ContentHash> + '_ {
+        self.files.values().map(|known| known.hash)
+    }
+
     /// What is known of a file that looks as it did, and whether it is certainly still the same.
     pub(super) fn known(&self, path: &RelativePath, stat: &Stat) -> Option<(&Known, bool)> {
         let known = self.files.get(path).filter(|known| known.stamp == Stamp::of(stat))?;

@@ -15,6 +15,7 @@ mod scan;
 mod store;
 mod undo;
 
+use std::collections::HashSet;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -24,10 +25,10 @@ use self::store::Store;
 use super::files::Files;
 use crate::path::RelativePath;
 use crate::protocol::{
-    EffectId, Fault, FaultCode, MergeReport, NAMED_PATHS_BYTES_MAX, NAMED_PATHS_MAX, READ_BYTES_MAX, SnapshotReport,
-    TreeChange, UNDONE_MAX,
+    Dropped, EffectId, Fault, FaultCode, MergeReport, NAMED_PATHS_BYTES_MAX, NAMED_PATHS_MAX, READ_BYTES_MAX,
+    SnapshotReport, TreeChange, UNDONE_MAX,
 };
-use crate::tree::{Node, Tree, TreeId};
+use crate::tree::{ContentHash, Node, Tree, TreeId};
 
 /// The keeper's work on one workspace and one store.
 #[derive(Debug)]
@@ -103,6 +104,32 @@ impl Keeper {
     pub(super) fn drop_snapshots(&self, keep: &[TreeId]) -> Result<(), Fault> {
         let _state = self.lock();
         self.store.drop_snapshots(keep)
+    }
+
+    /// Removes trees that nobody names any more.
+    pub(super) fn drop_trees(&self, trees: &[TreeId]) -> Result<(), Fault> {
+        if trees.len() > UNDONE_MAX {
+            return Err(Fault::new(FaultCode::BadRequest, "too many trees are to be removed at once"));
+        }
+        let mut state = self.lock();
+        // Whoever takes a tree that is remembered would name one that is gone.
+        (state.last, state.diff) = (None, None);
+        self.store.remove_trees(trees)
+    }
+
+    /// Removes contents that no tree holds. What the index vouches for is not read again, so it must be there. Where a tree
+    /// cannot be read nobody knows what it holds, and everything stays.
+    pub(super) fn drop_contents(&self) -> Result<Dropped, Fault> {
+        let state = self.lock();
+        let mut held: HashSet<ContentHash> = state.index.contents().collect();
+        for tree in self.store.tree_ids()? {
+            let tree = self.store.get_tree(tree)?;
+            held.extend(tree.iter().filter_map(|(_, node)| match node {
+                Node::File { hash, .. } => Some(*hash),
+                Node::Directory { .. } | Node::Link { .. } | Node::Derived => None,
+            }));
+        }
+        self.store.retain_contents(&held)
     }
 
     /// The tree on which a result is checked.

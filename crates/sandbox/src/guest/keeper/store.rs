@@ -9,6 +9,7 @@
 //! ```
 
 use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::ffi::CString;
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -20,8 +21,8 @@ use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 use super::super::files::{fault, on, remove_tree_at};
-use super::scan::entries;
-use crate::protocol::{EffectId, Fault, FaultCode};
+use super::scan::{entries, open_directory};
+use crate::protocol::{Dropped, EffectId, Fault, FaultCode};
 use crate::tree::{ContentHash, MANIFEST_BYTES_MAX, Node, Tree, TreeId};
 
 /// Bytes copied at once.
@@ -36,6 +37,8 @@ const NEW: &str = ".new";
 const INDEX: &str = "index";
 const DIRECTORY_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 const OWN_ONLY: u32 = 0o700;
+/// What the kernel's blocks are counted in.
+const BLOCK_BYTES: u64 = 512;
 /// So many new contents are synced one by one, which does not wait for what others have written to the disk. For more
 /// than that one sync of everything is quicker.
 const SYNCED_SINGLY_MAX: usize = 64;
@@ -173,6 +176,42 @@ impl Store {
             return Err(Fault::new(FaultCode::System, "a stored tree is damaged"));
         }
         Tree::parse(&manifest).map_err(|error| Fault::new(FaultCode::System, error.to_string()))
+    }
+
+    /// Every tree that is kept.
+    pub(super) fn tree_ids(&self) -> Result<Vec<TreeId>, Fault> {
+        let names = entries(&self.trees)?;
+        // What is not called as a tree would be is not one.
+        Ok(names.iter().filter_map(|(name, _)| TreeId::parse(name.to_str().ok()?).ok()).collect())
+    }
+
+    /// Removes trees, for good before anything else goes: a tree without its contents would be a lie.
+    pub(super) fn remove_trees(&self, trees: &[TreeId]) -> Result<(), Fault> {
+        for tree in trees {
+            match rustix::fs::unlinkat(&self.trees, tree.to_string(), AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(errno) => return Err(on("remove a tree")(errno)),
+            }
+        }
+        rustix::fs::fsync(&self.trees).map_err(on("sync the store"))
+    }
+
+    /// Removes contents that are not `held`, whatever their mode.
+    pub(super) fn retain_contents(&self, held: &HashSet<ContentHash>) -> Result<Dropped, Fault> {
+        let mut dropped = Dropped::default();
+        for (shard, _) in entries(&self.objects)? {
+            let Some(directory) = open_directory(&self.objects, &shard)? else { continue };
+            for (name, stat) in entries(&directory)? {
+                let Some(hash) = content_of(&name) else { continue };
+                if held.contains(&hash) {
+                    continue;
+                }
+                rustix::fs::unlinkat(&directory, &name, AtFlags::empty()).map_err(on("remove a content"))?;
+                dropped.contents += 1;
+                dropped.bytes += u64::try_from(stat.st_blocks).unwrap_or_default() * BLOCK_BYTES;
+            }
+        }
+        Ok(dropped)
     }
 
     /// A part of a manifest, and the size of the whole.
@@ -349,6 +388,11 @@ fn put_chunk(file: &OwnedFd, chunk: &[u8]) -> Result<(), Errno> {
         return write_all(file, chunk);
     }
     rustix::fs::seek(file, rustix::fs::SeekFrom::Current(chunk.len() as i64)).map(drop)
+}
+
+/// The content that a name in the store stands for.
+fn content_of(name: &CString) -> Option<ContentHash> {
+    ContentHash::parse(name.to_str().ok()?.split_once('-')?.0).ok()
 }
 
 /// A task's name, which might be `.` or `..`, as a directory's name, which must not.
