@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::{Semaphore, mpsc};
@@ -60,13 +60,15 @@ pub struct Finished {
     pub limit: Option<Limit>,
 }
 
-/// How often a sandbox has reached limits whose reaching does not end it.
+/// How a sandbox stands with limits whose reaching does not end it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reached {
-    /// The kernel has ended a process for its memory.
+    /// When this was.
+    pub(super) at: Instant,
+    /// How often the kernel has ended a process for its memory.
     pub(super) memory: u64,
-    /// As many processes were seen as there may be.
-    pub(super) processes: u64,
+    /// When it was last looked at and as many processes were seen as there may be.
+    pub(super) crowded: Option<Instant>,
 }
 
 impl Reached {
@@ -77,7 +79,8 @@ impl Reached {
             Ending::Signal(FILE_TOO_LARGE) | Ending::Code(FILE_TOO_LARGE_CODE) => Some(Limit::FileBytes),
             // Many do with fewer when they get no more.
             Ending::Code(0) => None,
-            _ => (now.processes > self.processes).then_some(Limit::Processes),
+            // Not one who came before.
+            _ => now.crowded.filter(|crowded| *crowded >= self.at).map(|_| Limit::Processes),
         }
     }
 }

@@ -105,8 +105,8 @@ pub(super) async fn start(launcher: &Launcher, limiter: &Limiter, spec: Spec) ->
     let (exited_sender, exited) = latest::channel(None);
     let guests = ends.processes.ids();
     let (started, exceeded, crowded) = <(Arc<Notify>, Arc<OnceLock<Limit>>, Arc<Mutex<Option<Instant>>>)>::default();
-    let held = (hold.clone(), exceeded.clone());
-    tokio::spawn(supervise((ends.processes, held), connections.clone(), on_stop, exited_sender));
+    let held = Held { processes: ends.processes, hold: hold.clone(), exceeded: exceeded.clone() };
+    tokio::spawn(supervise(held, connections.clone(), on_stop, exited_sender));
     let watchdog = Watchdog {
         guests,
         hold: hold.clone(),
@@ -144,13 +144,21 @@ pub(super) async fn start(launcher: &Launcher, limiter: &Limiter, spec: Spec) ->
     Ok(Guest { inner: Arc::new(inner) })
 }
 
+/// The processes of a sandbox, and how they are held.
+struct Held {
+    processes: Processes,
+    hold: Arc<dyn Hold>,
+    exceeded: Arc<OnceLock<Limit>>,
+}
+
 /// Owns the processes: ends them when told to, when nobody holds a handle, or when one of them or its stream ended.
 async fn supervise(
-    (mut processes, (hold, exceeded)): (Processes, (Arc<dyn Hold>, Arc<OnceLock<Limit>>)),
+    held: Held,
     connections: Connections,
     mut on_stop: mpsc::Receiver<()>,
     exited: latest::Sender<Option<Gone>>,
 ) {
+    let Held { mut processes, hold, exceeded } = held;
     tokio::select! {
         _ = processes.guest.ended() => {}
         () = ended(&processes.shim) => {}

@@ -290,6 +290,23 @@ async fn the_kernel_ends_what_takes_too_much_memory_where_it_counts() {
     assert_eq!(greedy.stdout("echo well").await, "well\n");
 }
 
+/// Memory that belongs to no process is not given back by ending one, so the kernel ends the guest too: its limit is still
+/// known when everything is gone.
+#[tokio::test]
+async fn the_limit_of_a_sandbox_that_is_gone_is_remembered() {
+    let Ok(runtime) = Runtime::process_held_by(Backend::CgroupV1) else {
+        assert_ne!(Runtime::process().expect("a runtime").backend(), Backend::CgroupV1);
+        return;
+    };
+    for _ in 0..5 {
+        let greedy = start_in(&runtime, |spec| spec.limits.memory_bytes = 100 << 20).await;
+        let output = greedy.run("perl -e '$x = q(x) x 300000000'").await;
+        assert_eq!(output.finished.limit, Some(Limit::Memory), "{output:?}");
+        greedy.guest.terminate().await;
+        assert_eq!(greedy.guest.exceeded(), Some(Limit::Memory));
+    }
+}
+
 /// As many processes as there may be, and one more; whoever does with fewer has nothing to complain of.
 #[tokio::test]
 async fn processes_and_files_beyond_their_limits_are_named() {

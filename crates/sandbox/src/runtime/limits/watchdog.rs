@@ -6,9 +6,8 @@
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, mpsc};
 
@@ -39,8 +38,8 @@ pub(in crate::runtime) struct Watchdog {
     pub(in crate::runtime) exceeded: Arc<OnceLock<Limit>>,
     /// Most processes and threads that it may have.
     pub(in crate::runtime) threads_max: u64,
-    /// How often it was seen to have so many. The kernel says nothing of those that it refuses beyond.
-    pub(in crate::runtime) crowded: Arc<AtomicU64>,
+    /// When it was last looked at and seen to have so many. The kernel says nothing of those that it refuses beyond.
+    pub(in crate::runtime) crowded: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Watchdog {
@@ -61,6 +60,7 @@ impl Watchdog {
         let Some(stop) = self.stop.upgrade().filter(|stop| !stop.is_closed()) else { return Look::Gone };
         drop(stop);
         let (guests, hold, mut meter) = (self.guests.clone(), self.hold.clone(), self.meter.take());
+        let looked_at = Instant::now();
         let looked = tokio::task::spawn_blocking(move || {
             let written = meter.as_mut().and_then(Meter::look);
             (hold.look(&guests), written, meter)
@@ -68,7 +68,7 @@ impl Watchdog {
         let Ok((seen, written, meter)) = looked.await else { return Look::Gone };
         self.meter = meter;
         if seen.threads as u64 >= self.threads_max {
-            self.crowded.fetch_add(1, Ordering::Relaxed);
+            *self.crowded.lock().unwrap_or_else(PoisonError::into_inner) = Some(looked_at);
         }
         if seen.memory == Memory::Enforced {
             // Only the first reason counts.
