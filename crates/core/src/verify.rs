@@ -274,10 +274,29 @@ pub fn settle<'a>(ended: RunStatus, tasks: impl Iterator<Item = &'a TaskResult>)
     }
 }
 
+/// What is said of a run that says it is done when a check that a person chose says it is not.
+pub fn overruled<'a>(said: &str, tasks: impl Iterator<Item = &'a TaskResult>) -> String {
+    let failed = |task: &&TaskResult| task.verify.as_ref().is_some_and(|verify| verify.status == VerifyStatus::Fail);
+    let why = tasks.filter(failed).last().and_then(|task| task.verify.as_ref()?.commands.last().map(failure));
+    format!("{} It was said to be done: {said}", why.unwrap_or_else(|| "A check failed.".to_owned()))
+}
+
+/// Calls of a run of which nobody knows whether they were done, said in a sentence.
+pub fn unknown<'a>(events: impl Iterator<Item = &'a Event>) -> Option<String> {
+    let is_unknown =
+        |event: &&Event| matches!(event, Event::ToolFinished(tool) if tool.outcome == ToolOutcome::Unknown);
+    match events.filter(is_unknown).count() {
+        0 => None,
+        1 => Some("Nobody knows how one of its calls ended: look at its trace.".to_owned()),
+        count => Some(format!("Nobody knows how {count} of its calls ended: look at its trace.")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fold::task::running;
+    use choir_proto::event::ToolFinished;
     use choir_proto::{Hash, TaskId};
     use uuid::Uuid;
 
@@ -434,5 +453,25 @@ mod tests {
         assert_eq!(settle(&[weakened]), RunStatus::Completed, "who changed a check is not verified by it");
         let failed = super::settle(RunStatus::Failed, [task(Person, Some(Pass), true)].iter());
         assert_eq!(failed, RunStatus::Failed);
+    }
+
+    #[test]
+    fn a_check_that_failed_is_named_where_the_run_says_it_is_done() {
+        let verify = plan().concluded(vec![ran(ToolOutcome::Error)]);
+        let task = TaskResult { verify: Some(verify), ..running(TaskId::new(Uuid::nil())) };
+        let said = overruled("All done.", [task].iter());
+        assert_eq!(said, "The check `one` ended with exit code 1. It was said to be done: All done.");
+    }
+
+    #[test]
+    fn calls_of_which_nobody_knows_are_counted() {
+        let finished = |outcome| {
+            let (effect_id, call_id, content) = (String::new(), String::new(), String::new());
+            Event::from(ToolFinished { effect_id, call_id, outcome, content, output: None, duration_ms: 0 })
+        };
+        let events = [ToolOutcome::Ok, ToolOutcome::Unknown, ToolOutcome::Error, ToolOutcome::Unknown].map(finished);
+        assert_eq!(unknown(events[..1].iter()), None);
+        assert!(unknown(events[..2].iter()).is_some_and(|said| said.contains("one of its calls")));
+        assert!(unknown(events.iter()).is_some_and(|said| said.contains("2 of its calls")));
     }
 }

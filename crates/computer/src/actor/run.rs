@@ -219,8 +219,11 @@ impl RunState {
             // A short answer was enough: the page that was kept ready for more is put away.
             events.push(DocumentTrashed { document_id, reason: "a short answer was enough".into() }.into());
         }
-        let status = settle(accepted, status_of(&result), &past);
-        events.push(RunEnded { status, summary: result.summary }.into());
+        let (status, mut summary) = settle(accepted, result, &past);
+        if let Some(unknown) = verify::unknown(past.events().map(|(_, event)| event)) {
+            summary = format!("{summary} {unknown}");
+        }
+        events.push(RunEnded { status, summary }.into());
         self.harness.journal.append(&Scope::of(By::Computer).run(self.run), events).await?;
         Ok(())
     }
@@ -235,15 +238,23 @@ impl RunState {
 }
 
 /// Checks that the person chose have the last word about a run that says it is done.
-fn settle(accepted: &RunAccepted, ended: RunStatus, past: &Past) -> RunStatus {
+fn settle(accepted: &RunAccepted, result: TaskResult, past: &Past) -> (RunStatus, String) {
+    let ended = status_of(&result);
     if accepted.request.verify.is_none() {
-        return ended;
+        return (ended, result.summary);
     }
-    let results = past.events().filter_map(|(_, event)| match event {
-        Event::TaskFinished(finished) => Some(&finished.result),
-        _ => None,
-    });
-    verify::settle(ended, results)
+    let results = || {
+        past.events().filter_map(|(_, event)| match event {
+            Event::TaskFinished(finished) => Some(&finished.result),
+            _ => None,
+        })
+    };
+    match verify::settle(ended, results()) {
+        RunStatus::Failed if ended == RunStatus::Completed => {
+            (RunStatus::Failed, verify::overruled(&result.summary, results()))
+        }
+        status => (status, result.summary),
+    }
 }
 
 fn status_of(result: &TaskResult) -> RunStatus {

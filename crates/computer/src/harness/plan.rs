@@ -12,6 +12,9 @@ use std::fmt::Write;
 /// Characters of one item of a plan.
 const ITEM_CHARACTERS_MAX: usize = 300;
 
+/// What is said above a plan that is shown.
+const PLAN_WAITS: &str = "waiting for you: resume the run to approve this plan, or steer it to another one";
+
 impl Driver {
     /// A run that shows its plan first waits here, before the first delegation. A person who says something else instead of
     /// yes gets another plan: these calls are refused with their words.
@@ -23,6 +26,7 @@ impl Driver {
         if plan.is_empty() {
             return Ok(calls);
         }
+        let plan = format!("{PLAN_WAITS}\n\n{plan}");
         let mut signal = self.context.signal.clone();
         // A plan that was shown before a restart may have been answered before we came so far.
         let (heard, resumed) = match self.context.waiting.has_plan().await {

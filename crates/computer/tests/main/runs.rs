@@ -259,10 +259,15 @@ async fn a_plan_waits_for_the_person_who_may_want_another() {
     let (_, accepted) = desk.send("POST", "/api/runs", body).await;
     let run = accepted["run_id"].as_str().unwrap().parse().unwrap();
     let held = desk.until(run, |run| run.status == RunStatus::Blocked).await;
-    assert_eq!(held.reason.as_deref(), Some("- [ ] terminal: burn it down\n"));
+    let reason = held.reason.unwrap();
+    assert!(
+        reason.starts_with("waiting for you: resume") && reason.ends_with("- [ ] terminal: burn it down\n"),
+        "{reason}"
+    );
     assert_eq!(held.tasks.len(), 1, "nothing is delegated before the person says so");
     desk.command(run, RunCommand::Steer("no fire please".into())).await;
-    let held = desk.until(run, |run| run.reason.as_deref() == Some("- [ ] terminal: tidy it up\n")).await;
+    let is_other = |reason: &String| reason.ends_with("- [ ] terminal: tidy it up\n");
+    let held = desk.until(run, |run| run.reason.as_ref().is_some_and(is_other)).await;
     assert_eq!((held.status, held.tasks.len()), (RunStatus::Blocked, 1));
     desk.computer.close("test").await.unwrap();
 
