@@ -269,7 +269,7 @@ impl Agent {
         }
         match compact::plan(self.next_turn(), &self.conversation, self.window) {
             Some(plan) => Next::Compact(plan),
-            None => Next::Model(Box::new(self.request())),
+            None => Next::Model(Box::new(self.request(accounts))),
         }
     }
 
@@ -296,14 +296,14 @@ impl Agent {
         }
     }
 
-    fn request(&self) -> ModelRequest {
+    fn request(&self, accounts: &[Account]) -> ModelRequest {
         ModelRequest {
             model: self.model.clone(),
             role: self.identity.role,
             system: prompt::system(self.identity.role).to_owned(),
             messages: self.conversation.iter().cloned().chain(self.results_so_far()).collect(),
             tools: self.tools(),
-            tokens_max: ANSWER_TOKENS_MAX,
+            tokens_max: ANSWER_TOKENS_MAX.min(limit::tokens_left(accounts)),
         }
     }
 

@@ -127,6 +127,12 @@ impl Account {
     }
 }
 
+/// What the next answer may take of the tokens that are left, here and further up.
+pub(super) fn tokens_left(accounts: &[Account]) -> u32 {
+    let left = accounts.iter().map(|account| account.limits.tokens.saturating_sub(account.spent.tokens)).min();
+    left.map_or(u32::MAX, |left| u32::try_from(left).unwrap_or(u32::MAX))
+}
+
 /// The ending, if a wall is reached before the next turn: the agent's own, or one further up.
 pub(super) fn wall(accounts: &[Account]) -> Option<Ending> {
     accounts.iter().find_map(Account::wall)

@@ -9,8 +9,11 @@ pub const ATTEMPTS_MAX: u32 = 6;
 /// First wait between attempts; each further one doubles it.
 const WAIT_MS: u64 = 500;
 
-/// No provider may make us wait longer than this.
+/// Waits of our own are no longer than this.
 const WAIT_MS_MAX: u64 = 60_000;
+
+/// Who wants us to wait longer than this wants us to go away.
+const TOLD_WAIT_MS_MAX: u64 = 10 * 60_000;
 
 /// What to do about a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +47,7 @@ pub fn react(error: &ModelError, attempt: u32, jitter: f64) -> Reaction {
         {
             Reaction::Stop(TaskStatus::Failed)
         }
+        _ if error.retry_after_ms.is_some_and(|told| told > TOLD_WAIT_MS_MAX) => Reaction::Stop(TaskStatus::Failed),
         ErrorClass::RateLimit
         | ErrorClass::Overloaded
         | ErrorClass::Timeout
@@ -51,7 +55,7 @@ pub fn react(error: &ModelError, attempt: u32, jitter: f64) -> Reaction {
         | ErrorClass::Garbage => {
             let doubled = WAIT_MS << (attempt - 1).min(8);
             let jittered = (doubled as f64 * (0.5 + jitter.clamp(0.0, 1.0) / 2.0)) as u64;
-            Reaction::Retry { after_ms: error.retry_after_ms.unwrap_or(jittered).min(WAIT_MS_MAX) }
+            Reaction::Retry { after_ms: error.retry_after_ms.unwrap_or(jittered.min(WAIT_MS_MAX)) }
         }
     }
 }
@@ -61,5 +65,22 @@ pub(super) fn given_up(class: ErrorClass, message: &str) -> String {
     match class {
         ErrorClass::Auth => format!("The provider did not accept the key: {message}"),
         _ => format!("The model did not answer: {message}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_provider_says_how_long_to_wait_within_reason() {
+        let told = |retry_after_ms| {
+            let error = ModelError { class: ErrorClass::RateLimit, message: String::new(), retry_after_ms };
+            react(&error, 1, 0.5)
+        };
+        assert_eq!(told(Some(3_000)), Reaction::Retry { after_ms: 3_000 });
+        assert_eq!(told(Some(120_000)), Reaction::Retry { after_ms: 120_000 }, "asking earlier would be in vain");
+        assert_eq!(told(Some(100_000_000)), Reaction::Stop(TaskStatus::Failed), "nobody waits for a day");
+        assert!(matches!(told(None), Reaction::Retry { after_ms } if after_ms <= WAIT_MS_MAX));
     }
 }

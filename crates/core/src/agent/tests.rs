@@ -174,6 +174,20 @@ fn each_wall_has_its_own_ending() {
 }
 
 #[test]
+fn an_answer_may_take_no_more_than_is_left() {
+    let budget = Budget { tokens: Some(1_000), ..Budget::default() };
+    let above =
+        Account { limits: Limits::of(Some(&budget), Place::First), spent: Spent { tokens: 900, ..Spent::default() } };
+    let own = Account { limits: Limits::of(None, Place::Below), spent: Spent::default() };
+    let tokens_max = |accounts: &[Account]| match agent().next(accounts) {
+        Next::Model(request) => request.tokens_max,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(tokens_max(&[own, above]), 100);
+    assert_eq!(tokens_max(&[own]), super::ANSWER_TOKENS_MAX);
+}
+
+#[test]
 fn a_wall_further_up_stops_those_below() {
     let roomy = Account { limits: Limits::of(None, Place::Below), spent: Spent::default() };
     let used = Budget { steps: Some(3), ..Budget::default() };
