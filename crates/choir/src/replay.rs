@@ -30,7 +30,8 @@ pub(crate) async fn run(arguments: Replay) -> anyhow::Result<ExitCode> {
     }
     let events = lines.iter().map(decode).collect::<anyhow::Result<Vec<_>>>()?;
     let replayed = replay(&events, |arguments| arguments.contains(REDACTED));
-    tell(&replayed, arguments.json)?;
+    let is_whole = events.iter().any(|(_, event)| matches!(event, Event::RunEnded(_)));
+    tell(&replayed, is_whole, arguments.json)?;
     Ok(if replayed.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(DIVERGED) })
 }
 
@@ -100,17 +101,20 @@ fn decode(line: &Value) -> anyhow::Result<(Header, Event)> {
     Ok((envelope.header, event))
 }
 
-fn tell(replayed: &Result<Replayed, Divergence>, json: bool) -> anyhow::Result<()> {
+fn tell(replayed: &Result<Replayed, Divergence>, is_whole: bool, json: bool) -> anyhow::Result<()> {
     match replayed {
         Ok(Replayed { agents, turns, calls }) if json => output::json(&serde_json::json!({
-            "diverged": null, "agents": agents, "turns": turns, "calls": calls, "model_calls": 0,
+            "diverged": null, "whole": is_whole, "agents": agents, "turns": turns, "calls": calls, "model_calls": 0,
         })),
-        Ok(Replayed { agents, turns, calls }) => Ok(output::line(format!(
-            "the same again: {agents} agents, {turns} answers and {calls} tool calls from the log, 0 model calls"
-        ))?),
+        Ok(Replayed { agents, turns, calls }) => {
+            let how_far = if is_whole { "" } else { ", as far as it goes: it ends before the run does" };
+            Ok(output::line(format!(
+                "the same again{how_far}: {agents} agents, {turns} answers and {calls} tool calls from the log, 0 model calls"
+            ))?)
+        }
         Err(divergence) if json => output::json(&serde_json::json!({
             "diverged": {"seq": divergence.seq, "task": divergence.task, "logged": divergence.logged, "now": divergence.now},
-            "model_calls": 0,
+            "whole": is_whole, "model_calls": 0,
         })),
         Err(divergence) => Ok(output::line(format!("it leads elsewhere at {divergence}"))?),
     }

@@ -58,32 +58,37 @@ fn read_context(text: &str) -> Context {
 /// Whether the run ended in time. A run that waits (for a model, for a person) uses up none of its own: one that nobody
 /// waits for any more is cancelled, so that it does not begin when nobody thinks of it.
 async fn follow_within(client: &Client, accepted: &RunAccepted, arguments: &Arguments) -> anyhow::Result<bool> {
-    let following = follow(client, accepted, arguments.json);
-    let Some(seconds) = arguments.timeout else { return following.await.map(|()| true) };
+    let mut after = accepted.seq.0.saturating_sub(1);
+    let Some(seconds) = arguments.timeout else {
+        return follow(client, accepted.run_id, &mut after, arguments.json).await.map(|()| true);
+    };
     let time = Duration::from_secs(seconds).saturating_add(GRACE);
+    let following = follow(client, accepted.run_id, &mut after, arguments.json);
     if let Ok(followed) = tokio::time::timeout(time, following).await {
         return followed.map(|()| true);
     }
     let path = format!("/api/runs/{}/cancel", accepted.run_id);
     client.post::<Acknowledged>(&path, &serde_json::json!({})).await?;
     eprintln!("choir: the run had not ended after {seconds} s and was cancelled");
+    // What is printed last is how it ended, unless even that takes too long.
+    let following = follow(client, accepted.run_id, &mut after, arguments.json);
+    tokio::time::timeout(GRACE, following).await.unwrap_or(Ok(()))?;
     Ok(false)
 }
 
 /// Shows what happens until the run has ended. A stream that is closed is resumed where it ended.
-async fn follow(client: &Client, accepted: &RunAccepted, json: bool) -> anyhow::Result<()> {
-    let mut after = accepted.seq.0.saturating_sub(1);
+async fn follow(client: &Client, run: RunId, after: &mut u64, json: bool) -> anyhow::Result<()> {
     loop {
-        let begun = after;
-        let mut stream = client.stream(after).await?;
+        let begun = *after;
+        let mut stream = client.stream(*after).await?;
         while let Some(line) = stream.next().await? {
             let Ok(event) = serde_json::from_str::<Envelope>(&line) else { continue };
-            after = event.header.seq.0;
-            if event.header.run == Some(accepted.run_id) && show(&event, json)? == Shown::Ended {
+            *after = event.header.seq.0;
+            if event.header.run == Some(run) && show(&event, json)? == Shown::Ended {
                 return Ok(());
             }
         }
-        if after == begun && has_ended(client, accepted.run_id).await? {
+        if *after == begun && has_ended(client, run).await? {
             return Ok(());
         }
     }

@@ -12,7 +12,7 @@ use choir_proto::api::{Acknowledged, RunAccepted, Steer};
 use choir_proto::event::Actor;
 use choir_proto::run::{Context, NewRun, Run, Selection};
 use choir_proto::task::Budget;
-use choir_proto::{DocumentId, RunId, Timestamp};
+use choir_proto::{DocumentId, RunId, Seq, Timestamp};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
@@ -101,7 +101,9 @@ pub(super) async fn create(
     let accepted = choir_proto::event::RunAccepted { request, document_id: Some(document_id) };
     facts.insert(0, accepted.into());
     let scope = Scope::of(Actor::Person).run(run_id);
-    let seq = journal.append(&scope, facts).await?;
+    let after_it = facts.len() as u64 - 1;
+    // Where the run begins, so that whoever follows from there misses nothing of it.
+    let seq = Seq(journal.append(&scope, facts).await?.0 - after_it);
     // Without a session right now the run is still in the log, and the next session picks it up.
     if let Some(session) = &*app.session.borrow() {
         session.send_message(SessionMessage::Start(run_id)).ok();
