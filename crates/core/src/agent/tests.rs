@@ -184,7 +184,7 @@ fn an_answer_may_take_no_more_than_is_left() {
         other => panic!("{other:?}"),
     };
     assert_eq!(tokens_max(&[own, above]), 100);
-    assert_eq!(tokens_max(&[own]), super::ANSWER_TOKENS_MAX);
+    assert_eq!(tokens_max(&[own]), ANSWER_TOKENS_MAX);
 }
 
 #[test]
