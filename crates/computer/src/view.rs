@@ -2,7 +2,7 @@
 
 use choir_core::fold::Fold;
 use choir_core::fold::desktop::Desktops;
-use choir_core::fold::document::{Documents, Texts, Versions};
+use choir_core::fold::document::{Documents, Texts, Titles, Versions};
 use choir_core::fold::evidence::{Artifacts, Citations};
 use choir_core::fold::figure::Figures;
 use choir_core::fold::proposal::Proposals;
@@ -27,6 +27,7 @@ pub fn projections() -> Vec<Box<dyn Projection>> {
         Box::new(Typed::<TaskRuns>::default()),
         Box::new(Typed::<ActiveUndos>::default()),
         Box::new(Typed::<Documents>::default()),
+        Box::new(Typed::<Titles>::default()),
         Box::new(Typed::<Versions>::default()),
         Box::new(Typed::<Texts>::default()),
         Box::new(Typed::<Tails>::default()),

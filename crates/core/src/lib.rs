@@ -23,6 +23,7 @@ pub mod search;
 pub mod sketch;
 pub mod supervise;
 pub mod text;
+pub mod title;
 pub mod tool;
 pub mod trace;
 pub mod undo;

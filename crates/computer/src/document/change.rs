@@ -6,8 +6,10 @@ use super::{DocumentError, Documents, Held, TEXT_INLINE_BYTES_MAX};
 use crate::merge::{changes, merge};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use choir_core::fold::document::Titles;
 use choir_core::fold::replica::Authors;
 use choir_core::proposal::{self, Divided};
+use choir_core::title::{new_heading, typed_heading};
 use choir_proto::document::{DocumentSummary, Sketch, TextChange};
 use choir_proto::event::{Actor, DocumentCompacted, DocumentUpdated, ProposalMade};
 use choir_proto::{DocumentId, Event};
@@ -19,14 +21,12 @@ const TAIL_UPDATES_MAX: usize = 200;
 /// Bytes of updates after which a state is kept.
 const TAIL_BYTES_MAX: usize = 256 * 1024;
 
-/// The longest heading that becomes a title.
-const TITLE_BYTES_MAX: usize = 200;
-
 /// A wanted text.
 pub struct Edit<'a> {
     /// What its author had in mind.
     pub base: Base,
-    /// A new title; nothing lets a heading name the document.
+    /// A new title; nothing lets a new heading name the document. A title that a person gave stays where the manner is not
+    /// free.
     pub title: Option<&'a str>,
     /// The whole text.
     pub content: &'a str,
@@ -137,8 +137,12 @@ impl Documents {
             }
         };
         let before = live.replica.content().to_owned();
+        let standing = self.title(id, live).await?;
         let applied = if free.is_empty() { None } else { live.replica.edit(&free)? };
-        let title = edit.title.or_else(|| heading(live.replica.content())).unwrap_or(&head.title).to_owned();
+        let title = match edit.manner {
+            Manner::Careful | Manner::Ask if self.is_named_by_a_person(id).await? => standing,
+            _ => edit.title.or_else(|| new_heading(&before, live.replica.content())).map_or(standing, str::to_owned),
+        };
         let name = Name { title: title.clone(), reason: edit.reason.to_owned() };
         let update = applied.as_ref().map(|applied| applied.update.clone());
         let mut facts = match applied {
@@ -255,12 +259,27 @@ impl Documents {
         Ok(vec![self.named(head.document_id, live.version, live.replica.content(), name).await?])
     }
 
+    /// What a document is called now: what was typed since it was named last may have given it another heading.
+    async fn title(&self, id: DocumentId, live: &Live) -> Result<String, DocumentError> {
+        if live.named == live.version {
+            return Ok(live.title.clone());
+        }
+        let named = self.text(id, live.named).await?.unwrap_or_default();
+        let written = self.views.get::<Authors>(id).await?.unwrap_or_default();
+        let typed = typed_heading(&named, live.replica.content(), &written.authorship);
+        Ok(typed.unwrap_or(&live.title).to_owned())
+    }
+
+    async fn is_named_by_a_person(&self, id: DocumentId) -> Result<bool, DocumentError> {
+        Ok(self.views.get::<Titles>(id).await?.is_some_and(|title| title.is_persons))
+    }
+
     /// Names the newest version, if nobody has: what a person typed becomes a point to return to.
     pub(super) async fn name(&self, id: DocumentId, live: &mut Live) -> Result<Option<Event>, DocumentError> {
         if live.named == live.version {
             return Ok(None);
         }
-        let title = heading(live.replica.content()).map_or_else(|| live.title.clone(), str::to_owned);
+        let title = self.title(id, live).await?;
         live.named = live.version;
         live.title.clone_from(&title);
         let name = Name { title, reason: WRITTEN.to_owned() };
@@ -294,10 +313,4 @@ fn proposals(
         .into()
     };
     proposed.iter().enumerate().map(made).collect()
-}
-
-/// A text that begins with a heading names itself.
-fn heading(content: &str) -> Option<&str> {
-    let heading = content.lines().find(|line| !line.trim().is_empty())?.strip_prefix("# ")?.trim();
-    (!heading.is_empty() && heading.len() <= TITLE_BYTES_MAX).then_some(heading)
 }

@@ -3,8 +3,9 @@
 use super::{Fold, in_document};
 use choir_proto::Event;
 use choir_proto::document::{DocumentSummary, VersionSummary};
-use choir_proto::event::Header;
+use choir_proto::event::{Actor, Header};
 use choir_proto::{DocumentId, Hash};
+use serde::{Deserialize, Serialize};
 
 /// Every document that is not put away, by id.
 pub struct Documents;
@@ -61,6 +62,48 @@ impl Fold for Documents {
     }
 }
 
+/// Who named every document that is not put away, by id.
+pub struct Titles;
+
+/// A title with whose it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Title {
+    /// As people see it.
+    pub title: String,
+    /// Whether a person ever gave it one: then it changes by their word alone.
+    pub is_persons: bool,
+}
+
+impl Fold for Titles {
+    type Row = Title;
+    const NAME: &'static str = "document_titles";
+    const VERSION: u32 = 1;
+
+    fn key(header: &Header, event: &Event) -> Option<String> {
+        Documents::key(header, event)
+    }
+
+    fn apply(row: &mut Option<Title>, header: &Header, event: &Event) {
+        match (row.as_mut(), event) {
+            (_, Event::DocumentCreated(created)) => {
+                let title = created.title.clone();
+                *row = Some(Title { is_persons: is_given(header, &title), title });
+            }
+            (Some(known), Event::DocumentVersioned(versioned)) if known.title != versioned.title => {
+                known.title.clone_from(&versioned.title);
+                known.is_persons |= is_given(header, &versioned.title);
+            }
+            (_, Event::DocumentTrashed(_)) => *row = None,
+            _ => {}
+        }
+    }
+}
+
+/// Whether a person called it that. What a prompt is called in the list is nobody's choice.
+fn is_given(header: &Header, title: &str) -> bool {
+    header.actor == Actor::Person && header.run.is_none() && crate::title::is_given(title)
+}
+
 /// Every named version of every document, by document and number.
 pub struct Versions;
 
@@ -74,7 +117,7 @@ impl Versions {
 impl Fold for Versions {
     type Row = VersionSummary;
     const NAME: &'static str = "versions";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 
     fn key(_: &Header, event: &Event) -> Option<String> {
         match event {
@@ -85,7 +128,8 @@ impl Fold for Versions {
 
     fn apply(row: &mut Option<VersionSummary>, header: &Header, event: &Event) {
         if let Event::DocumentVersioned(versioned) = event {
-            *row = Some(VersionSummary {
+            // Who names a version again gives the document another title. Whose version it is was said the first time.
+            row.get_or_insert_with(|| VersionSummary {
                 version: versioned.version,
                 author: header.actor.clone(),
                 reason: versioned.reason.clone(),
@@ -130,5 +174,75 @@ pub(super) fn document_of(event: &Event) -> Option<DocumentId> {
         Event::DocumentRemoved(removed) => Some(removed.document_id),
         Event::DocumentRestored(restored) => Some(restored.document_id),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use choir_proto::event::{DocumentCreated, DocumentVersioned};
+    use choir_proto::{EventId, Role, RunId, Seq, Timestamp};
+    use uuid::Uuid;
+
+    const ID: DocumentId = DocumentId::new(Uuid::from_u128(1));
+    const RUN: Option<RunId> = Some(RunId::new(Uuid::nil()));
+
+    fn fold<F: Fold>(events: &[(Actor, Option<RunId>, Event)]) -> Option<F::Row> {
+        let mut row = None;
+        for (index, (actor, run, event)) in events.iter().enumerate() {
+            let header = Header {
+                seq: Seq(index as u64 + 1),
+                id: EventId::new(Uuid::nil()),
+                epoch: 1,
+                at: Timestamp(0),
+                actor: actor.clone(),
+                run: *run,
+                task: None,
+                cause: None,
+                kind: event.kind(),
+                version: 1,
+                payload_hash: Hash::ZERO,
+                prev: Hash::ZERO,
+                hash: Hash::ZERO,
+            };
+            if F::key(&header, event).is_some() {
+                F::apply(&mut row, &header, event);
+            }
+        }
+        row
+    }
+
+    fn created(title: &str) -> Event {
+        DocumentCreated { document_id: ID, title: title.into() }.into()
+    }
+
+    fn named(title: &str, reason: &str) -> Event {
+        let (title, reason) = (title.to_owned(), reason.to_owned());
+        let content_hash = Hash::ZERO;
+        DocumentVersioned { document_id: ID, version: 1, title, content_hash, content: None, size: 0, reason }.into()
+    }
+
+    #[test]
+    fn a_version_belongs_to_who_made_it_whoever_names_it_again() {
+        let again = (Actor::Agent(Role::Writer), RUN, named("Report", "write_document by writer"));
+        let version = fold::<Versions>(&[(Actor::Person, None, named("P", "begun by a person")), again]).unwrap();
+        assert_eq!(
+            (version.author, version.reason.as_str(), version.seq),
+            (Actor::Person, "begun by a person", Seq(1))
+        );
+    }
+
+    #[test]
+    fn a_title_is_a_persons_once_a_person_gave_it() {
+        let writer = || (Actor::Agent(Role::Writer), RUN, named("Report", ""));
+        let is_persons = |events: &[_]| fold::<Titles>(events).unwrap().is_persons;
+        assert!(is_persons(&[(Actor::Person, None, created("P"))]));
+        assert!(is_persons(&[(Actor::Person, None, created("P")), writer()]), "it was given all the same");
+        assert!(!is_persons(&[(Actor::Person, RUN, created("what is new?")), writer()]), "a prompt is no title");
+        assert!(!is_persons(&[(Actor::Person, None, created("Untitled")), writer()]));
+        let renamed = (Actor::Person, None, named("Mine", ""));
+        assert!(is_persons(&[(Actor::Person, RUN, created("what is new?")), writer(), renamed]));
+        let edited = (Actor::Person, None, named("Report", "edited by a person"));
+        assert!(!is_persons(&[(Actor::Person, RUN, created("q")), writer(), edited]), "its text is not its title");
     }
 }
