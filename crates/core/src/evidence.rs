@@ -1,6 +1,8 @@
 //! Evidence under a text: which of its quotations are known to stand in a source, and which are not.
 
+use choir_proto::Event;
 use choir_proto::document::{Citation, Unsupported};
+use choir_proto::event::ToolFinished;
 
 /// Shorter quoted words are names, terms and irony, not quotations.
 const QUOTATION_WORDS_MIN: usize = 3;
@@ -92,6 +94,22 @@ pub fn place(text: &str, citation: &Citation) -> Option<(u64, u64)> {
     Some((characters(text, from), characters(text, from + quote.len())))
 }
 
+/// Whether any of a citation's words stand in a range of a text, in bytes, wherever the text says them.
+pub fn stands_within(text: &str, citation: &Citation, from: usize, to: usize) -> bool {
+    let quote = citation.quote.as_deref().filter(|quote| !quote.is_empty());
+    quote.is_some_and(|quote| text.match_indices(quote).any(|(at, words)| at < to && at + words.len() > from))
+}
+
+/// The file that a call read, if that is what it did.
+pub fn file_read<'a>(read: &ToolFinished, mut events: impl Iterator<Item = &'a Event>) -> Option<&'a str> {
+    events.find_map(|event| match event {
+        Event::ToolStarted(started) if started.effect_id == read.effect_id && started.name == "read_file" => {
+            started.arguments.get("path")?.as_str()
+        }
+        _ => None,
+    })
+}
+
 /// People and browsers count characters; bytes are ours.
 pub fn characters(text: &str, byte: usize) -> u64 {
     text.get(..byte).map_or(0, |head| head.chars().count() as u64)
@@ -149,5 +167,15 @@ mod tests {
     fn a_citation_knows_its_place() {
         assert_eq!(place("É says “x y z” there", &citation("x y z")), Some((8, 13)));
         assert_eq!(place("nothing", &citation("x y z")), None);
+    }
+
+    #[test]
+    fn a_source_is_under_every_part_of_its_words() {
+        let (text, cited) = ("so: all is well. all is well", citation("all is well"));
+        for (from, to) in [(4, 15), (0, 28), (6, 8), (14, 16), (0, 5), (20, 21)] {
+            assert!(stands_within(text, &cited, from, to), "{from}..{to}");
+        }
+        assert!(!stands_within(text, &cited, 0, 4) && !stands_within(text, &cited, 15, 17));
+        assert!(!stands_within(text, &citation(""), 0, 28));
     }
 }

@@ -30,6 +30,9 @@ fn range(change: &TextChange) -> Option<(usize, usize)> {
 pub struct Authorship {
     /// In order; their lengths add up to the text's.
     pub pieces: Vec<Piece>,
+    /// What came by later events is still being written, and one edit however often its author paused for a moment.
+    #[serde(default)]
+    pub named: Seq,
 }
 
 /// A part of a text that one author wrote.
@@ -54,7 +57,7 @@ impl Authorship {
     /// Folds changes of one author.
     pub fn apply(&mut self, changes: &[TextChange], author: &Actor, seq: Seq) {
         let mut old = Cursor { pieces: &self.pieces, taken: 0 };
-        let mut new = Self::default();
+        let mut new = Self { pieces: Vec::new(), named: self.named };
         let mut at = 0;
         for change in changes {
             old.take(change.from.saturating_sub(at), |piece| new.push(piece));
@@ -87,19 +90,19 @@ impl Authorship {
         if self.within(from, from.saturating_add(removed)).iter().any(|(_, piece)| is_person(piece)) {
             return true;
         }
-        let mut begin = 0;
-        self.pieces.iter().any(|piece| {
-            let inside = begin < from && from < begin + piece.length;
-            begin += piece.length;
-            inside && is_person(piece)
-        })
+        let around = self.within(from.saturating_sub(1), from.saturating_add(1));
+        from > 0
+            && around.iter().map(|(_, piece)| piece.length).sum::<u64>() == 2
+            && around.iter().all(|(_, piece)| is_person(piece))
     }
 
     fn push(&mut self, piece: Piece) {
-        // A person's neighbouring words are one piece however many times they paused; an agent's name the call that made them.
+        // What a person types without a longer pause is one edit of many events. Everything else names the event it came by.
+        let is_open = |piece: &Piece| piece.author == Actor::Person && piece.seq > self.named;
+        let is_one = |last: &Piece, next: &Piece| last.seq == next.seq || (is_open(last) && is_open(next));
         match self.pieces.last_mut() {
             _ if piece.length == 0 => {}
-            Some(last) if last.author == piece.author && (last.seq == piece.seq || piece.author == Actor::Person) => {
+            Some(last) if last.author == piece.author && is_one(last, &piece) => {
                 last.length += piece.length;
                 last.seq = last.seq.max(piece.seq);
             }
@@ -165,13 +168,25 @@ mod tests {
         authorship.apply(&[change(0, 2, "q"), change(8, 1, "")], &Actor::Person, Seq(3));
         assert_eq!(shown(&authorship), "1p@3 3w@1 3p@2 4w@1");
         authorship.apply(&[change(1, 3, "")], &WRITER, Seq(4));
-        assert_eq!(shown(&authorship), "4p@3 4w@1", "neighbours of one person are one piece");
-        assert_eq!(
-            shown(&Authorship { pieces: authorship.within(2, 6).into_iter().map(|(_, piece)| piece).collect() }),
-            "2p@3 2w@1"
-        );
+        assert_eq!(shown(&authorship), "4p@3 4w@1", "neighbours of one person are one piece while they write");
+        let pieces = authorship.within(2, 6).into_iter().map(|(_, piece)| piece).collect();
+        assert_eq!(shown(&Authorship { pieces, ..Authorship::default() }), "2p@3 2w@1");
         authorship.apply(&[change(0, u64::MAX, "")], &WRITER, Seq(5));
         assert_eq!(shown(&authorship), "");
+    }
+
+    #[test]
+    fn edits_of_one_person_are_told_apart_once_they_are_named() {
+        let mut authorship = Authorship::whole(6, Actor::Person, Seq(1));
+        authorship.named = Seq(1);
+        authorship.apply(&[change(0, 2, "ab")], &Actor::Person, Seq(2));
+        authorship.apply(&[change(2, 0, "c")], &Actor::Person, Seq(3));
+        assert_eq!(shown(&authorship), "3p@3 4p@1", "typing goes on");
+        authorship.named = Seq(4);
+        authorship.apply(&[change(3, 1, "d")], &Actor::Person, Seq(5));
+        assert_eq!(shown(&authorship), "3p@3 1p@5 3p@1");
+        assert!(authorship.touches_a_person(3, 0) && authorship.touches_a_person(4, 0), "between a person's own words");
+        assert!(!authorship.touches_a_person(0, 0) && !authorship.touches_a_person(7, 0));
     }
 
     #[test]

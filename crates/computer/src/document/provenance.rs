@@ -2,7 +2,7 @@
 
 use super::Documents;
 use crate::harness::Past;
-use choir_core::evidence::{byte, characters};
+use choir_core::evidence::{byte, characters, stands_within};
 use choir_core::fold::evidence::Citations;
 use choir_core::fold::of_document;
 use choir_core::fold::replica::Authors;
@@ -54,8 +54,7 @@ impl Documents {
         traces: &mut BTreeMap<RunId, Trace>,
     ) -> Result<Origin, StoreError> {
         let (start, end) = (begin as usize, (begin + piece.length) as usize);
-        let words = text.get(start..end).unwrap_or_default();
-        let stands = |citation: &&Citation| citation.quote.as_deref().is_some_and(|quote| words.contains(quote));
+        let stands = |citation: &&Citation| stands_within(text, citation, start, end);
         let (header, effect_id) = self.written_by(piece.seq).await?;
         let run_id = header.as_ref().and_then(|header| header.run);
         let run = match run_id {

@@ -87,7 +87,7 @@ pub struct Authors;
 impl Fold for Authors {
     type Row = Written;
     const NAME: &'static str = "document_authors";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
     const CACHED_MAX: usize = 64;
 
     fn key(header: &Header, event: &Event) -> Option<String> {
@@ -102,9 +102,12 @@ impl Fold for Authors {
                 written.version = updated.version;
                 written.authorship.apply(&updated.changes, &header.actor, header.seq);
             }
-            (Some(written), Event::DocumentVersioned(versioned)) if versioned.version > written.version => {
-                written.version = versioned.version;
-                written.authorship = Authorship::whole(versioned.size, author(header), header.seq);
+            (Some(written), Event::DocumentVersioned(versioned)) => {
+                if versioned.version > written.version {
+                    written.version = versioned.version;
+                    written.authorship = Authorship::whole(versioned.size, author(header), header.seq);
+                }
+                written.authorship.named = header.seq;
             }
             _ => {}
         }
