@@ -64,7 +64,8 @@ pub(super) async fn create(
     let document_id = DocumentId::new(app.harness.journal.world().uuid());
     let facts = app.harness.documents.create(document_id, &new.title, &new.content, "begun by a person").await?;
     app.harness.journal.append(&Scope::of(Actor::Person), facts).await?;
-    Ok((StatusCode::CREATED, Json(whole(document_id, new.title, 1, new.content))))
+    let document = whole(document_id, new.title, 1, new.content);
+    Ok((StatusCode::CREATED, Json(annotated(&app, document).await?)))
 }
 
 /// One document with its text.
@@ -72,14 +73,20 @@ pub(super) async fn create(
 pub(super) async fn get(State(app): State<App>, Path(document): Path<String>) -> Result<Json<Document>, Rejection> {
     let head = find(&app, &document).await?;
     let content = app.harness.documents.head_text(&head).await?;
-    let mut document = whole(head.document_id, head.title, head.version, content);
-    document.proposals = app.harness.documents.proposals(head.document_id).await?;
-    document.threads = threads(&app, &document).await?;
-    document.figures = app.harness.documents.figures(head.document_id, &document.content).await?;
-    let citations = app.harness.documents.citations(head.document_id).await?;
+    let document = whole(head.document_id, head.title, head.version, content);
+    Ok(Json(annotated(&app, document).await?))
+}
+
+/// A document with everything that is known about its text.
+pub(super) async fn annotated(app: &App, mut document: Document) -> Result<Document, Rejection> {
+    let (documents, id) = (&app.harness.documents, document.document_id);
+    document.proposals = documents.proposals(id).await?;
+    document.threads = threads(app, &document).await?;
+    document.figures = documents.figures(id, &document.content).await?;
+    let citations = documents.citations(id).await?;
     document.unsupported = unsupported(&document.content, &citations);
     document.citations = citations.into_iter().filter_map(|citation| placed(&document.content, citation)).collect();
-    Ok(Json(document))
+    Ok(document)
 }
 
 /// Changes a document: merged with what happened since `base_version`, never overwriting it.
@@ -110,7 +117,7 @@ pub(super) async fn put(
     let answer = whole(head.document_id, change.title.clone(), change.version, change.content.clone());
     // Saving what is there already makes no version: a retry after a lost answer changes nothing.
     documents.save(&Scope::of(Actor::Person), change).await?;
-    Ok(Json(answer))
+    Ok(Json(annotated(&app, answer).await?))
 }
 
 /// Says yes or no to a proposal.
@@ -228,7 +235,8 @@ fn check(content: &str) -> Result<(), Rejection> {
     Ok(())
 }
 
-fn whole(document_id: DocumentId, title: String, version: u32, content: String) -> Document {
+/// A document of which nothing but its text is told.
+pub(super) fn whole(document_id: DocumentId, title: String, version: u32, content: String) -> Document {
     Document {
         document_id,
         title,
@@ -259,7 +267,7 @@ async fn threads(app: &App, document: &Document) -> Result<Vec<Thread>, Rejectio
 }
 
 /// A citation with where its words stand; one whose words are not in the text is no evidence for it.
-pub(super) fn placed(text: &str, citation: Citation) -> Option<Citation> {
+fn placed(text: &str, citation: Citation) -> Option<Citation> {
     let (from, to) = place(text, &citation)?;
     Some(Citation { at: Some(Place { from, to }), ..citation })
 }

@@ -1,12 +1,15 @@
 //! A document to take away: as Markdown, or as one HTML file with its sources.
 
 use super::App;
-use super::documents::{find, placed};
+use super::documents::{annotated, find, whole};
 use super::reject::Rejection;
+use crate::harness::Past;
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Response};
-use choir_core::export::{Source, html};
+use choir_core::evidence::file_read;
+use choir_core::export::{Doubts, Source, html, markdown};
 use choir_core::fold::evidence::Artifacts;
+use choir_proto::Event;
 use choir_proto::document::Citation;
 use choir_store::StoreError;
 use http::header;
@@ -47,19 +50,20 @@ pub(super) async fn export(
 ) -> Result<Response, Rejection> {
     let head = find(&app, &document).await?;
     let text = app.harness.documents.head_text(&head).await?;
+    let document = annotated(&app, whole(head.document_id, head.title, head.version, text)).await?;
+    let doubts = Doubts::new(&document.content, &document.unsupported, &document.figures);
     let (media_type, extension, body) = match wanted.format {
-        Format::Markdown => ("text/markdown; charset=utf-8", "md", text),
+        Format::Markdown => ("text/markdown; charset=utf-8", "md", markdown(&document.content, &doubts)),
         Format::Html => {
-            let citations = app.harness.documents.citations(head.document_id).await?;
             let mut sources = Vec::new();
-            for citation in citations.into_iter().filter_map(|citation| placed(&text, citation)) {
+            for citation in document.citations {
                 sources.push(source(&app, citation).await?);
             }
-            ("text/html; charset=utf-8", "html", html(&head.title, &text, &sources))
+            ("text/html; charset=utf-8", "html", html(&document.title, &document.content, &sources, &doubts))
         }
     };
     // A file to save, never a page on our own origin.
-    let disposition = format!("attachment; filename=\"{}.{extension}\"", file_name(&head.title));
+    let disposition = format!("attachment; filename=\"{}.{extension}\"", file_name(&document.title));
     let headers = [
         (header::CONTENT_TYPE, media_type.to_owned()),
         (header::CONTENT_DISPOSITION, disposition),
@@ -71,7 +75,7 @@ pub(super) async fn export(
 async fn source(app: &App, citation: Citation) -> Result<Source, Rejection> {
     let origin = match citation.artifact_id {
         Some(id) => app.harness.views.get::<Artifacts>(id).await?.map(|artifact| artifact.origin),
-        None => None,
+        None => read_from(app, &citation).await?,
     };
     let text = match app.harness.documents.blob(citation.source).await {
         Ok(bytes) if bytes.len() <= SOURCE_BYTES_MAX => String::from_utf8(bytes).ok(),
@@ -80,6 +84,21 @@ async fn source(app: &App, citation: Citation) -> Result<Source, Rejection> {
         Err(error) => return Err(error.into()),
     };
     Ok(Source { origin: origin.unwrap_or_else(|| "what a command printed".to_owned()), citation, text })
+}
+
+/// The file that an agent read the cited words in, if it was one.
+async fn read_from(app: &App, citation: &Citation) -> Result<Option<String>, Rejection> {
+    let Some(run) = citation.run_id else { return Ok(None) };
+    let past = Past::read(app.harness.journal.log(), run).await?;
+    let events = || past.events().map(|(_, event)| event);
+    let said = events().find_map(|event| match event {
+        Event::ToolFinished(finished) => {
+            let said = finished.output.unwrap_or_else(|| choir_store::sha256(finished.content.as_bytes()));
+            (said == citation.source).then_some(finished)
+        }
+        _ => None,
+    });
+    Ok(said.and_then(|said| file_read(said, events())).map(str::to_owned))
 }
 
 /// A title that every file system takes.

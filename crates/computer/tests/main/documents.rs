@@ -236,6 +236,72 @@ async fn an_agent_asks_before_it_changes_a_persons_words_and_the_person_decides_
     assert_eq!(desk.send("POST", &path(0), json!({"decision": "maybe"})).await.0, 400);
 }
 
+async fn versions(desk: &Desk, id: DocumentId) -> Value {
+    desk.send("GET", &format!("/api/documents/{id}/versions"), Value::Null).await.1["versions"].clone()
+}
+
+/// Touches nothing but a person's words, and would have another title.
+const OVER: &str = r#"{"roles": {
+    "conductor": [
+        {"tool_calls": [{"name": "delegate", "arguments": {"role": "writer", "objective": "improve it"}}]},
+        {"tool_calls": [{"name": "finish", "arguments": {"summary": "improved"}}]}],
+    "writer": [
+        {"tool_calls": [{"name": "read_document", "arguments": {}}]},
+        {"tool_calls": [{"name": "write_document", "arguments": {"title": "Report", "content": "ALPHA\nbeta\ngamma\ndelta\nEPSILON\n"}}]},
+        {"tool_calls": [{"name": "finish", "arguments": {"summary": "done"}}]}]
+}}"#;
+
+#[tokio::test]
+async fn an_agent_rewrites_neither_a_persons_versions_nor_their_title() {
+    let directory = tempfile::tempdir().unwrap();
+    let desk = Desk::open(directory.path(), Fake::new(OVER)).await;
+    let id = document(&desk, "alpha\nbeta\ngamma\ndelta\nepsilon\n").await;
+    let before = versions(&desk, id).await;
+    let body = json!({"prompt": "improve it", "document_id": id.to_string()});
+    let (_, accepted) = desk.send("POST", "/api/runs", body).await;
+    desk.ended(accepted["run_id"].as_str().unwrap().parse().unwrap()).await;
+    let now = read(&desk, id).await;
+    assert_eq!((now["proposals"].as_array().map(Vec::len), &now["version"]), (Some(2), &json!(1)), "{now}");
+    assert_eq!(versions(&desk, id).await, before, "version 1 is still the person's");
+    assert_eq!(now["title"], "Notes");
+
+    // The person's own heading names it, and says so in its own version.
+    let edit = json!({"base_version": 1, "content": "# Letters\nalpha\nbeta\ngamma\ndelta\nepsilon\n"});
+    let (_, renamed) = desk.send("PUT", &format!("/api/documents/{id}"), edit).await;
+    assert_eq!(renamed["title"], "Letters");
+}
+
+#[tokio::test]
+async fn a_document_that_nobody_named_is_named_by_whoever_writes_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let desk = Desk::open(directory.path(), Fake::new(OVER)).await;
+    let (_, made) = desk.send("POST", "/api/documents", json!({"title": "Untitled", "content": "alpha\n"})).await;
+    let id: DocumentId = made["document_id"].as_str().unwrap().parse().unwrap();
+    let body = json!({"prompt": "improve it", "document_id": id.to_string()});
+    let (_, accepted) = desk.send("POST", "/api/runs", body).await;
+    desk.ended(accepted["run_id"].as_str().unwrap().parse().unwrap()).await;
+    assert_eq!(read(&desk, id).await["title"], "Report");
+    assert_eq!(versions(&desk, id).await[0]["author"], "person");
+}
+
+#[tokio::test]
+async fn what_is_saved_is_answered_as_it_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let desk = Desk::open(directory.path(), Fake::new(EAGER)).await;
+    let id = document(&desk, "first line\nmine\nlast line\n").await;
+    let body = json!({"prompt": "improve it", "document_id": id.to_string()});
+    let (_, accepted) = desk.send("POST", "/api/runs", body).await;
+    desk.ended(accepted["run_id"].as_str().unwrap().parse().unwrap()).await;
+    let seen = read(&desk, id).await;
+    let figure = "```run cat x\n1\n```\nShe said “nobody ever said this”.\n";
+    let content = format!("{}{figure}", seen["content"].as_str().unwrap());
+    let edit = json!({"base_version": seen["version"], "content": content});
+    let (_, saved) = desk.send("PUT", &format!("/api/documents/{id}"), edit).await;
+    let count = |field: &str| saved[field].as_array().map(Vec::len);
+    assert_eq!((count("proposals"), count("figures"), count("unsupported")), (Some(2), Some(1), Some(1)), "{saved}");
+    assert_eq!(saved, read(&desk, id).await);
+}
+
 /// Small, seeded and good enough to shuffle with.
 struct Dice(u64);
 

@@ -77,12 +77,60 @@ async fn a_range_answers_who_wrote_it_for_which_prompt_by_which_call_from_which_
 }
 
 #[tokio::test]
+async fn a_source_is_named_for_any_part_of_its_words_and_for_nothing_else() {
+    let (_directory, desk, _, path) = written().await;
+    for (from, to, expected) in [(12, 36, 1), (20, 30, 1), (35, 50, 1), (0, 13, 1), (0, 12, 0), (36, 50, 0)] {
+        let some = get(&desk, &format!("{path}/provenance?from={from}&to={to}")).await;
+        let sources = some["pieces"][0]["sources"].as_array().map(Vec::len);
+        assert_eq!(sources, Some(expected), "{from}..{to}: {some}");
+    }
+}
+
+#[tokio::test]
+async fn each_of_a_persons_edits_answers_for_its_own_words() {
+    let directory = tempfile::tempdir().unwrap();
+    let desk = Desk::open(directory.path(), Fake::new(QUOTES)).await;
+    let (_, made) =
+        desk.send("POST", "/api/documents", json!({"title": "Letters", "content": "alpha\nbeta\ngamma\n"})).await;
+    let path = format!("/api/documents/{}", made["document_id"].as_str().unwrap());
+    let edits = ["ALPHA\nbeta\ngamma\n", "ALPHA\nbeta\nGAMMA\n", "ALPHA\nbeta\nGAMMA\naleph\n"];
+    for (index, content) in edits.iter().enumerate() {
+        let edit = json!({"base_version": index + 1, "content": content});
+        assert_eq!(desk.send("PUT", &path, edit).await.0, 200);
+    }
+    let all = get(&desk, &format!("{path}/provenance")).await;
+    let piece = |piece: &Value| (piece["from"].as_u64().unwrap(), piece["seq"].as_u64().unwrap());
+    let pieces: Vec<_> = all["pieces"].as_array().unwrap().iter().map(piece).collect();
+    let starts: Vec<_> = pieces.iter().map(|(from, _)| *from).collect();
+    assert_eq!(starts, [0, 5, 11, 16, 17], "{all}");
+    let [first, rest, second, end, third] = pieces.iter().map(|(_, seq)| *seq).collect::<Vec<_>>()[..] else {
+        panic!()
+    };
+    assert!(rest == end && rest < first && first < second && second < third, "{all}");
+    let one = get(&desk, &format!("{path}/provenance?from=0&to=5")).await;
+    assert_eq!(one["pieces"].as_array().map(|pieces| pieces.len()), Some(1));
+    assert_eq!(one["pieces"][0], all["pieces"][0]);
+}
+
+#[tokio::test]
 async fn a_document_is_taken_away_with_its_sources() {
     let (_directory, desk, _, path) = written().await;
     let page = desk.download(&format!("{path}/export?format=html")).await;
     assert!(page.contains("<mark>The tests were all green</mark>") && page.contains("Nobody was hurt."), "{page}");
     let text = desk.download(&format!("{path}/export?format=markdown")).await;
-    assert_eq!(text, get(&desk, &path).await["content"]);
+    let content = get(&desk, &path).await["content"].as_str().unwrap().to_owned();
+    let doubts = "## Not supported\n\n* “The tests were mostly green”: no source\n";
+    assert_eq!(text, format!("{}\n\n{doubts}", content.trim_end()));
+    assert!(
+        page.contains("<mark class=\"doubt\">The tests were mostly green <small>(no source)</small></mark>"),
+        "{page}"
+    );
+    let edit = json!({"base_version": 2, "content": "```run cat x\n1\n```\n"});
+    assert_eq!(desk.send("PUT", &path, edit).await.0, 200);
+    for format in ["html", "markdown"] {
+        let taken = desk.download(&format!("{path}/export?format={format}")).await;
+        assert!(taken.contains("unknown: no command is known to have printed this"), "{taken}");
+    }
     assert_eq!(desk.send("GET", &format!("{path}/export?format=pdf"), Value::Null).await.0, 400);
 }
 
@@ -102,6 +150,31 @@ async fn artifacts_are_kept_as_they_came_and_bad_ones_are_refused() {
     let name = ("content-disposition", "attachment; filename=\"prices.json\"");
     let (status, kept) = desk.import("/api/artifacts", &[json, name], br#"{"apples": 3}"#).await;
     assert_eq!((status, &kept["origin"]), (201, &json!("prices.json")), "a file that holds JSON has a name");
+}
+
+#[tokio::test]
+async fn what_stands_in_a_file_is_cited_by_the_files_name() {
+    let scenario = r#"{"roles": {
+        "conductor": [
+            {"tool_calls": [{"name": "delegate", "arguments": {"role": "researcher", "objective": "read"}}]},
+            {"tool_calls": [{"name": "delegate", "arguments": {"role": "writer", "objective": "write"}}]},
+            {"tool_calls": [{"name": "finish", "arguments": {"summary": "done"}}]}],
+        "researcher": [
+            {"tool_calls": [{"name": "read_file", "arguments": {"path": "notes/heron.md"}}]},
+            {"tool_calls": [{"name": "cite", "arguments": {"source": "output", "quote": "herons stand quite still"}}]},
+            {"tool_calls": [{"name": "finish", "arguments": {"summary": "cited"}}]}],
+        "writer": [
+            {"tool_calls": [{"name": "write_document", "arguments": {"title": "Herons", "content": "It says “herons stand quite still”.\n"}}]},
+            {"tool_calls": [{"name": "finish", "arguments": {"summary": "written"}}]}]}}"#;
+    let directory = tempfile::tempdir().unwrap();
+    let fake = Fake::new(scenario);
+    fake.files.lock().unwrap().insert("notes/heron.md".into(), b"Mostly, herons stand quite still.\n".to_vec());
+    let desk = Desk::open(directory.path(), fake).await;
+    let done = desk.ended(desk.accept("herons").await).await;
+    let path = format!("/api/documents/{}/export?format=html", done.document_id.unwrap());
+    let page = desk.download(&path).await;
+    assert!(page.contains("“herons stand quite still” — notes/heron.md"), "{page}");
+    assert!(!page.contains("Not supported"), "{page}");
 }
 
 #[tokio::test]
