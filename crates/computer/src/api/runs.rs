@@ -3,10 +3,12 @@
 use super::App;
 use super::reject::{OptionalJson, Rejection, TypedJson, asked_id, id, limit};
 use crate::actor::{ActorError, RunCommand, SessionMessage, ask};
+use crate::harness::Harness;
 use crate::journal::Scope;
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use choir_core::evidence::byte;
+use choir_core::fold::evidence::Artifacts;
 use choir_core::fold::run::Runs;
 use choir_proto::api::{Acknowledged, RunAccepted, Steer};
 use choir_proto::event::Actor;
@@ -81,6 +83,7 @@ pub(super) async fn create(
     TypedJson(mut request): TypedJson<NewRun>,
 ) -> Result<(StatusCode, Json<RunAccepted>), Rejection> {
     check(&request)?;
+    find_context(&app, &request.context).await?;
     let journal = &app.harness.journal;
     let run_id = RunId::new(journal.world().uuid());
     let (document_id, mut facts) = match request.document_id {
@@ -109,6 +112,23 @@ pub(super) async fn create(
         session.send_message(SessionMessage::Start(run_id)).ok();
     }
     Ok((StatusCode::ACCEPTED, Json(RunAccepted { run_id, seq })))
+}
+
+/// What a person points at is there, as far as that can be known at once. Files and pages are looked for by whoever reads them.
+async fn find_context(app: &App, contexts: &[Context]) -> Result<(), Rejection> {
+    let Harness { documents, views, .. } = &app.harness;
+    for context in contexts {
+        let (what, is_there) = match context {
+            Context::Document(document) => ("document", documents.find(document.document_id).await?.is_some()),
+            Context::Artifact(artifact) => ("artifact", views.get::<Artifacts>(artifact.artifact_id).await?.is_some()),
+            Context::Run(run) => ("run", views.get::<Runs>(run.run_id).await?.is_some()),
+            Context::Path(_) | Context::Url(_) => continue,
+        };
+        if !is_there {
+            return Err(Rejection::missing(what));
+        }
+    }
+    Ok(())
 }
 
 fn check(request: &NewRun) -> Result<(), Rejection> {

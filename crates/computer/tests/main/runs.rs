@@ -289,6 +289,11 @@ async fn what_the_person_points_at_reaches_every_agent_as_data_with_its_origin()
     let new = serde_json::json!({"title": "Notes", "content": "é one two three"});
     let (_, made) = desk.send("POST", "/api/documents", new).await;
     let id = made["document_id"].as_str().unwrap();
+    for name in ["document_id", "artifact_id", "run_id"] {
+        let nobody =
+            serde_json::json!({"prompt": "look", "context": [{(name): "00000000-0000-7000-8000-000000000000"}]});
+        assert_eq!(desk.send("POST", "/api/runs", nobody).await.0, 404, "{name}");
+    }
     let context = serde_json::json!([{"document_id": id, "from": 2, "to": 9}, {"path": "a.txt"}]);
     let (_, accepted) = desk.send("POST", "/api/runs", serde_json::json!({"prompt": "look", "context": context})).await;
     let done = desk.ended(accepted["run_id"].as_str().unwrap().parse().unwrap()).await;
