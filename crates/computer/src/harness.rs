@@ -55,6 +55,9 @@ use tokio::sync::{broadcast, watch};
 /// Agents below agents. A plan that needs more is a loop.
 const DEPTH_MAX: u32 = 4;
 
+/// How long control takes at most to see that there is no model.
+const AT_ONCE: Duration = Duration::from_millis(200);
+
 /// What every agent of a computer shares.
 #[derive(Clone)]
 pub struct Harness {
@@ -343,9 +346,10 @@ impl Driver {
         // From before the question: a model that appears while we ask must not be missed.
         let mut models = self.context.harness.models.clone();
         models.mark_unchanged();
+        let resumed = self.context.signal.borrow().resumed;
         let (on_delta, scribe) = self.listen();
         let heard = tokio::select! {
-            answer = control.model(call, on_delta) => Ok(answer),
+            answer = self.tell_of_patience(control.model(call, on_delta)) => Ok(answer?),
             stop = stopped(self.context.signal.clone()) => Err(stop.map(|()| Some(cancelled()))),
             () = tokio::time::sleep(self.purse.time_left()) => Err(Ok(None)),
         };
@@ -375,14 +379,25 @@ impl Driver {
                 self.append(vec![called.into()]).await?;
                 Ok(None)
             }
-            Err(error) => self.failed(error, models).await,
+            Err(error) => self.failed(error, models, resumed).await,
         }
+    }
+
+    /// That there is no model is known at once: a run that waited for one and is let wait longer has one, and says so.
+    async fn tell_of_patience<T>(&self, answer: impl Future<Output = T>) -> Result<T, HarnessError> {
+        let mut answer = std::pin::pin!(answer);
+        if let Ok(answer) = tokio::time::timeout(AT_ONCE, &mut answer).await {
+            return Ok(answer);
+        }
+        self.go_on().await?;
+        Ok(answer.await)
     }
 
     async fn failed(
         &mut self,
         error: ModelError,
         mut models: watch::Receiver<u64>,
+        resumed: u64,
     ) -> Result<Option<Ending>, HarnessError> {
         let attempt = self.agent.failures() + 1;
         let turn = self.agent.next_turn();
@@ -406,11 +421,13 @@ impl Driver {
                 let message = format!("waiting for a model: {message}");
                 self.context.waiting.for_model(&self.context.harness.journal, self.identity.run, message).await?;
                 let _waits = self.purse.wait();
+                let mut signal = self.context.signal.clone();
+                // Asked again, it says by itself whether it goes on.
                 tokio::select! {
                     changed = models.changed() => changed.map_err(|_| HarnessError::LetGo)?,
+                    told = signal.wait_for(|signal| signal.resumed > resumed) => drop(told.map_err(|_| HarnessError::LetGo)?),
                     stop = stopped(self.context.signal.clone()) => return stop.map(|()| Some(cancelled())),
                 }
-                self.go_on().await?;
                 Ok(None)
             }
         }

@@ -168,6 +168,30 @@ async fn without_a_provider_prompts_wait_until_one_is_added() {
 }
 
 #[tokio::test]
+async fn a_key_for_one_provider_is_told_where_another_was_there_all_along() {
+    let (url, _) = provider(says("yes", 1)).await;
+    let mut config = config(&url);
+    let keyless = Provider { api_key_env: Some("CHOIR_TEST_NO_SUCH_KEY".into()), ..config.providers["local"].clone() };
+    config.providers.insert("other".to_owned(), keyless);
+    let world = World::with(config, FakeComputer::default()).await;
+    let mut wanted = call(1);
+    wanted.request.model = Some("other/tiny".to_owned());
+    assert_eq!(error(&frames(&world.computer, &wanted).await).0, ErrorClass::NoModel);
+    world.computer.told("/internal/models").await;
+    let times = || world.computer.all_told().iter().filter(|(to, _)| to == "/internal/models").count();
+    let (before, browser) = (times(), world.browser().await);
+
+    // Something else that changes is no news about models.
+    let other = r#"{"documents":{"auto_accept":true}}"#.to_owned();
+    assert_eq!(browser.json(Method::PUT, "/api/settings", other).await.status, StatusCode::OK);
+    let body = format!(r#"{{"kind":"openai","key":"{KEY}"}}"#);
+    assert_eq!(browser.json(Method::PUT, "/api/providers/other", body).await.status, StatusCode::NO_CONTENT);
+    world.computer.told_times("/internal/models", before + 1).await;
+    assert!(matches!(frames(&world.computer, &wanted).await.last(), Some(ModelFrame::Answer(_))));
+    assert_eq!(times(), before + 1);
+}
+
+#[tokio::test]
 async fn a_stored_key_survives_a_restart_and_lies_sealed() {
     let (url, mut requests) = provider(says("yes", 1)).await;
     let world = World::start().await;

@@ -8,8 +8,8 @@ use choir_core::effect;
 use choir_core::fold::run::Runs;
 use choir_core::verify;
 use choir_proto::event::{
-    Actor as By, CancelRequested, DocumentTrashed, RunAccepted, RunAnswered, RunEnded, RunPaused, RunResumed,
-    RunStarted, RunSteered,
+    Actor as By, CancelRequested, DocumentTrashed, RunAccepted, RunAnswered, RunEnded, RunPaused, RunStarted,
+    RunSteered,
 };
 use choir_proto::run::{Selection, SelectionAction};
 use choir_proto::task::{TaskKind, TaskRequest, TaskResult, TaskStatus};
@@ -53,6 +53,7 @@ pub(super) struct RunState {
     run: RunId,
     harness: Harness,
     signal: watch::Sender<Signal>,
+    waiting: Arc<Waiting>,
 }
 
 impl Actor for Run {
@@ -67,7 +68,7 @@ impl Actor for Run {
         _: ActorRef<Self::Msg>,
         RunArguments { run, harness }: Self::Arguments,
     ) -> Result<Self::State, ActorProcessingErr> {
-        Ok(RunState { run, harness, signal: watch::Sender::default() })
+        Ok(RunState { run, harness, signal: watch::Sender::default(), waiting: Arc::default() })
     }
 
     async fn post_start(&self, myself: ActorRef<Self::Msg>, state: &mut Self::State) -> Result<(), ActorProcessingErr> {
@@ -158,6 +159,7 @@ impl RunState {
         }
         let (cancelled, steered) = (past.cancelled(), past.steered());
         self.signal.send_replace(Signal { paused, cancelled, steered, ..Signal::default() });
+        self.waiting = Arc::new(Waiting::new(past.blocked_on()));
         let material = harness.material(&accepted.request.context).await?;
         let context = RunContext {
             harness,
@@ -169,7 +171,7 @@ impl RunState {
             selection: accepted.request.selection.clone(),
             material: material.into(),
             signal: self.signal.subscribe(),
-            waiting: Arc::new(Waiting::new(past.blocked_on())),
+            waiting: Arc::clone(&self.waiting),
             past: Arc::new(past),
         };
         conduct(myself, context, accepted);
@@ -177,16 +179,11 @@ impl RunState {
     }
 
     async fn command(&mut self, command: RunCommand) -> Result<Seq, ActorError> {
-        let event: Event = match &command {
-            // Said once is said: a second time adds nothing.
-            RunCommand::Pause if self.signal.borrow().paused => return Ok(self.harness.journal.log().head().seq),
-            RunCommand::Cancel => CancelRequested {}.into(),
-            RunCommand::Pause => RunPaused {}.into(),
-            RunCommand::Resume => RunResumed {}.into(),
-            RunCommand::Steer(text) => RunSteered { text: text.clone() }.into(),
-        };
-        let scope = Scope::of(By::Person).run(self.run);
-        let seq = self.harness.journal.append(&scope, vec![event]).await.map_err(HarnessError::Append)?;
+        // Said once is said: a second time adds nothing.
+        if matches!(command, RunCommand::Pause) && self.signal.borrow().paused {
+            return Ok(self.harness.journal.log().head().seq);
+        }
+        let seq = self.write_down(&command).await?;
         self.signal.send_modify(|signal| match command {
             RunCommand::Cancel => signal.cancelled = true,
             RunCommand::Pause => signal.paused = true,
@@ -197,6 +194,16 @@ impl RunState {
             RunCommand::Steer(text) => signal.steered.push((seq, text)),
         });
         Ok(seq)
+    }
+
+    async fn write_down(&self, command: &RunCommand) -> Result<Seq, HarnessError> {
+        let event: Event = match command {
+            RunCommand::Cancel => CancelRequested {}.into(),
+            RunCommand::Pause => RunPaused {}.into(),
+            RunCommand::Resume => return self.waiting.resume(&self.harness.journal, self.run).await,
+            RunCommand::Steer(text) => RunSteered { text: text.clone() }.into(),
+        };
+        Ok(self.harness.journal.append(&Scope::of(By::Person).run(self.run), vec![event]).await?)
     }
 
     async fn end(&mut self, accepted: &RunAccepted, mut result: TaskResult) -> Result<(), HarnessError> {

@@ -135,11 +135,10 @@ fn line(value: &impl Serialize, into: &mut Vec<u8>) {
     into.push(b'\n');
 }
 
-/// Control found or lost a model.
+/// Control found or lost a model. Whoever waits asks again, also where those who name none would still wait: the model that
+/// a run names may be there.
 async fn models(State(app): State<App>, TypedJson(models): TypedJson<Models>) -> Json<Models> {
-    if models.available {
-        app.models.send_modify(|count| *count += 1);
-    }
+    app.models.send_modify(|count| *count += 1);
     Json(models)
 }
 

@@ -133,7 +133,7 @@ impl Past {
     pub fn blocked_on(&self) -> Option<BlockedOn> {
         self.events.iter().fold(None, |waits, (_, event)| match event {
             Event::RunBlocked(blocked) => Some(blocked.on),
-            Event::RunStarted(_) => None,
+            Event::RunStarted(_) | Event::RunResumed(_) => None,
             _ => waits,
         })
     }

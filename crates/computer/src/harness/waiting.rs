@@ -2,8 +2,8 @@
 
 use super::HarnessError;
 use crate::journal::{Journal, Scope};
-use choir_proto::event::{Actor, BlockedOn, RunBlocked, RunStarted};
-use choir_proto::{Event, RunId};
+use choir_proto::event::{Actor, BlockedOn, RunBlocked, RunResumed, RunStarted};
+use choir_proto::{Event, RunId, Seq};
 use tokio::sync::Mutex;
 
 /// What a run waits for. Held while the log is told, so that what it says last is true.
@@ -16,12 +16,14 @@ struct State {
     said: Option<BlockedOn>,
     /// Agents that wait for the person.
     asking: usize,
+    /// What the newest of them asks.
+    question: String,
 }
 
 impl Waiting {
     /// A run of which the log says that it waits, or that it does not.
     pub fn new(said: Option<BlockedOn>) -> Self {
-        Self(Mutex::new(State { said, asking: 0 }))
+        Self(Mutex::new(State { said, ..State::default() }))
     }
 
     /// An agent has no model to ask.
@@ -53,11 +55,27 @@ impl Waiting {
     pub(super) async fn for_person(&self, journal: &Journal, run: RunId, message: String) -> Result<(), HarnessError> {
         let mut state = self.0.lock().await;
         if state.said != Some(BlockedOn::Inbox) {
-            say(journal, run, RunBlocked { on: BlockedOn::Inbox, message }.into()).await?;
+            say(journal, run, RunBlocked { on: BlockedOn::Inbox, message: message.clone() }.into()).await?;
             state.said = Some(BlockedOn::Inbox);
         }
+        state.question = message;
         state.asking += 1;
         Ok(())
+    }
+
+    /// The person says go on, and the log says that the run does. Who waits for a model asks for it once more; questions are
+    /// still open, and a plan that waited goes on by itself.
+    pub(crate) async fn resume(&self, journal: &Journal, run: RunId) -> Result<Seq, HarnessError> {
+        let mut state = self.0.lock().await;
+        let seq = journal.append(&Scope::of(Actor::Person).run(run), vec![RunResumed {}.into()]).await?;
+        if state.asking > 0 {
+            let message = state.question.clone();
+            say(journal, run, RunBlocked { on: BlockedOn::Inbox, message }.into()).await?;
+            state.said = Some(BlockedOn::Inbox);
+        } else if state.said != Some(BlockedOn::Plan) {
+            state.said = None;
+        }
+        Ok(seq)
     }
 
     /// An agent has heard from the person.

@@ -28,6 +28,8 @@ use uuid::Uuid;
 pub(crate) struct Fake {
     scenario: Scenario,
     pub(crate) has_model: AtomicBool,
+    /// How often somebody heard that there is none.
+    pub(crate) refusals: watch::Sender<u64>,
     /// What the model can read at once; nothing is not known.
     pub(crate) window: AtomicU64,
     pub(crate) model_calls: AtomicU64,
@@ -69,6 +71,7 @@ impl Fake {
         Arc::new(Self {
             scenario: Scenario::parse(scenario).unwrap(),
             has_model: AtomicBool::new(true),
+            refusals: watch::Sender::new(0),
             window: AtomicU64::new(0),
             model_calls: AtomicU64::new(0),
             panics: AtomicBool::new(false),
@@ -111,6 +114,7 @@ impl Control for Fake {
     fn model(&self, call: ModelCall, mut on_delta: OnDelta) -> BoxFuture<'_, Result<Answer, ModelError>> {
         async move {
             if !self.has_model.load(Ordering::SeqCst) {
+                self.refusals.send_modify(|times| *times += 1);
                 let message = "There is no model yet.".into();
                 return Err(ModelError { class: ErrorClass::NoModel, message, retry_after_ms: None });
             }

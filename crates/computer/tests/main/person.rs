@@ -60,6 +60,20 @@ async fn a_question_blocks_the_run_over_a_restart_and_its_answer_lets_it_go_on()
 }
 
 #[tokio::test]
+async fn go_on_answers_no_question() {
+    let (_directory, fake, desk) = desk(ASKS).await;
+    let run = desk.accept("what happened then?").await;
+    desk.until(run, |run| run.status == RunStatus::Blocked).await;
+    let (id, _) = fake.asked().await;
+    desk.command(run, RunCommand::Pause).await;
+    desk.command(run, RunCommand::Resume).await;
+    let still = desk.run(run).await;
+    assert_eq!((still.status, still.reason.as_deref()), (RunStatus::Blocked, Some("waiting for you: Which year?")));
+    fake.decide(id, says("1984"));
+    assert_eq!(desk.ended(run).await.reason.as_deref(), Some("The person answers: 1984"));
+}
+
+#[tokio::test]
 async fn an_answer_given_while_the_computer_was_down_is_heard() {
     let (directory, fake, desk) = desk(ASKS).await;
     let run = desk.accept("what happened then?").await;

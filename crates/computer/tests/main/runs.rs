@@ -115,6 +115,37 @@ async fn a_prompt_waits_for_a_model_and_starts_by_itself() {
 }
 
 #[tokio::test]
+async fn go_on_makes_a_run_ask_again_for_the_model_that_it_waits_for() {
+    let (_directory, fake, desk) = desk(r#"{"roles": {"conductor": [{"text": "It is Tuesday."}]}}"#).await;
+    fake.has_model.store(false, Ordering::SeqCst);
+    let run = desk.accept("what day is it?").await;
+    let waiting = desk.until(run, |run| run.status == RunStatus::Blocked).await;
+    desk.command(run, RunCommand::Resume).await;
+    let still = desk.until(run, |run| run.status == RunStatus::Blocked && run.upto > waiting.upto).await;
+    assert_eq!(still.reason.as_deref(), Some("waiting for a model: There is no model yet."), "it says so once more");
+    // Nobody says that there is a model.
+    fake.has_model.store(true, Ordering::SeqCst);
+    desk.command(run, RunCommand::Resume).await;
+    assert_eq!(desk.ended(run).await.answer.as_deref(), Some("It is Tuesday."));
+}
+
+#[tokio::test]
+async fn news_of_another_model_wakes_and_says_nothing_where_nobody_is_helped() {
+    let (_directory, fake, desk) = desk(r#"{"roles": {"conductor": [{"text": "It is Tuesday."}]}}"#).await;
+    fake.has_model.store(false, Ordering::SeqCst);
+    let run = desk.accept("what day is it?").await;
+    let waiting = desk.until(run, |run| run.status == RunStatus::Blocked).await;
+    let asked = *fake.refusals.borrow();
+    desk.send("POST", "/internal/models", serde_json::json!({"available": true})).await;
+    fake.refusals.subscribe().wait_for(|times| *times > asked).await.unwrap();
+    assert_eq!(desk.run(run).await.upto, waiting.upto, "it waits as before");
+    // The model that a run names may be there where the usual one is not.
+    fake.has_model.store(true, Ordering::SeqCst);
+    desk.send("POST", "/internal/models", serde_json::json!({"available": false})).await;
+    assert_eq!(desk.ended(run).await.status, RunStatus::Completed);
+}
+
+#[tokio::test]
 async fn tools_of_other_roles_and_nonsense_are_refused_and_the_run_goes_on() {
     let scenario = r#"{"roles": {"conductor": [
         {"tool_calls": [{"name": "bash", "arguments": {"command": "rm -rf /"}}, {"name": "sing", "arguments": {}},

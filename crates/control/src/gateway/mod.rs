@@ -92,7 +92,7 @@ impl Gateway {
             reserved: spending::Reserved::default(),
             spent: spending::Spending::default(),
         }));
-        gateway.announce();
+        gateway.announce(true);
         Ok(gateway)
     }
 
@@ -101,7 +101,7 @@ impl Gateway {
         self.0.available.borrow().clone()
     }
 
-    /// Rings when that changes.
+    /// Rings when that changes, and whenever a model that was missing may be there now.
     pub fn watch_models(&self) -> watch::Receiver<wire::Models> {
         self.0.available.subscribe()
     }
@@ -192,12 +192,25 @@ impl Gateway {
     }
 
     fn write<T>(&self, change: impl FnOnce(&mut Now) -> T) {
+        let before = self.now();
         change(&mut self.0.now.write().unwrap_or_else(std::sync::PoisonError::into_inner));
-        self.announce();
+        self.announce(self.now().chooses_otherwise(&before));
     }
 
-    fn announce(&self) {
+    /// Whoever waits for one provider is not helped by another: all that could matter to anybody is told, also where some
+    /// model was there before.
+    fn announce(&self, is_news: bool) {
         let models = wire::Models { available: self.choose(None, Role::Conductor).is_some() };
-        self.0.available.send_if_modified(|before| std::mem::replace(before, models.clone()) != models);
+        self.0.available.send_if_modified(|before| std::mem::replace(before, models.clone()) != models || is_news);
+    }
+}
+
+impl Now {
+    /// Whether a call may go elsewhere than before: other models are chosen, or a provider is usable that was not, or was
+    /// with another key or at another place.
+    fn chooses_otherwise(&self, before: &Self) -> bool {
+        let is_known = |provider: &Arc<Provider>| before.providers.values().any(|known| Arc::ptr_eq(known, provider));
+        let mut usable = self.providers.values().filter(|provider| provider.is_usable());
+        self.settings.models != before.settings.models || !usable.all(is_known)
     }
 }

@@ -123,6 +123,12 @@ impl FakeComputer {
         told.wait_for(|told| told.iter().any(|(to, body)| to == path && fits(body))).await.unwrap();
     }
 
+    /// Waits until control has told it something so often.
+    pub(crate) async fn told_times(&self, path: &str, times: usize) {
+        let mut told = self.0.told.subscribe();
+        told.wait_for(|told| told.iter().filter(|(to, _)| to == path).count() >= times).await.unwrap();
+    }
+
     /// Asks control, as only this computer can.
     pub(crate) async fn ask(&self, request: http::Request<Body>) -> http::Response<hyper::body::Incoming> {
         let mut service = self.0.service.lock().unwrap().clone().expect("the computer runs");
