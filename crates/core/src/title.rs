@@ -1,6 +1,6 @@
 //! What a document is called: by whoever began it, by the heading that it begins with, or by an agent where no person has.
 
-use crate::text::Authorship;
+use crate::text::{Authorship, Piece};
 use choir_proto::event::Actor;
 
 /// The longest heading that becomes a title.
@@ -25,12 +25,14 @@ pub fn new_heading<'a>(before: &str, after: &'a str) -> Option<&'a str> {
     heading(after).filter(|new| heading(before) != Some(*new))
 }
 
-/// A heading that was not there before, as far as a person wrote it.
+/// A heading that was not there before, unless an agent has written in it since the text was named last: that is a sketch, and
+/// its author names the text when it is whole.
 pub fn typed_heading<'a>(before: &str, after: &'a str, authorship: &Authorship) -> Option<&'a str> {
+    let is_sketch = |piece: &Piece| piece.author != Actor::Person && piece.seq > authorship.named;
     let from = (after.len() - after.trim_start().len()) as u64;
     new_heading(before, after).filter(|new| {
         let to = from + "# ".len() as u64 + new.len() as u64;
-        authorship.within(from, to).iter().any(|(_, piece)| piece.author == Actor::Person)
+        !authorship.within(from, to).iter().any(|(_, piece)| is_sketch(piece))
     })
 }
 
@@ -50,11 +52,14 @@ mod tests {
     }
 
     #[test]
-    fn only_a_heading_of_a_person_counts_as_typed() {
+    fn a_heading_is_typed_where_no_agent_is_still_writing_it() {
         let after = "\n# Trees\n";
         let of = |author: Actor| Authorship::whole(after.len() as u64, author, Seq(1));
         assert_eq!(typed_heading("", after, &of(Actor::Person)), Some("Trees"));
-        assert_eq!(typed_heading("", after, &of(Actor::Agent(Role::Writer))), None);
+        let mut written = of(Actor::Agent(Role::Writer));
+        assert_eq!(typed_heading("", after, &written), None);
+        written.named = Seq(1);
+        assert_eq!(typed_heading("# Treess", after, &written), Some("Trees"), "a letter of an agent's heading went");
         assert_eq!(typed_heading("# Trees", after, &of(Actor::Person)), None);
     }
 
