@@ -335,6 +335,8 @@ impl Driver {
         let world = Arc::clone(self.context.harness.journal.world());
         let before = world.elapsed();
         let Identity { run, task, .. } = self.identity;
+        // The request is made: what the person says from here on is not in it.
+        let upto = self.parent.is_none().then_some(self.heard);
         self.retract().await?;
         if self.offers().await? {
             return Ok(None);
@@ -375,6 +377,7 @@ impl Driver {
                     usage: answer.usage,
                     duration_ms: (world.elapsed() - before).as_millis() as u64,
                     window: answer.window,
+                    heard: upto,
                 };
                 self.append(vec![called.into()]).await?;
                 Ok(None)
@@ -525,7 +528,8 @@ fn cancelled() -> Ending {
     Ending { status: TaskStatus::Cancelled, summary: "Stopped.".into() }
 }
 
-/// The agent's fold looks at no field of the header; events that were just appended are not read back for one.
+/// The agent's fold looks at no field of the header but where words of the person stand; events that were just appended are
+/// not read back for one.
 fn placeless(seq: Seq) -> Header {
     Header {
         seq,

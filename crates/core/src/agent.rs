@@ -4,6 +4,7 @@
 //! state, and [`Agent::next`] says where to go on. The shell does what is asked, appends what came of it, and folds that.
 
 mod compact;
+mod hear;
 mod limit;
 mod offer;
 mod policy;
@@ -49,8 +50,8 @@ pub struct Agent {
     calls: Vec<Call>,
     /// Calls of earlier turns that the model knows to be at work still.
     away: Vec<Call>,
-    /// Words that arrived while tools were running; they follow their results.
-    words: Vec<String>,
+    /// What was said to it since the last answer.
+    heard: hear::Heard,
     /// Whether the model has said all that it wants to say until something is heard of those at work.
     waits: bool,
     usage: Usage,
@@ -146,7 +147,7 @@ impl Agent {
             last_failure: None,
             calls: Vec::new(),
             away: Vec::new(),
-            words: Vec::new(),
+            heard: hear::Heard::default(),
             waits: false,
             usage: Usage::default(),
             window: None,
@@ -217,7 +218,7 @@ impl Agent {
     }
 
     /// Folds an event of this agent's task, or words from the person.
-    pub fn apply(&mut self, _: &Header, event: &Event) {
+    pub fn apply(&mut self, header: &Header, event: &Event) {
         match event {
             Event::ModelCalled(called) => self.answered(called),
             Event::ModelFailed(failed) => {
@@ -228,7 +229,7 @@ impl Agent {
             Event::ToolStarted(started) => self.set(&started.effect_id, CallState::Started),
             Event::ToolFinished(finished) => self.finished(finished),
             Event::ToolsOffered(offered) => self.offered.apply(offered),
-            Event::RunSteered(steered) => self.hear(prompt::steer(&steered.text)),
+            Event::RunSteered(steered) => self.steered(header.seq, &steered.text),
             Event::InboxDecided(decided) => self.decided(decided),
             Event::ContextCompacted(done) => {
                 self.too_long = false;
@@ -301,7 +302,7 @@ impl Agent {
             model: self.model.clone(),
             role: self.identity.role,
             system: prompt::system(self.identity.role).to_owned(),
-            messages: self.conversation.iter().cloned().chain(self.results_so_far()).collect(),
+            messages: self.messages(),
             tools: self.tools(),
             tokens_max: ANSWER_TOKENS_MAX.min(limit::tokens_left(accounts)),
         }
@@ -331,8 +332,7 @@ impl Agent {
         self.failures = 0;
         self.usage += called.usage;
         self.window = called.window.or(self.window);
-        let so_far = self.results_so_far();
-        self.conversation.extend(so_far);
+        let later = self.put(called.heard);
         self.conversation.push(Message::Assistant(called.message.clone()));
         let named = self.named(called);
         let before = std::mem::replace(&mut self.calls, named);
@@ -345,6 +345,7 @@ impl Agent {
         } else if self.calls.is_empty() {
             self.ending = Some(spoken_ending(called.stop, &called.message.text));
         }
+        self.hear_all(later);
     }
 
     /// What came of the present calls, for a model that is asked before all of it is known.
@@ -362,7 +363,7 @@ impl Agent {
         let result = ToolResult { call_id: finished.call_id.clone(), content: finished.content.clone(), is_error };
         if let Some(at) = self.away.iter().position(|call| call.effect_id == finished.effect_id) {
             self.away.remove(at);
-            return self.hear(prompt::late(&result));
+            return self.hear(None, prompt::late(&result));
         }
         self.set(&finished.effect_id, CallState::Finished(result));
         let done: Option<Vec<ToolResult>> = self.calls.iter().map(Call::result).collect();
@@ -377,17 +378,8 @@ impl Agent {
             }
             self.calls.clear();
             self.conversation.push(Message::Tools { results });
-            self.conversation.extend(std::mem::take(&mut self.words).into_iter().map(Message::user));
-        }
-    }
-
-    /// Words that belong behind the results of whatever runs.
-    fn hear(&mut self, words: String) {
-        self.waits = false;
-        if self.calls.is_empty() {
-            self.conversation.push(Message::user(words));
-        } else {
-            self.words.push(words);
+            let words = self.heard.words();
+            self.hear_all(words);
         }
     }
 

@@ -115,7 +115,11 @@ fn differs(agent: &Agent, next: &Next, event: &Event, hidden: &impl Fn(&str) -> 
         // Also where the agent would go on: the result was there before it could.
         (Event::ToolFinished(finished), _) => agent.is_outstanding(&finished.effect_id),
         (Event::ContextCompacted(logged), Next::Compact(now)) => logged == now,
-        (Event::TaskFinished(finished), next) => may_end(&finished.result, next),
+        (Event::TaskFinished(finished), next) => {
+            // Also where words came that nobody could hear any more.
+            let too_late = agent.overruled().map(|ending| Next::End(ending.clone()));
+            [Some(next), too_late.as_ref()].into_iter().flatten().any(|next| may_end(&finished.result, next))
+        }
         (Event::ModelCalled(_) | Event::ModelFailed(_) | Event::ToolStarted(_) | Event::ContextCompacted(_), _) => {
             false
         }

@@ -187,7 +187,7 @@ mod tests {
             let stop = choir_proto::model::StopReason::ToolUse;
             let (message, usage) = (Default::default(), Default::default());
             let (model, window) = (String::new(), None);
-            self.says(1, ModelCalled { turn: 1, model, message, stop, usage, window, duration_ms: 0 });
+            self.says(1, ModelCalled { turn: 1, model, message, stop, usage, window, heard: None, duration_ms: 0 });
         }
     }
 

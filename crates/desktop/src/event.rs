@@ -143,7 +143,8 @@ impl Said {
             }
             "model.called" => {
                 let (message, stop, usage) = (AssistantMessage::default(), StopReason::Finished, self.usage?);
-                ModelCalled { turn: 0, model: String::new(), message, stop, usage, duration_ms: 0, window: None }.into()
+                let (turn, model, duration_ms, window, heard) = (0, String::new(), 0, None, None);
+                ModelCalled { turn, model, message, stop, usage, duration_ms, window, heard }.into()
             }
             "document.created" => DocumentCreated { document_id: document_id?, title: self.title? }.into(),
             "document.versioned" => DocumentVersioned {

@@ -204,7 +204,7 @@ export type LeftOut = { count: number; paths: string[] };
 export type Limit = "memory" | "processes" | "file_bytes" | "workspace_bytes" | "workspace_names" | "free_space";
 
 /** A model answered. */
-export type ModelCalled = { duration_ms: number; message: AssistantMessage; model: string; stop: StopReason; turn: number; usage: Usage; window?: number | null };
+export type ModelCalled = { duration_ms: number; heard?: Seq | null; message: AssistantMessage; model: string; stop: StopReason; turn: number; usage: Usage; window?: number | null };
 
 /** A model did not answer. */
 export type ModelFailed = { attempt: number; class: ErrorClass; message: string; turn: number };

@@ -55,6 +55,9 @@ pub(crate) struct Fake {
     /// Whether writers are answered piece by piece, each when it is let through, and the end when that is.
     pub(crate) is_slow: AtomicBool,
     pub(crate) pace: Semaphore,
+    /// Whether conductors think until they are let through, and rings when one begins to.
+    pub(crate) is_thoughtful: AtomicBool,
+    pub(crate) thinks: Notify,
     /// Whether there is a workspace, and what is heard of its files.
     pub(crate) has_workspace: AtomicBool,
     pub(crate) changed: broadcast::Sender<LiveFile>,
@@ -86,6 +89,8 @@ impl Fake {
             silent: Mutex::default(),
             is_slow: AtomicBool::new(false),
             pace: Semaphore::new(0),
+            is_thoughtful: AtomicBool::new(false),
+            thinks: Notify::new(),
             has_workspace: AtomicBool::new(false),
             changed: broadcast::Sender::new(16),
             mirrored: watch::Sender::new(0),
@@ -125,6 +130,10 @@ impl Control for Fake {
                 return std::future::pending().await;
             }
             let script = self.scenario.answer(&call.request)?;
+            if call.request.role == Role::Conductor && self.is_thoughtful.load(Ordering::SeqCst) {
+                self.thinks.notify_one();
+                self.pace.acquire().await.unwrap().forget();
+            }
             let is_slow = call.request.role == Role::Writer && self.is_slow.load(Ordering::SeqCst);
             for delta in script.deltas {
                 if is_slow {

@@ -194,6 +194,26 @@ async fn words_to_a_run_at_work_reach_the_conductor() {
 }
 
 #[tokio::test]
+async fn no_run_ends_on_an_answer_that_is_older_than_the_person_s_words() {
+    let called = r#"{"roles": {"conductor": [
+        {"tool_calls": [{"name": "answer", "arguments": {"text": "A poem."}}, {"name": "finish", "arguments": {"summary": "done"}}]},
+        {"tool_calls": [{"name": "finish", "arguments": {"summary": "{{last_message}}"}}]}]}}"#;
+    let spoken = r#"{"roles": {"conductor": [{"text": "A poem."}, {"text": "{{last_message}}"}]}}"#;
+    for scenario in [called, spoken] {
+        let (_directory, fake, desk) = desk(scenario).await;
+        fake.is_thoughtful.store(true, Ordering::SeqCst);
+        let run = desk.accept("write a poem").await;
+        fake.thinks.notified().await;
+        desk.command(run, RunCommand::Steer("about rain".into())).await;
+        fake.pace.add_permits(2);
+        let done = desk.ended(run).await;
+        assert_eq!((done.status, done.reason.as_deref()), (RunStatus::Completed, Some("The person says: about rain")));
+        let replayed = choir_core::replay::replay(&desk.events(run).await, |_| false).unwrap();
+        assert_eq!(replayed.turns, 2, "asked once more, and not again");
+    }
+}
+
+#[tokio::test]
 async fn two_people_edit_one_document_and_no_word_is_lost() {
     let (_directory, _, desk) = desk(DOCUMENT).await;
     let new = serde_json::json!({"title": "Notes", "content": "one two three\n"});

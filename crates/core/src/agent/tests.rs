@@ -49,6 +49,7 @@ fn answer(turn: u32, calls: &[(&str, serde_json::Value)]) -> Event {
         usage: Usage { input_tokens: 10, ..Default::default() },
         duration_ms: 1,
         window: None,
+        heard: None,
     }
     .into()
 }
@@ -139,6 +140,63 @@ fn words_said_while_tools_run_follow_their_results() {
     agent.apply(&header(), &finished(&call, "A"));
     let Next::Model(request) = agent.next(&[]) else { panic!("the model is next") };
     assert_eq!(request.messages.last(), Some(&Message::user("The person says: be brief")));
+}
+
+fn says(seq: u64, text: &str) -> (Header, Event) {
+    (Header { seq: Seq(seq), ..header() }, choir_proto::event::RunSteered { text: text.into() }.into())
+}
+
+/// An answer to a question that was made when the log was so long.
+fn answer_to(heard: Option<u64>, calls: &[(&str, serde_json::Value)]) -> Event {
+    let Event::ModelCalled(called) = answer(1, calls) else { panic!("an answer") };
+    let message = AssistantMessage { text: "so be it".into(), ..called.message };
+    ModelCalled { heard: heard.map(Seq), message, ..called }.into()
+}
+
+#[test]
+fn an_answer_is_no_end_where_the_person_said_something_that_it_had_not_heard() {
+    let finish = [("finish", serde_json::json!({"summary": "done"}))];
+    // When the words came: before the question, while it was answered, while the calls ran, or after all of them.
+    for (calls, heard, at, ends) in [
+        (&finish[..], Some(5), 0, true),
+        (&finish, Some(4), 0, false),
+        (&finish, Some(4), 1, false),
+        (&finish, Some(4), 2, false),
+        (&finish, None, 0, true),
+        (&finish, None, 1, true),
+        (&[], Some(5), 0, true),
+        (&[], Some(4), 0, false),
+        (&[], Some(4), 2, false),
+        (&[], None, 2, true),
+    ] {
+        let mut agent = agent();
+        let steer = |agent: &mut Agent, now| {
+            if now == at {
+                let (header, event) = says(5, "be brief");
+                agent.apply(&header, &event);
+            }
+        };
+        steer(&mut agent, 0);
+        agent.apply(&header(), &answer_to(heard, calls));
+        if !calls.is_empty() {
+            let call = begun(&agent).remove(0);
+            agent.apply(&header(), &started(&call));
+            steer(&mut agent, 1);
+            agent.apply(&header(), &finished(&call, "ok"));
+        }
+        steer(&mut agent, 2);
+        let case = (calls.len(), heard, at);
+        match agent.next(&[]) {
+            Next::End(_) => assert!(ends, "{case:?}"),
+            Next::Model(request) => {
+                assert!(!ends, "{case:?}");
+                assert_eq!(request.messages.last(), Some(&Message::user("The person says: be brief")), "{case:?}");
+                assert_eq!(request.messages.len(), 3 + calls.len(), "said once: {case:?}");
+                assert!(agent.overruled().is_some(), "{case:?}");
+            }
+            other => panic!("{case:?}: {other:?}"),
+        }
+    }
 }
 
 #[test]

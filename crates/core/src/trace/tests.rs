@@ -55,7 +55,16 @@ impl Log {
         let stop = choir_proto::model::StopReason::ToolUse;
         self.says(
             Some(task),
-            ModelCalled { turn: 1, model: "a/b".into(), message, stop, usage, duration_ms: 500, window: None },
+            ModelCalled {
+                turn: 1,
+                model: "a/b".into(),
+                message,
+                stop,
+                usage,
+                duration_ms: 500,
+                window: None,
+                heard: None,
+            },
         );
     }
 

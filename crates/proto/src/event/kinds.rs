@@ -163,6 +163,10 @@ payload! {
         /// How many tokens the model can read at once, if control knows.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         window: Option<u64>,
+        /// How far into the log the person's words were part of the question, where the agent hears them: it is no answer to
+        /// what was said later.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        heard: Option<Seq>,
     }
 }
 payload! {

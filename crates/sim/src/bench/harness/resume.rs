@@ -89,6 +89,7 @@ fn step(run: RunId, task: TaskId, turn: u32) -> [NewEvent; 3] {
         usage: Usage::default(),
         duration_ms: 0,
         window: Some(1_000_000),
+        heard: None,
     };
     let (name, call_id) = ("answer".to_owned(), "c".to_owned());
     let started =
