@@ -181,12 +181,13 @@ impl Agent {
     }
 
     /// Whether a conductor has something to decide about while others are still at work: it is told of every result, and
-    /// not only when all have come.
+    /// not only when all have come, and of the person's words as soon as they are said.
     fn has_news(&self) -> bool {
         let is_first_conductor = self.identity.role == Role::Conductor && self.place == Place::First;
         let is_done = |call: &Call| matches!(call.state, CallState::Finished(_));
         let may_take_long = |call: &Call| is_done(call) || call.is_begun() && call.call.name == DELEGATE;
-        is_first_conductor && self.calls.iter().any(is_done) && self.calls.iter().all(may_take_long)
+        let is_told = self.calls.iter().any(is_done) || self.heard.has_words_of_person();
+        is_first_conductor && is_told && self.calls.iter().all(may_take_long)
     }
 
     /// Takes a call's name as it was given: for a replay of what was made unreadable.

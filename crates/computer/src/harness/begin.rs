@@ -1,12 +1,12 @@
 //! Tool calls: intent first, then the act, then the result. Independent calls run at the same time.
 
 use super::perform::{Performed, Performer};
-use super::{Driver, HarnessError, stopped};
+use super::{Driver, HarnessError, Signal, stopped};
 use choir_core::agent::{Begin, Ending};
 use choir_core::effect;
 use choir_core::tool::{Nature, Tool};
 use choir_proto::event::{ToolFinished, ToolOutcome, ToolStarted};
-use choir_proto::{Event, Role};
+use choir_proto::{Event, Role, Seq};
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
@@ -38,6 +38,9 @@ impl Driver {
         calls: Vec<Begin>,
         begun: Begun,
     ) -> Result<Option<Ending>, HarnessError> {
+        // Words may have come while the intents were written down. Calls that are refused for them take no time.
+        let take_time = !calls.is_empty() && calls.iter().all(|call| call.tool.is_ok());
+        let mut has_news = begun == Begun::Now && take_time && !self.agent.is_held_up();
         for call in calls {
             if at_work.names.insert(call.effect_id.clone()) {
                 at_work.running.push(self.performer().take_on(call, begun).boxed());
@@ -46,6 +49,8 @@ impl Driver {
         let mut ended_by_person = false;
         loop {
             let next = tokio::select! {
+                // First, so that whatever was begun is at work before anybody thinks about something else.
+                biased;
                 next = at_work.running.next() => next,
                 stop = stopped(self.context.signal.clone()), if !ended_by_person => {
                     stop?;
@@ -54,6 +59,15 @@ impl Driver {
                     ended_by_person = true;
                     self.kill().await;
                     continue;
+                }
+                said = self.spoken_to(has_news), if !ended_by_person && self.parent.is_none() => {
+                    said?;
+                    self.hear(Seq(u64::MAX));
+                    has_news = false;
+                    if self.agent.is_held_up() {
+                        continue;
+                    }
+                    return Ok(None);
                 }
             };
             let Some(finished) = next else { return Ok(None) };
@@ -66,6 +80,16 @@ impl Driver {
             if !ended_by_person && !self.agent.is_held_up() {
                 return Ok(None);
             }
+        }
+    }
+
+    /// Resolves when the person has said something that the agent has not heard, or where it has news anyway.
+    fn spoken_to(&self, has_news: bool) -> impl Future<Output = Result<(), HarnessError>> + use<> {
+        let (mut signal, heard) = (self.context.signal.clone(), self.heard);
+        async move {
+            let is_new = |signal: &Signal| signal.steered.last().is_some_and(|(seq, _)| *seq > heard);
+            let said = signal.wait_for(|signal| has_news || is_new(signal)).await;
+            said.map(|_| ()).map_err(|_| HarnessError::LetGo)
         }
     }
 

@@ -1,6 +1,7 @@
 //! A conductor is told of every result as it comes, while others are still at work.
 
 use crate::fake::{Desk, Fake};
+use choir_computer::actor::RunCommand;
 use choir_proto::model::{LATE_RESULT, STILL_AT_WORK};
 use choir_proto::{Event, RunId, RunStatus};
 use std::path::Path;
@@ -97,4 +98,31 @@ async fn a_crash_while_some_are_still_at_work_changes_nothing() {
     assert_eq!(done.tasks.len(), 4, "nobody was asked twice: {:?}", done.tasks);
     let events = desk.events(run).await;
     choir_core::replay::replay(&events, |_| false).unwrap();
+}
+
+/// The terminal is at work until somebody stops it.
+const STEERED: &str = r#"{"roles": {
+    "conductor": [
+        {"tool_calls": [{"name": "delegate", "arguments": {"role": "terminal", "objective": "wait"}}]},
+        {"early": true, "tool_calls": [{"name": "answer", "arguments": {"text": "{{last_message}}"}}]}],
+    "terminal": [{"tool_calls": [{"name": "bash", "arguments": {"command": "wait"}}]}]}}"#;
+
+#[tokio::test]
+async fn a_conductor_hears_the_person_while_others_are_at_work() {
+    let directory = tempfile::tempdir().unwrap();
+    let fake = Fake::new(STEERED);
+    let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
+    let run = desk.accept("wait for ever").await;
+    while fake.effects.lock().unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    desk.command(run, RunCommand::Steer("not so long".into())).await;
+    let told = desk.until(run, |run| run.answer.is_some()).await;
+    assert_eq!((told.status, told.answer.as_deref()), (RunStatus::Running, Some("The person says: not so long")));
+    desk.command(run, RunCommand::Steer("stop soon".into())).await;
+    until(&desk, run, "asked 4").await;
+    desk.command(run, RunCommand::Cancel).await;
+    assert_eq!(desk.ended(run).await.status, RunStatus::Cancelled);
+    assert_eq!(fake.effects.lock().unwrap().len(), 1, "nothing was begun twice");
+    choir_core::replay::replay(&desk.events(run).await, |_| false).unwrap();
 }

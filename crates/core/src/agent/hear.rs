@@ -27,6 +27,11 @@ pub(super) struct Word {
 }
 
 impl Heard {
+    /// Whether the person's words wait for results.
+    pub(super) fn has_words_of_person(&self) -> bool {
+        self.words.iter().any(|word| word.seq.is_some())
+    }
+
     /// Everything that waited for results.
     pub(super) fn words(&mut self) -> Vec<Word> {
         std::mem::take(&mut self.words)
