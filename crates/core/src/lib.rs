@@ -22,6 +22,8 @@ pub mod schema;
 pub mod search;
 pub mod sketch;
 pub mod supervise;
+#[cfg(test)]
+mod testing;
 pub mod text;
 pub mod title;
 pub mod tool;

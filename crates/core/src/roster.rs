@@ -141,8 +141,8 @@ fn words(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use choir_proto::event::{Actor, ModelCalled, TaskFinished, TaskRequested};
-    use choir_proto::{EventId, Hash, Timestamp};
+    use crate::testing;
+    use choir_proto::event::{ModelCalled, TaskFinished, TaskRequested};
     use uuid::Uuid;
 
     struct Log(Roster, u64);
@@ -151,21 +151,7 @@ mod tests {
         fn says(&mut self, task: u128, event: impl Into<Event>) {
             self.1 += 1;
             let event = event.into();
-            let header = Header {
-                seq: Seq(self.1),
-                id: EventId::new(Uuid::nil()),
-                epoch: 1,
-                at: Timestamp(0),
-                actor: Actor::Computer,
-                run: None,
-                task: Some(TaskId::new(Uuid::from_u128(task))),
-                cause: None,
-                kind: event.kind(),
-                version: 1,
-                payload_hash: Hash::ZERO,
-                prev: Hash::ZERO,
-                hash: Hash::ZERO,
-            };
+            let header = Header { task: Some(TaskId::new(Uuid::from_u128(task))), ..testing::header(self.1, &event) };
             self.0.apply(&header, &event);
         }
 

@@ -180,8 +180,9 @@ pub(super) fn document_of(event: &Event) -> Option<DocumentId> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing;
     use choir_proto::event::{DocumentCreated, DocumentVersioned};
-    use choir_proto::{EventId, Role, RunId, Seq, Timestamp};
+    use choir_proto::{Role, RunId, Seq};
     use uuid::Uuid;
 
     const ID: DocumentId = DocumentId::new(Uuid::from_u128(1));
@@ -190,21 +191,7 @@ mod tests {
     fn fold<F: Fold>(events: &[(Actor, Option<RunId>, Event)]) -> Option<F::Row> {
         let mut row = None;
         for (index, (actor, run, event)) in events.iter().enumerate() {
-            let header = Header {
-                seq: Seq(index as u64 + 1),
-                id: EventId::new(Uuid::nil()),
-                epoch: 1,
-                at: Timestamp(0),
-                actor: actor.clone(),
-                run: *run,
-                task: None,
-                cause: None,
-                kind: event.kind(),
-                version: 1,
-                payload_hash: Hash::ZERO,
-                prev: Hash::ZERO,
-                hash: Hash::ZERO,
-            };
+            let header = Header { actor: actor.clone(), run: *run, ..testing::header(index as u64 + 1, event) };
             if F::key(&header, event).is_some() {
                 F::apply(&mut row, &header, event);
             }

@@ -134,8 +134,9 @@ fn author(header: &Header) -> Actor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing;
     use choir_proto::event::{DocumentCompacted, DocumentCreated};
-    use choir_proto::{DocumentId, EventId, RunId, Seq, Timestamp};
+    use choir_proto::{DocumentId, RunId};
     use uuid::Uuid;
 
     const ID: DocumentId = DocumentId::new(Uuid::from_u128(1));
@@ -144,19 +145,9 @@ mod tests {
         let mut row = None;
         for (index, event) in events.iter().enumerate() {
             let header = Header {
-                seq: Seq(index as u64 + 1),
-                id: EventId::new(Uuid::nil()),
-                epoch: 1,
-                at: Timestamp(0),
                 actor: Actor::Person,
                 run: Some(RunId::new(Uuid::nil())),
-                task: None,
-                cause: None,
-                kind: event.kind(),
-                version: 1,
-                payload_hash: Hash::ZERO,
-                prev: Hash::ZERO,
-                hash: Hash::ZERO,
+                ..testing::header(index as u64 + 1, event)
             };
             assert!(F::key(&header, event).is_some());
             F::apply(&mut row, &header, event);
