@@ -1,4 +1,4 @@
-//! The log of one computer: one writer thread, group commit, sync before acknowledge, push on commit.
+//! The log of one computer: one writer, group commit, sync before acknowledge, push on commit.
 
 mod index;
 pub(crate) mod reader;
@@ -128,13 +128,14 @@ pub struct Log {
 #[derive(Debug)]
 struct Shared {
     commands: mpsc::Sender<writer::Command>,
+    turn: Arc<writer::Turn>,
     readers: Readers,
     /// Changed only by the writer, after a commit is on disk.
     head: watch::Receiver<Head>,
     recent: Recent,
     blobs: Arc<Blobs>,
     epoch: u32,
-    writer: Mutex<Option<std::thread::JoinHandle<()>>>,
+    thread: Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
 /// The newest event of a log.
@@ -220,10 +221,12 @@ impl Log {
         let epoch = last.epoch + 1;
         let beside = writer::Beside { recent: recent.clone(), index: Arc::clone(&index), blobs: Arc::clone(&blobs) };
         let writer = writer::Writer::new(path.clone(), connection, epoch, head_sender, beside);
+        let turn = Arc::new(writer::Turn::new(writer));
+        let of_thread = Arc::clone(&turn);
         let thread = std::thread::Builder::new()
             .name("log-writer".into())
             .spawn(move || {
-                writer.run(receiver);
+                of_thread.serve(receiver);
                 drop(lock);
             })
             .map_err(failed)?;
@@ -231,12 +234,13 @@ impl Log {
         Ok(Self {
             shared: Arc::new(Shared {
                 commands,
+                turn,
                 readers,
                 head,
                 recent,
                 blobs,
                 epoch,
-                writer: Mutex::new(Some(thread)),
+                thread: Mutex::new(Some(thread)),
             }),
         })
     }
@@ -250,8 +254,7 @@ impl Log {
         }
         let events = self.prepare(events).await?;
         let (reply, answer) = oneshot::channel();
-        let command = writer::Command::Append { events, expect, reply };
-        self.shared.commands.send(command).await.map_err(|_| AppendError::Closed)?;
+        self.ask(writer::Command::Append { events, expect, reply }).await?;
         answer.await.map_err(|_| AppendError::Closed)?
     }
 
@@ -260,9 +263,16 @@ impl Log {
         let Erasure { target, tombstone, blobs, unnamed_upto } = erasure;
         let tombstone = Box::new(self.prepare(vec![tombstone]).await?.pop().ok_or(AppendError::Closed)?);
         let (reply, answer) = oneshot::channel();
-        let command = writer::Command::Erase { target, tombstone, blobs, unnamed_upto, reply };
-        self.shared.commands.send(command).await.map_err(|_| AppendError::Closed)?;
+        self.ask(writer::Command::Erase { target, tombstone, blobs, unnamed_upto, reply }).await?;
         answer.await.map_err(|_| AppendError::Closed)?
+    }
+
+    /// Writes at once when nobody else does, and stands in line otherwise.
+    async fn ask(&self, command: writer::Command) -> Result<(), AppendError> {
+        match self.shared.turn.take(command) {
+            Some(command) => self.shared.commands.send(command).await.map_err(|_| AppendError::Closed),
+            None => Ok(()),
+        }
     }
 
     /// Reads events from disk, in order.
@@ -338,7 +348,7 @@ impl Log {
     pub async fn close(self) {
         // A failed send means that the writer is gone already.
         self.shared.commands.send(writer::Command::Close).await.ok();
-        let thread = self.shared.writer.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        let thread = self.shared.thread.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
         let shared = Arc::clone(&self.shared);
         let end = move || {
             shared.readers.close();

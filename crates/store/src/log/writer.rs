@@ -1,11 +1,13 @@
-//! The one thread that writes: it gathers what callers ask for, commits it with one sync, and only then answers.
+//! The one writer: it gathers what callers ask for, commits it with one sync, and only then answers.
 
 mod gather;
 mod open;
 mod replies;
+mod turn;
 mod wal;
 
 pub(crate) use open::{finish_erasure, last, open};
+pub(crate) use turn::Turn;
 
 use self::gather::Gathering;
 use self::open::{anchor, is_shared, named_after};
@@ -116,7 +118,7 @@ struct Writable<'file> {
     insert: CachedStatement<'file>,
 }
 
-/// The state of the writing thread. Nobody else has it.
+/// The state of the one who writes; [`Turn`] says who that is.
 pub(crate) struct Writer {
     path: PathBuf,
     /// Absent after the disk failed, until a reopening has verified what is there.
@@ -168,16 +170,21 @@ impl Writer {
         }
     }
 
-    /// Runs until closed or until every handle is gone.
-    pub(crate) fn run(mut self, mut commands: mpsc::Receiver<Command>) {
-        let mut gathering = Gathering::default();
-        while let Some(first) = gathering.first(&mut commands) {
+    /// Commits what is asked for, beginning with a command, until nothing more comes for a moment.
+    fn serve(&mut self, first: Command, gathering: &mut Gathering, commands: &mut mpsc::Receiver<Command>) {
+        let mut next = Some(first);
+        while let Some(first) = next {
             let started = Instant::now();
             // Whoever comes while the first are staged joins them and does not wait for a commit of their own.
-            let more = std::iter::from_fn(|| gathering.more(&mut commands));
+            let more = std::iter::from_fn(|| gathering.more(commands));
             self.commit(&mut std::iter::once(first).chain(more));
             gathering.commit_took = started.elapsed();
+            next = gathering.soon(commands);
         }
+    }
+
+    /// Ends everything that works beside it, and folds the write-ahead log into the file.
+    fn close(mut self) {
         self.anchor = None;
         self.index.close();
         self.wal.close();

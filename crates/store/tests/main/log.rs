@@ -51,6 +51,42 @@ async fn a_second_holder_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_alone_and_many_at_once_take_turns_and_make_one_order() {
+    const CALLERS: u128 = 16;
+    let directory = directory();
+    let log = Log::open(directory.path()).unwrap();
+    for round in 0..20 {
+        let head = log.head().seq;
+        let alone = round * (CALLERS + 1);
+        let first = log.append(vec![event(alone)], Expect::Head(head)).await.unwrap();
+        assert_eq!(first.first, head.next(), "nobody else writes");
+        let again = log.append(vec![event(alone)], Expect::Head(head)).await.unwrap();
+        assert!(again.repeated && again.first == first.first);
+        let callers: Vec<_> = (alone + 1..=alone + CALLERS)
+            .map(|number| {
+                tokio::spawn({
+                    let log = log.clone();
+                    async move { log.append(vec![event(number)], Expect::Any).await.unwrap().first }
+                })
+            })
+            .collect();
+        let mut places = Vec::new();
+        for caller in callers {
+            places.push(caller.await.unwrap().0);
+        }
+        places.sort_unstable();
+        assert_eq!(places, (head.0 + 2..head.0 + 2 + CALLERS as u64).collect::<Vec<_>>());
+    }
+    let kept = log.clone();
+    log.close().await;
+    let late = kept.append(vec![event(9999)], Expect::Any).await;
+    assert!(matches!(late, Err(AppendError::Closed)), "{late:?}");
+    drop(kept);
+    let report = verify(directory.path(), &[], |_| ()).unwrap();
+    assert_eq!((report.events, report.faults), (20 * (CALLERS as u64 + 1), Vec::new()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn followers_see_every_event_once_in_order_whenever_they_join() {
     const EVENTS: u128 = 3000;
     let directory = directory();

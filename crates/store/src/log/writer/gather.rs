@@ -31,12 +31,32 @@ pub(super) struct Gathering {
 }
 
 impl Gathering {
-    /// The first command of a commit; waits until there is one. Nothing when the log is closed.
-    pub(super) fn first(&mut self, commands: &mut mpsc::Receiver<Command>) -> Option<Command> {
+    /// The first command of a commit, however long it takes. Nothing when the log is closed.
+    pub(super) fn awaited(&mut self, commands: &mut mpsc::Receiver<Command>) -> Option<Command> {
         if self.closing {
             return None;
         }
-        let first = soon(commands).or_else(|| commands.blocking_recv())?;
+        let first = commands.blocking_recv()?;
+        self.begin(first)
+    }
+
+    /// The first command of the next commit, if it comes at once. A caller that was just answered often asks again, and
+    /// waking a thread that has gone to sleep costs more than looking around for a moment.
+    pub(super) fn soon(&mut self, commands: &mut mpsc::Receiver<Command>) -> Option<Command> {
+        if self.closing {
+            return None;
+        }
+        let started = Instant::now();
+        while started.elapsed() < SOON {
+            match commands.try_recv() {
+                Ok(command) => return self.begin(command),
+                Err(_) => std::thread::yield_now(),
+            }
+        }
+        None
+    }
+
+    fn begin(&mut self, first: Command) -> Option<Command> {
         self.expected = std::mem::take(&mut self.came);
         self.events = 0;
         self.full = false;
@@ -79,17 +99,4 @@ impl Gathering {
             }
         }
     }
-}
-
-/// The next command, if it comes at once. A caller that was just answered often asks again, and waking a thread that has
-/// gone to sleep costs more than looking around for a moment.
-fn soon(commands: &mut mpsc::Receiver<Command>) -> Option<Command> {
-    let started = Instant::now();
-    while started.elapsed() < SOON {
-        match commands.try_recv() {
-            Ok(command) => return Some(command),
-            Err(_) => std::thread::yield_now(),
-        }
-    }
-    None
 }

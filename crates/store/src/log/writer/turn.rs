@@ -1,0 +1,70 @@
+//! Whose turn it is to write: a thread's while many ask, a caller's own while nobody else does.
+//!
+//! There is one writer, and whoever holds it is alone with it. Handing a single append to another thread and being woken by it
+//! again costs about half of what the sync itself costs; a caller that nobody competes with therefore commits where it is.
+
+use super::gather::Gathering;
+use super::{Command, Writer};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, TryLockError};
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::mpsc;
+
+/// The writer, and who may have it.
+pub(crate) struct Turn {
+    /// Absent once the log is closed.
+    writer: Mutex<Option<Writer>>,
+    /// The thread has something to write. Callers who come now stand behind it, or it might never get its turn.
+    thread_waits: AtomicBool,
+}
+
+impl Turn {
+    pub(crate) fn new(writer: Writer) -> Self {
+        Self { writer: Mutex::new(Some(writer)), thread_waits: AtomicBool::new(false) }
+    }
+
+    /// Does what is asked for on the calling thread and gives nothing back; or gives the command back, because somebody else
+    /// writes or waits to, or because other tasks would wait for this thread.
+    pub(crate) fn take(&self, command: Command) -> Option<Command> {
+        if self.thread_waits.load(Ordering::Acquire) || !may_block() {
+            return Some(command);
+        }
+        let Ok(mut held) = self.writer.try_lock() else { return Some(command) };
+        let Some(writer) = held.as_mut() else { return Some(command) };
+        tokio::task::block_in_place(|| writer.commit(&mut std::iter::once(command)));
+        None
+    }
+
+    /// What the writing thread does, until the log is closed or every handle is gone.
+    pub(crate) fn serve(&self, mut commands: mpsc::Receiver<Command>) {
+        let mut gathering = Gathering::default();
+        while let Some(first) = gathering.awaited(&mut commands) {
+            self.thread_waits.store(true, Ordering::Release);
+            let held = self.writer.lock();
+            self.thread_waits.store(false, Ordering::Release);
+            // A caller panicked with it: nobody knows what it left, and whoever asks is told that the log is closed.
+            let Ok(mut held) = held else { return drop(self.held().take()) };
+            let Some(writer) = held.as_mut() else { return };
+            writer.serve(first, &mut gathering, &mut commands);
+        }
+        if let Some(writer) = self.held().take() {
+            writer.close();
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Option<Writer>> {
+        self.writer.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl std::fmt::Debug for Turn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let taken = matches!(self.writer.try_lock(), Err(TryLockError::WouldBlock));
+        f.debug_struct("Turn").field("taken", &taken).finish_non_exhaustive()
+    }
+}
+
+/// Whether this thread may wait for a sync while others take over what it was about to do.
+fn may_block() -> bool {
+    Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
+}
