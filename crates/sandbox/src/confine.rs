@@ -53,7 +53,7 @@ const SEEN: [Layer; 9] = [
     Layer::Seccomp,
 ];
 /// Calls by which a process reaches others of its user, and programs.
-const FORBIDDEN: [i64; 17] = [
+const FORBIDDEN: [i64; 16] = [
     libc::SYS_execve,
     libc::SYS_execveat,
     libc::SYS_ioprio_set,
@@ -69,7 +69,6 @@ const FORBIDDEN: [i64; 17] = [
     libc::SYS_sched_setattr,
     libc::SYS_sched_setparam,
     libc::SYS_sched_setscheduler,
-    libc::SYS_setpriority,
     libc::SYS_tkill,
 ];
 
@@ -220,5 +219,9 @@ fn rules() -> Result<Rules, seccompiler::BackendError> {
     };
     rules.insert(libc::SYS_tgkill, others(own)?);
     rules.insert(libc::SYS_prlimit64, others(0)?);
+    // A thread may stand back, but put nobody else back.
+    let one_process = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, libc::PRIO_PROCESS.into())?;
+    let itself = SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, 0)?;
+    rules.insert(libc::SYS_setpriority, vec![SeccompRule::new(vec![one_process])?, SeccompRule::new(vec![itself])?]);
     Ok(rules)
 }

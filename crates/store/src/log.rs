@@ -1,5 +1,6 @@
 //! The log of one computer: one writer, group commit, sync before acknowledge, push on commit.
 
+mod beside;
 mod index;
 pub(crate) mod reader;
 mod recent;

@@ -101,13 +101,22 @@ pub enum StoreError {
     Closed,
 }
 
+/// The size of a page that SQLite chooses by itself.
+const PAGE_BYTES: i64 = 4096;
+
 /// Opens the only connection that writes.
 pub(crate) fn open_writer(path: &Path) -> Result<Connection, OpenError> {
+    open_paged(path, PAGE_BYTES)
+}
+
+/// The same; a file that is made now has pages of so many bytes.
+pub(crate) fn open_paged(path: &Path, page_bytes: i64) -> Result<Connection, OpenError> {
     if rusqlite::version_number() < SQLITE_VERSION_MIN {
         return Err(OpenError::OldSqlite(rusqlite::version()));
     }
     let connection = Connection::open(path)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
+    connection.pragma_update(None, "page_size", page_bytes)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     expect_setting(&connection, "journal_mode", "wal")?;
     Ok(connection)

@@ -8,6 +8,7 @@ mod tail;
 
 use self::file::{IndexFile, Lookup};
 use self::tail::{Segment, Tail};
+use super::beside::stand_back;
 use crate::sqlite::{self, OpenError, StoreError};
 use choir_proto::{EventId, Hash, RunId, Seq};
 use rusqlite::Connection;
@@ -250,6 +251,7 @@ fn fill(file: &mut IndexFile, log: &Connection, upto: Seq) -> Result<Vec<Entry>,
 
 fn spawn_writer(index: Arc<Index>, woken: Receiver<()>) -> std::io::Result<JoinHandle<()>> {
     let work = move || {
+        stand_back();
         while woken.recv().is_ok() {
             tell_failure(index.tend());
         }

@@ -126,7 +126,7 @@ pub(crate) struct Writer {
     epoch: u32,
     /// The end of the log including what is staged but not yet committed.
     end: Head,
-    kinds: HashMap<String, i64>,
+    kinds: HashMap<String, i64, RandomState>,
     head: watch::Sender<Head>,
     recent: Recent,
     index: Arc<Index>,
@@ -158,7 +158,7 @@ impl Writer {
             connection: Some(wal.watched(connection)),
             epoch,
             end,
-            kinds: HashMap::new(),
+            kinds: HashMap::default(),
             head,
             recent,
             index,

@@ -17,6 +17,10 @@ use std::path::Path;
 /// Events whose chain is checked when a log is opened; the whole of it is `choir verify`'s business.
 const TAIL_CHECKED: usize = 64;
 
+/// Twice the usual: a commit of many events writes fewer pages, each with a call and a checksum of its own, and one of a single
+/// event hardly more. A log that was made with other pages keeps them.
+const PAGE_BYTES: i64 = 8192;
+
 /// `synchronous=FULL`: every commit is synced.
 const SYNCHRONOUS_FULL: i64 = 2;
 
@@ -30,7 +34,7 @@ fn synchronous() -> i64 {
 
 /// Opens the file and sets what durability rests on.
 pub(crate) fn open(path: &Path) -> Result<Connection, OpenError> {
-    let connection = sqlite::open_writer(path)?;
+    let connection = sqlite::open_paged(path, PAGE_BYTES)?;
     leave_format_1(&connection)?;
     sqlite::ensure_schema(&connection, path, FORMAT, SCHEMA)?;
     set_number(&connection, "synchronous", synchronous())?;
@@ -169,8 +173,8 @@ mod tests {
         for life in ["the first", "the second"] {
             let connection = open(&path).unwrap();
             let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).unwrap();
-            let settings = ["synchronous", "wal_autocheckpoint", "secure_delete"].map(number);
-            assert_eq!(settings, [SYNCHRONOUS_FULL, 0, 1], "{life}");
+            let settings = ["synchronous", "wal_autocheckpoint", "secure_delete", "page_size"].map(number);
+            assert_eq!(settings, [SYNCHRONOUS_FULL, 0, 1, PAGE_BYTES], "{life}");
             let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
             assert_eq!(mode, "wal", "{life}");
         }

@@ -1,5 +1,6 @@
 //! The write-ahead log is folded into the file beside the writer: inside a commit that would be everybody's worst case.
 
+use crate::log::beside::stand_back;
 use rusqlite::Connection;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,10 +11,10 @@ use std::time::Duration;
 
 /// Pages of the write-ahead log after which it is folded in. A start after a crash has to read all of it, and a short one is
 /// written over and over in place: it stays in the processor's caches, and no sync has to make a new length durable.
-const CHECKPOINT_EVERY_PAGES: usize = 1_000;
+const CHECKPOINT_EVERY_PAGES: usize = 500;
 
 /// Pages that are little enough for the writer to fold in between two commits.
-const LITTLE_PAGES: usize = 128;
+const LITTLE_PAGES: usize = 64;
 
 /// How long the writer waits for whoever reads an old page before it gives up cutting the write-ahead log off. Readers of our
 /// own are done within it.
@@ -90,6 +91,7 @@ impl Helper {
         let state = Arc::new(AtomicU8::new(IDLE));
         let told = Arc::clone(&state);
         let work = move || {
+            stand_back();
             while woken.recv().is_ok() {
                 match Connection::open(&path) {
                     Ok(connection) => fold_most(&connection),

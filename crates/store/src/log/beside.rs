@@ -1,0 +1,13 @@
+//! How threads behave that work beside the writer.
+
+/// As low as it goes: such a thread still gets whatever time nobody else wants.
+const NICENESS: i32 = 19;
+
+/// Lets the calling thread stand back behind everybody who waits for an answer. It has milliseconds of work at a time, which is
+/// as long as the kernel lets a thread go on while one that was just woken stands behind it: without this every commit that
+/// comes while the write-ahead log is folded in, or the index written, would be late by that much.
+pub(crate) fn stand_back() {
+    if let Err(error) = rustix::process::setpriority_process(None, NICENESS) {
+        tracing::debug!(%error, "a thread beside the writer has the priority of everybody else");
+    }
+}
