@@ -315,7 +315,8 @@ impl Driver {
     async fn intend(&mut self, calls: &[Begin]) -> Result<(), HarnessError> {
         let control = Arc::clone(&self.context.harness.control);
         let tools = calls.iter().map(|begin| begin.call.name.clone()).collect();
-        let (appended, free) = tokio::join!(self.append(intents(calls)), control.free_tools(tools));
+        // Asked first: an append that nobody competes with holds this task until it is on disk.
+        let (free, appended) = tokio::join!(control.free_tools(tools), self.append(intents(calls)));
         self.free = Arc::new(free.unwrap_or_default());
         appended
     }

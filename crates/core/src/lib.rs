@@ -14,6 +14,7 @@ pub mod figure;
 pub mod fold;
 pub mod markdown;
 pub mod mirror;
+pub mod pace;
 pub mod page;
 pub mod proposal;
 pub mod replay;

@@ -9,6 +9,7 @@ use crate::harness::Harness;
 use crate::journal::Scope;
 use choir_core::fold::run::ActiveRuns;
 use choir_core::fold::task::{ActiveTasks, run_of, running};
+use choir_core::pace::Pace;
 use choir_core::supervise::{INTENSITY, Supervisor, Verdict};
 use choir_proto::event::{Actor as By, ActorEscalated, ActorRestarted, RunEnded, TaskFinished};
 use choir_proto::task::{TaskResult, TaskStatus};
@@ -87,8 +88,9 @@ pub(super) struct SessionState {
     runs: HashMap<RunId, ActorRef<RunMessage>>,
     tasks: HashMap<TaskId, ActorRef<TaskMessage>>,
     children: HashMap<ActorId, Child>,
-    /// Found unfinished and not started yet. Whoever asks for one of them does not have to wait for its turn.
+    /// Accepted or found unfinished, and not started yet. Whoever asks for one of them does not have to wait for its turn.
     unfinished: HashSet<Child>,
+    pace: Pace,
 }
 
 impl Actor for Session {
@@ -111,6 +113,7 @@ impl Actor for Session {
             tasks: HashMap::new(),
             children: HashMap::new(),
             unfinished: HashSet::new(),
+            pace: Pace::default(),
         };
         state.spawn(&myself, Child::Desktop).await?;
         Ok(state)
@@ -125,8 +128,8 @@ impl Actor for Session {
         match message {
             SessionMessage::PickUp => state.pick_up(&myself).await?,
             SessionMessage::Turn(child) => state.hasten(&myself, child).await?,
-            SessionMessage::Start(run) => state.start(&myself, Child::Run(run)).await?,
-            SessionMessage::StartTask(task) => state.start(&myself, Child::Task(task)).await?,
+            SessionMessage::Start(run) => state.accepted(&myself, Child::Run(run)).await?,
+            SessionMessage::StartTask(task) => state.accepted(&myself, Child::Task(task)).await?,
             SessionMessage::CancelTask(task, reply) => {
                 state.hasten(&myself, Child::Task(task)).await?;
                 match state.tasks.get(&task) {
@@ -188,6 +191,19 @@ impl SessionState {
             self.queue(myself, Child::Task(key.parse()?))?;
         }
         Ok(())
+    }
+
+    /// Starts what was just accepted, unless others are being accepted in this moment.
+    async fn accepted(&mut self, myself: &ActorRef<SessionMessage>, child: Child) -> Result<(), ActorProcessingErr> {
+        let now = self.harness.journal.world().elapsed().as_millis() as u64;
+        match self.pace.put_off_ms(now) {
+            0 => self.start(myself, child).await,
+            after_ms => {
+                self.unfinished.insert(child);
+                myself.send_after(Duration::from_millis(after_ms), move || SessionMessage::Turn(child));
+                Ok(())
+            }
+        }
     }
 
     fn queue(&mut self, myself: &ActorRef<SessionMessage>, child: Child) -> Result<(), ActorProcessingErr> {
