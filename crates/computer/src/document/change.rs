@@ -14,6 +14,7 @@ use choir_proto::document::{DocumentSummary, Sketch, TextChange};
 use choir_proto::event::{Actor, DocumentCompacted, DocumentUpdated, ProposalMade};
 use choir_proto::{DocumentId, Event};
 use std::sync::Arc;
+use uuid::Uuid;
 
 /// Updates after which a state is kept: opening a document reads at most so many.
 const TAIL_UPDATES_MAX: usize = 200;
@@ -152,7 +153,8 @@ impl Documents {
             }
             None => self.rename(&head, live, name, is_sketched || !proposed.is_empty()).await?,
         };
-        facts.extend(proposals(id, live.version, &before, &proposed, edit.effect_id));
+        let place = Place { document_id: id, version: live.version, name: self.journal.world().uuid() };
+        facts.extend(proposals(&place, &before, &proposed, edit.effect_id));
         let (content, version) = (live.replica.content().to_owned(), live.version);
         Ok(Some(Change {
             facts,
@@ -290,21 +292,24 @@ impl Documents {
 /// Why a version exists that came from somebody's typing.
 const WRITTEN: &str = "written";
 
-/// Hunks that wait for a person, against the named version that they were made for.
-fn proposals(
-    id: DocumentId,
+/// What proposals are made for.
+struct Place {
+    document_id: DocumentId,
+    /// The named version.
     version: u32,
-    before: &str,
-    proposed: &[proposal::Hunk],
-    effect_id: Option<&str>,
-) -> Vec<Event> {
+    /// Of this change: others may be proposed for the same version, and none may take another's name.
+    name: Uuid,
+}
+
+/// Hunks that wait for a person. Their names are in the order of their places.
+fn proposals(place: &Place, before: &str, proposed: &[proposal::Hunk], effect_id: Option<&str>) -> Vec<Event> {
     let made = |(index, hunk): (usize, &proposal::Hunk)| {
         let TextChange { from, removed, text, .. } = &hunk.change;
         let (start, end) = (*from as usize, (*from + *removed) as usize);
         ProposalMade {
-            document_id: id,
-            proposal_id: format!("{version}.{}", index + 1),
-            version,
+            document_id: place.document_id,
+            proposal_id: format!("{}.{:03}", place.name, index + 1),
+            version: place.version,
             from: hunk.from_after,
             old: before.get(start..end).unwrap_or_default().to_owned(),
             new: text.clone().unwrap_or_default(),

@@ -252,6 +252,29 @@ const OVER: &str = r#"{"roles": {
 }}"#;
 
 #[tokio::test]
+async fn what_two_runs_propose_for_one_version_stands_side_by_side() {
+    let directory = tempfile::tempdir().unwrap();
+    let desk = Desk::open(directory.path(), Fake::new(OVER)).await;
+    let id = document(&desk, "alpha\nbeta\ngamma\ndelta\nepsilon\n").await;
+    let mut runs = Vec::new();
+    for _ in 0..2 {
+        let body = json!({"prompt": "improve it", "document_id": id.to_string()});
+        let (_, accepted) = desk.send("POST", "/api/runs", body).await;
+        desk.ended(accepted["run_id"].as_str().unwrap().parse().unwrap()).await;
+        runs.push(accepted["run_id"].clone());
+    }
+    let proposals = read(&desk, id).await["proposals"].as_array().unwrap().clone();
+    let of = |run: &Value| proposals.iter().filter(|proposal| proposal["run_id"] == *run).count();
+    assert_eq!((of(&runs[0]), of(&runs[1])), (2, 2), "{proposals:?}");
+    let versions: std::collections::BTreeSet<_> = proposals.iter().map(|one| one["version"].as_u64()).collect();
+    assert_eq!(versions.len(), 1, "the control: it is one version: {proposals:?}");
+    let first = proposals.iter().find(|proposal| proposal["run_id"] == runs[0]).unwrap();
+    let path = format!("/api/documents/{id}/proposals/{}", first["proposal_id"].as_str().unwrap());
+    let (_, after) = desk.send("POST", &path, json!({"decision": "reject"})).await;
+    assert_eq!(after["proposals"].as_array().map(Vec::len), Some(3), "one word decides about one: {after}");
+}
+
+#[tokio::test]
 async fn an_agent_rewrites_neither_a_persons_versions_nor_their_title() {
     let directory = tempfile::tempdir().unwrap();
     let desk = Desk::open(directory.path(), Fake::new(OVER)).await;
