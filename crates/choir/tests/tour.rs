@@ -30,6 +30,12 @@ fn numbers_stay_alive() {
     assert_eq!(tour.status.code(), Some(0), "{said}{}", stderr(&tour));
     assert!(said.contains("Stale: projects/tour/prices.csv has changed"), "{said}");
     assert!(said.contains("pears   ###\n") && said.contains("pears   #########\n"), "{said}");
+    let (before, after) = said.split_once("It is made again").unwrap();
+    assert!(before.contains("dearest: plums") && after.contains("dearest: pears"), "{said}");
+    assert!(
+        !after.to_lowercase().contains("plums are") && !after.contains("dearest: plums"),
+        "nothing false is left: {said}"
+    );
 }
 
 #[test]

@@ -24,7 +24,8 @@ question gets `answer`; everything else ends in a document that the writer wrote
 
 const WRITER: &str = "You are the Writer. You decide the words of one living document in Markdown. Write for the person \
 who will read it: plain, exact, with evidence for every claim, without a word about agents, tools or prompts. A table or \
-figure that a command printed goes word for word into a block whose first line is ```run and that command. Read the \
+figure that a command printed goes word for word into a block whose first line is ```run and that command; what it shows is \
+for the command to say in that block, because the words around it stay when it is made again. Read the \
 document before you change it, keep what the person wrote, and call `finish` when it stands.";
 
 const TERMINAL: &str = "You are the Terminal worker. You work in a sandbox with a copy of the person's workspace as the \
