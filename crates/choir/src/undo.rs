@@ -21,8 +21,11 @@ pub(crate) async fn undo(arguments: Arguments) -> anyhow::Result<ExitCode> {
 
 fn print(undo: &Undo) -> anyhow::Result<()> {
     output::line(&undo.summary)?;
-    for file in &undo.files_changed {
+    for file in undo.files_changed.iter().filter(|file| !undo.already.contains(&file.path)) {
         output::line(format!("  {}", output::printable(&file.path)))?;
+    }
+    for path in &undo.already {
+        output::line(format!("  so already: {}", output::printable(path)))?;
     }
     for path in &undo.conflicts {
         output::line(format!("  left alone: {}", output::printable(path)))?;

@@ -184,6 +184,26 @@ fn room_is_given_back_and_an_old_task_is_still_taken_back() {
 }
 
 #[test]
+fn what_the_person_deleted_meanwhile_is_not_said_to_be_taken_back() {
+    let instance = Instance::start(NO_MODEL);
+    let workspace = instance.workspace();
+    let result = instance.task(&commands(&["echo x > added; echo y > other"]));
+    std::fs::remove_file(workspace.join("added")).unwrap();
+    let undone = instance.choir(&["undo", result["task_id"].as_str().unwrap()]);
+    assert_eq!(undone.status.code(), Some(0), "{}", stderr(&undone));
+    let said = stdout(&undone);
+    assert_eq!(said, "1 path taken back, 1 path was so already.\n  other\n  so already: added\n");
+    let finished = instance.follow(|event| event["kind"] == "undo.finished");
+    assert_eq!(finished["payload"]["already"], json!(["added"]), "{finished}");
+
+    let result = instance.task(&commands(&["echo x > alone"]));
+    std::fs::remove_file(workspace.join("alone")).unwrap();
+    let (_, undone) =
+        instance.api(&format!("POST /api/tasks/{}/undo", result["task_id"].as_str().unwrap()), &Value::Null);
+    assert_eq!(undone["summary"], "Nothing taken back, 1 path was so already.", "{undone}");
+}
+
+#[test]
 fn what_changed_since_is_kept_and_named() {
     let instance = Instance::start(NO_MODEL);
     let workspace = instance.workspace();

@@ -157,15 +157,16 @@ impl Undoer {
     }
 
     async fn undone(&self, id: UndoId, undone: ChangesUndone, verb: &str) -> UndoFinished {
-        let ChangesUndone { base_tree, result_tree, files_changed, diff, conflicts } = undone;
+        let ChangesUndone { base_tree, result_tree, files_changed, diff, conflicts, already } = undone;
         UndoFinished {
             undo_id: id,
             outcome: UndoOutcome::Ok,
-            summary: summary(verb, files_changed.len(), conflicts.len()),
+            summary: summary(verb, files_changed.len().saturating_sub(already.len()), already.len(), conflicts.len()),
             base_tree,
             result_tree,
             files_changed,
             conflicts,
+            already,
             diff: self.harness.keep_diff(diff).await,
         }
     }
@@ -187,6 +188,7 @@ impl Undoer {
             result_tree: finished.result_tree,
             files_changed: finished.files_changed,
             conflicts: finished.conflicts,
+            already: finished.already,
             diff: self.whole(finished.diff).await?,
         })
     }
@@ -268,14 +270,36 @@ fn failed(undo_id: UndoId, why: String) -> UndoFinished {
         result_tree: None,
         files_changed: Vec::new(),
         conflicts: Vec::new(),
+        already: Vec::new(),
         diff: None,
     }
 }
 
-fn summary(verb: &str, changed: usize, kept: usize) -> String {
+/// What was done, what was so before, and what was left alone: each is said, and nothing is claimed that was not done.
+fn summary(verb: &str, changed: usize, already: usize, kept: usize) -> String {
     let paths = |count: usize| if count == 1 { "1 path".to_owned() } else { format!("{count} paths") };
-    match kept {
-        0 => format!("{} {verb}.", paths(changed)),
-        kept => format!("{} {verb}, {} left alone because they changed since.", paths(changed), paths(kept)),
+    let done = match (changed, already) {
+        (0, 1..) => format!("Nothing {verb}"),
+        _ => format!("{} {verb}", paths(changed)),
+    };
+    let before = (already > 0).then(|| {
+        let verb = if already == 1 { "was" } else { "were" };
+        format!("{} {verb} so already", paths(already))
+    });
+    let left = (kept > 0).then(|| format!("{} left alone because they changed since", paths(kept)));
+    let parts: Vec<String> = [Some(done), before, left].into_iter().flatten().collect();
+    format!("{}.", parts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_said_to_be_taken_back_that_was_so_already() {
+        assert_eq!(summary("taken back", 2, 0, 0), "2 paths taken back.");
+        assert_eq!(summary("taken back", 0, 1, 0), "Nothing taken back, 1 path was so already.");
+        assert_eq!(summary("taken back", 1, 2, 0), "1 path taken back, 2 paths were so already.");
+        assert_eq!(summary("taken back", 0, 0, 1), "0 paths taken back, 1 path left alone because they changed since.");
     }
 }

@@ -325,6 +325,7 @@ mod tests {
             result_tree: Some(Hash([2; 32])),
             files_changed: Vec::new(),
             conflicts: Vec::new(),
+            already: Vec::new(),
             diff: None,
         };
         changes.apply(&header(seq + 1, scope.task()), &finished.into());

@@ -290,6 +290,9 @@ pub struct ChangesUndone {
     pub diff: String,
     /// Paths that had changed since and were left as they are.
     pub conflicts: Vec<String>,
+    /// Paths that were so already: somebody else, or an undo that was cut off, had taken them back before.
+    #[serde(default)]
+    pub already: Vec<String>,
 }
 
 /// Hear of changes in the live workspace: `POST /workspace/watch`, answered by lines of [`WatchFrame`] without end.

@@ -288,7 +288,8 @@ impl Sandboxes {
         let (base, result) = (hash(report.base), hash(report.merged));
         let (files_changed, diff) = self.difference(base, result).await?;
         let conflicts = report.conflicts.iter().map(text).collect();
-        Ok(ChangesUndone { base_tree: Some(base), result_tree: Some(result), files_changed, diff, conflicts })
+        let already = report.already_paths.iter().map(text).collect();
+        Ok(ChangesUndone { base_tree: Some(base), result_tree: Some(result), files_changed, diff, conflicts, already })
     }
 
     /// Ends a task's associate at once. What it changed stays until the task is finished.

@@ -63,6 +63,9 @@ pub struct UndoFinished {
     pub files_changed: Vec<FileChange>,
     /// Paths that had changed since and were left as they are.
     pub conflicts: Vec<String>,
+    /// Of the paths, those that were so already: nothing was done to them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub already: Vec<String>,
     /// The change as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<Diff>,

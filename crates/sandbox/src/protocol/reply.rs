@@ -118,6 +118,8 @@ pub struct MergeReport {
     pub applied: u64,
     /// Paths that were already as wanted.
     pub already: u64,
+    /// The first of these.
+    pub already_paths: Vec<RelativePath>,
     /// Paths that were neither as before nor as wanted, and were left alone; the first of them.
     pub conflicts: Vec<RelativePath>,
     /// How many more of these there are.

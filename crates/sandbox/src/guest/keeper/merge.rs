@@ -29,12 +29,13 @@ pub(super) struct Merged {
     /// The base with what is now in the live directory.
     pub(super) tree: Tree,
     pub(super) applied: u64,
-    pub(super) already: u64,
+    /// Paths that were as wanted before.
+    pub(super) already: Vec<RelativePath>,
 }
 
 /// Merges, path by path; also names the conflicts.
 pub(super) fn merge(sides: &Sides<'_>, files: &Files, store: &Store) -> Result<(Merged, Vec<RelativePath>), Fault> {
-    let mut merged = Merged { tree: sides.base.clone(), applied: 0, already: 0 };
+    let mut merged = Merged { tree: sides.base.clone(), applied: 0, already: Vec::new() };
     let mut conflicts = Vec::new();
     let changes = sides.base.changes(sides.result);
     // What is removed goes first, the deepest before what holds it; then what is new, what holds it first.
@@ -43,7 +44,7 @@ pub(super) fn merge(sides: &Sides<'_>, files: &Files, store: &Store) -> Result<(
     for path in removed.into_iter().rev().chain(put) {
         match merge_path(sides, path, files, store)? {
             Came::Applied => merged.applied += 1,
-            Came::Already => merged.already += 1,
+            Came::Already => merged.already.push(path.clone()),
             Came::Conflict => {
                 conflicts.push(path.clone());
                 continue;

@@ -204,14 +204,17 @@ impl Keeper {
     fn report(&self, base: TreeId, merged: Merged, conflicts: Vec<RelativePath>) -> Result<MergeReport, Fault> {
         let Merged { tree, applied, already } = merged;
         let merged = self.store.put_tree(&tree)?;
-        let mut named_bytes = 0;
-        let fits = |path: &&RelativePath| {
-            named_bytes += path.as_bytes().len();
-            named_bytes <= NAMED_PATHS_BYTES_MAX
-        };
-        let named: Vec<_> = conflicts.iter().take(NAMED_PATHS_MAX).take_while(fits).cloned().collect();
-        let conflicts_more = (conflicts.len() - named.len()) as u64;
-        Ok(MergeReport { base, merged, applied, already, conflicts: named, conflicts_more })
+        let (left, already_paths) = (named(&conflicts), named(&already));
+        let conflicts_more = (conflicts.len() - left.len()) as u64;
+        Ok(MergeReport {
+            base,
+            merged,
+            applied,
+            already: already.len() as u64,
+            already_paths,
+            conflicts: left,
+            conflicts_more,
+        })
     }
 
     fn scan(&self, state: &mut State) -> Result<SnapshotReport, Fault> {
@@ -242,6 +245,16 @@ impl Keeper {
         // What is kept here is only ever replaced as a whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The first of many paths: as many as a reply has room for.
+fn named(paths: &[RelativePath]) -> Vec<RelativePath> {
+    let mut bytes = 0;
+    let fits = |path: &&RelativePath| {
+        bytes += path.as_bytes().len();
+        bytes <= NAMED_PATHS_BYTES_MAX
+    };
+    paths.iter().take(NAMED_PATHS_MAX).take_while(fits).cloned().collect()
 }
 
 fn broken() -> Fault {
