@@ -512,9 +512,12 @@ fn signed_head(text: &str) -> Result<choir_proto::wire::Head, String> {
 
 #[derive(Debug, Args)]
 pub(crate) struct Page {
-    /// What it is: `html` or `pdf`.
-    #[arg(value_parser = |name: &str| choir_core::page::Format::named(name).ok_or("it is `html` or `pdf`"))]
+    /// What it is: `html`, `pdf` or `text`.
+    #[arg(value_parser = |name: &str| choir_core::page::Format::named(name).ok_or("it is `html`, `pdf` or `text`"))]
     pub(crate) format: choir_core::page::Format,
+    /// In which encoding it was said to be.
+    #[arg(long)]
+    pub(crate) charset: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -52,6 +52,36 @@ fn a_page_is_parsed_in_a_sandbox_and_a_file_is_read_and_nothing_of_both_comes_ho
     assert_eq!(reached.len(), 1, "{reached:?}");
 }
 
+/// Pages whose letters are not ours: by what the server says, by what the page says, and without a word.
+#[test]
+fn pages_in_other_letters_are_read_as_they_were_written() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut asked = [0; 4096];
+            let heard = stream.read(&mut asked).unwrap_or(0);
+            let (kind, body): (&str, &[u8]) = match String::from_utf8_lossy(&asked[..heard]).split(' ').nth(1) {
+                Some("/header") => ("text/html; charset=windows-1251", b"<p>\xcf\xf0\xe8\xe2\xe5\xf2</p>"),
+                Some("/meta") => ("text/html", b"<meta charset=shift_jis><p>\x93\xfa\x96\x7b</p>"),
+                _ => ("text/plain; charset=iso-8859-1", b"caf\xe9"),
+            };
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n", body.len());
+            stream.write_all(&[head.as_bytes(), b"connection: close\r\n\r\n", body].concat()).ok();
+        }
+    });
+    let config = format!("\n[egress]\nceiling = [\"127.0.0.1:{port}\"]\n");
+    let instance = Instance::start_with(r#"{"roles": {"conductor": [{"text": "no"}]}}"#, &config);
+    let bearer = format!("authorization: Bearer {}\r\n", instance.token("admin"));
+    for (path, text) in [("header", "Привет\n"), ("meta", "日本\n"), ("plain", "café")] {
+        let url = serde_json::json!({"url": format!("http://127.0.0.1:{port}/{path}")});
+        let (status, artifact) = instance.api("POST /api/artifacts", &url);
+        assert_eq!(status, 201, "{artifact}");
+        let kept = instance.http(&format!("GET /api/blobs/{}", artifact["text"].as_str().unwrap()), &bearer, "");
+        assert_eq!(kept.split_once("\r\n\r\n").unwrap().1, text, "{path}");
+    }
+}
+
 /// A PDF of these objects, numbered from 1, the first being its catalogue.
 fn pdf(objects: &[Vec<u8>], trailer: &str) -> Vec<u8> {
     let mut bytes = b"%PDF-1.4\n".to_vec();

@@ -81,6 +81,43 @@ pub enum Format {
     Html,
     /// A printed page.
     Pdf,
+    /// Text in another encoding than ours.
+    Text,
+}
+
+/// Where a page may say in which letters it is written, in bytes from its beginning.
+const DECLARED_WITHIN: usize = 1024;
+
+/// The longest name of an encoding.
+const LABEL_BYTES_MAX: usize = 40;
+
+/// The encoding that a media type names; a claim. Only what can be a name: it becomes a word of a command.
+pub fn charset(media_type: &str) -> Option<String> {
+    let mut parameters = media_type.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
+    let (_, value) = parameters.find(|(name, _)| name.trim().eq_ignore_ascii_case("charset"))?;
+    label(value.trim().trim_matches('"'))
+}
+
+/// The encoding that a page names itself, in its first `meta` that does.
+pub fn declared_charset(page: &[u8]) -> Option<String> {
+    let head = String::from_utf8_lossy(&page[..page.len().min(DECLARED_WITHIN)]).to_ascii_lowercase();
+    let tags = head.split("<meta").skip(1).filter_map(|rest| rest.split('>').next());
+    tags.filter_map(|tag| tag.split_once("charset")).find_map(|(_, rest)| {
+        let value = rest.trim_start().strip_prefix('=')?.trim_start().trim_start_matches(['"', '\'']);
+        label(value.split(|letter: char| letter.is_whitespace() || matches!(letter, '"' | '\'' | ';' | '/')).next()?)
+    })
+}
+
+fn label(text: &str) -> Option<String> {
+    let good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':');
+    let is_label = (1..=LABEL_BYTES_MAX).contains(&text.len()) && text.bytes().all(good) && !text.starts_with('-');
+    is_label.then(|| text.to_ascii_lowercase())
+}
+
+/// Whether bytes that are said to be text have to be read in another encoding than ours.
+fn is_foreign(media_type: &str, bytes: &[u8]) -> bool {
+    let says_other = || charset(media_type).is_some_and(|name| !matches!(name.as_str(), "utf-8" | "utf8"));
+    std::str::from_utf8(bytes).is_err() || says_other() && !bytes.is_ascii()
 }
 
 /// How the first bytes of a PDF look. Some stand a little further behind.
@@ -93,6 +130,8 @@ impl Format {
     /// What bytes of a claimed kind are. A PDF says so itself, whatever is claimed of it; nothing is what needs no parsing.
     pub fn of(media_type: &str, bytes: &[u8]) -> Option<Self> {
         let head = &bytes[..bytes.len().min(PDF_MARK_WITHIN)];
+        let media_type = media_type.to_ascii_lowercase();
+        let media_type = media_type.as_str();
         let is_html = media_type.starts_with("text/html") || media_type.starts_with("application/xhtml");
         match media_type {
             _ if is_html => Some(Self::Html),
@@ -100,6 +139,7 @@ impl Format {
             _ if media_type.starts_with("application/octet-stream") => {
                 head.windows(PDF_MARK.len()).any(|window| window == PDF_MARK).then_some(Self::Pdf)
             }
+            _ if media_type.starts_with("text/") && is_foreign(media_type, bytes) => Some(Self::Text),
             _ => None,
         }
     }
@@ -109,12 +149,13 @@ impl Format {
         match self {
             Self::Html => "html",
             Self::Pdf => "pdf",
+            Self::Text => "text",
         }
     }
 
     /// By the name that the reader is told.
     pub fn named(name: &str) -> Option<Self> {
-        [Self::Html, Self::Pdf].into_iter().find(|format| format.name() == name)
+        [Self::Html, Self::Pdf, Self::Text].into_iter().find(|format| format.name() == name)
     }
 }
 
@@ -206,11 +247,37 @@ mod tests {
             ("application/octet-stream", "PDF", None),
             ("text/plain", "about %PDF-1.4", None),
             ("text/csv", "a,b", None),
+            ("TEXT/HTML", "<p>x", Some(Format::Html)),
+            ("text/plain; charset=utf-8", "é", None),
+            ("text/plain; charset=latin1", "plain", None),
+            ("text/plain; charset=\"ISO-8859-1\"", "é", Some(Format::Text)),
         ];
         for (media_type, bytes, format) in cases {
             assert_eq!(Format::of(media_type, bytes.as_bytes()), format, "{media_type} {bytes}");
         }
+        assert_eq!(Format::of("text/csv", b"caf\xe9"), Some(Format::Text));
         assert_eq!(["html", "pdf", "doc"].map(Format::named), [Some(Format::Html), Some(Format::Pdf), None]);
+    }
+
+    #[test]
+    fn the_letters_of_a_page_are_named_by_who_sends_it_or_by_itself() {
+        let sent =
+            ["text/html; charset=Shift_JIS", "text/html;a=b; Charset=\"latin1\"", "text/html", "x; charset=a b;c"];
+        assert_eq!(sent.map(charset), [Some("shift_jis".to_owned()), Some("latin1".to_owned()), None, None]);
+        for odd in ["x; charset=$(rm)", "x; charset=-flag", "x; charset=", "x; charset=`a`"] {
+            assert_eq!(charset(odd), None, "{odd}");
+        }
+        let cases = [
+            ("<META Charset='windows-1251'>", Some("windows-1251")),
+            ("<meta name=a><meta http-equiv=x content=\"text/html; charset=EUC-KR\">", Some("euc-kr")),
+            ("<meta charset=utf-8/>", Some("utf-8")),
+            ("<p>charset=koi8-r</p>", None),
+            ("<meta charset", None),
+        ];
+        for (page, name) in cases {
+            assert_eq!(declared_charset(page.as_bytes()).as_deref(), name, "{page}");
+        }
+        assert_eq!(declared_charset(format!("{}<meta charset=koi8-r>", " ".repeat(2000)).as_bytes()), None);
     }
 
     #[test]

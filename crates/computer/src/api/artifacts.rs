@@ -75,7 +75,7 @@ async fn keep(
     let journal = &app.harness.journal;
     let artifact_id = ArtifactId::new(journal.world().uuid());
     let (text, unreadable) = match Format::of(&media_type, &bytes) {
-        Some(format) => match app.harness.read_alone(format, &bytes).await {
+        Some(format) => match app.harness.read_alone(format, &media_type, &bytes).await {
             Ok(text) => (Some(app.harness.documents.keep(text.into_bytes()).await?), None),
             // The bytes are kept all the same: whoever brought them may have another way to read them.
             Err(why) => (None, Some(why)),

@@ -2,7 +2,7 @@
 
 use super::Harness;
 use super::search::Look;
-use choir_core::page::Format;
+use choir_core::page::{Format, charset};
 use choir_proto::TaskId;
 use choir_proto::task::Egress;
 use choir_proto::wire::{FinishAssociate, StartAssociate};
@@ -26,6 +26,8 @@ const COMPLAINT_CHARACTERS_MAX: usize = 500;
 /// Something to parse.
 pub(super) struct Sheet<'a> {
     pub(super) format: Format,
+    /// The encoding that it was said to be in.
+    pub(super) charset: Option<String>,
     pub(super) bytes: &'a [u8],
     /// What is left of whoever's time.
     pub(super) wall: Duration,
@@ -34,12 +36,13 @@ pub(super) struct Sheet<'a> {
 impl Harness {
     /// The text of something, parsed in a task's sandbox; or why there is none.
     pub(super) async fn read(&self, task: TaskId, effect_id: &str, sheet: Sheet<'_>) -> Result<String, String> {
-        let Sheet { format, bytes, wall } = sheet;
+        let Sheet { format, charset, bytes, wall } = sheet;
         let wall = wall.min(PARSE_TIMEOUT);
         let cannot = |why: &str| format!("It cannot be read as {}: {why}", format.name().to_uppercase());
         let written = self.control.write_file(task, PAGE_FILE.to_owned(), bytes.to_vec()).await;
         written.map_err(|error| cannot(&error.to_string()))?;
-        let command = format!("{READER} {} < {PAGE_FILE}", format.name());
+        let charset = charset.map(|name| format!(" --charset {name}")).unwrap_or_default();
+        let command = format!("{READER} {}{charset} < {PAGE_FILE}", format.name());
         match self.look(Look { task, effect_id, command, wall }).await {
             Ok((Some(0), text)) => Ok(text),
             Ok((None, _)) => Err(cannot(&format!("that took longer than {} s.", wall.as_secs()))),
@@ -53,12 +56,13 @@ impl Harness {
     }
 
     /// The text of something that no agent asked for, in a sandbox of its own that is gone afterwards.
-    pub(crate) async fn read_alone(&self, format: Format, bytes: &[u8]) -> Result<String, String> {
+    pub(crate) async fn read_alone(&self, format: Format, media_type: &str, bytes: &[u8]) -> Result<String, String> {
         let task = TaskId::new(self.journal.world().uuid());
         let start = StartAssociate { egress: Some(Egress { allow: Vec::new() }), run: None, check: None };
         let started = self.control.start_associate(task, start).await;
         started.map_err(|error| format!("No sandbox could be started to read it in: {error}"))?;
-        let read = self.read(task, &task.to_string(), Sheet { format, bytes, wall: PARSE_TIMEOUT }).await;
+        let sheet = Sheet { format, charset: charset(media_type), bytes, wall: PARSE_TIMEOUT };
+        let read = self.read(task, &task.to_string(), sheet).await;
         let finished = self.control.finish_associate(task, FinishAssociate { merge: false, checked: None }).await;
         if let Err(error) = finished.map(drop).and(self.control.forget_associate(task).await) {
             // A few bytes stay behind, and nothing depends on them.

@@ -6,7 +6,7 @@ use super::{HarnessError, start_associate};
 use crate::control::{ControlError, Fetched};
 use choir_core::agent::Begin;
 use choir_core::effect;
-use choir_core::page::Format;
+use choir_core::page::{Format, charset};
 use choir_proto::event::{ArtifactImported, ToolOutcome};
 use choir_proto::inbox::Verdict;
 use choir_proto::task::Egress;
@@ -75,7 +75,8 @@ impl Performer {
         if let Err(why) = self.reading_room().await? {
             return Ok(Err(why));
         }
-        let sheet = Sheet { format, bytes: &page.bytes, wall: self.purse.time_left() };
+        let charset = charset(&page.media_type);
+        let sheet = Sheet { format, charset, bytes: &page.bytes, wall: self.purse.time_left() };
         Ok(self.context.harness.read(self.task(), effect_id, sheet).await)
     }
 
