@@ -1,12 +1,13 @@
 //! The whole description of the API, as the product serves it, does not change silently.
 
 use crate::support::Instance;
+use serde_json::Value;
 use std::path::Path;
 
 /// Set it to write the file anew after a change that was meant.
 const RENEW: &str = "CHOIR_RENEW";
 
-fn served() -> serde_json::Value {
+fn served() -> Value {
     let instance = Instance::start(r#"{"roles": {"conductor": [{"text": "hm"}]}}"#);
     let bearer = format!("authorization: Bearer {}\r\n", instance.token("read"));
     let answer = instance.http("GET /api/openapi.json", &bearer, "");
@@ -18,7 +19,7 @@ fn what_no_route_asks_for_is_refused_by_name_on_every_route() {
     let instance = Instance::start(r#"{"roles": {"conductor": [{"text": "hm"}]}}"#);
     let bearer = format!("authorization: Bearer {}\r\ncontent-type: application/json\r\n", instance.token("admin"));
     let answer = instance.http("GET /api/openapi.json", &bearer, "");
-    let served: serde_json::Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
+    let served: Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
     let mut seen = 0;
     for (template, item) in served["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap() {
@@ -106,5 +107,36 @@ fn the_description_is_what_is_checked_in() {
                 assert!(item[method]["requestBody"].is_object(), "{method} {path} does not say what it takes");
             }
         }
+    }
+}
+
+/// Whoever reads the codes need not know which process answers a route.
+#[test]
+fn one_kind_of_mistake_has_one_code_on_every_route() {
+    let instance = Instance::start(r#"{"roles": {"conductor": [{"text": "no"}]}}"#);
+    let headers = format!("authorization: Bearer {}\r\ncontent-type: application/json\r\n", instance.token("admin"));
+    let code = |line: &str, body: &str| {
+        let answer = instance.http(line, &headers, body);
+        let error: Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap_or_default();
+        (answer.split(' ').nth(1).unwrap().to_owned(), error["error"]["code"].as_str().unwrap_or_default().to_owned())
+    };
+    let routes = [
+        "POST /api/runs",
+        "POST /api/tasks",
+        "POST /api/documents",
+        "POST /api/desktop",
+        "POST /api/artifacts",
+        "POST /api/terminals",
+        "POST /api/tours",
+        "PUT /api/settings",
+        "PUT /api/providers/mine",
+    ];
+    for route in routes {
+        for (body, wanted) in [(r#"{"colour": 1}"#, "bad_field"), ("[]", "bad_field"), ("{", "bad_json")] {
+            assert_eq!(code(route, body), ("400".to_owned(), wanted.to_owned()), "{route} {body}");
+        }
+    }
+    for question in ["/api/events?colour=1", "/api/events?after=x", "/api/runs?limit=x", "/api/files?colour=1"] {
+        assert_eq!(code(&format!("GET {question}"), ""), ("400".to_owned(), "bad_field".to_owned()), "{question}");
     }
 }

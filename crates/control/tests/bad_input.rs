@@ -10,18 +10,18 @@ use tokio_tungstenite::tungstenite::Message;
 async fn the_field_that_is_wrong_is_named_by_its_path() {
     let world = World::start().await;
     let browser = world.browser().await;
-    for (body, named) in [
-        (r#"{"budget":{"usd_per_run":"many"}}"#, "`budget.usd_per_run`"),
-        (r#"{"models":{"roles":{"writer":7}}}"#, "`models.roles"),
-        (r#"{"models":{"roles":{"poet":"a/b"}}}"#, "poet"),
-        (r#"{"egress":{"ceiling":["git",5]}}"#, "`egress.ceiling[1]`"),
-        (r#"{"egress":{"ceiling":[],"floor":[]}}"#, "unknown field `floor`"),
-        (r#"{} {}"#, "trailing"),
-        ("[]", "body"),
-        ("", "EOF"),
+    for (body, named, code) in [
+        (r#"{"budget":{"usd_per_run":"many"}}"#, "`budget.usd_per_run`", "bad_field"),
+        (r#"{"models":{"roles":{"writer":7}}}"#, "`models.roles", "bad_field"),
+        (r#"{"models":{"roles":{"poet":"a/b"}}}"#, "poet", "bad_field"),
+        (r#"{"egress":{"ceiling":["git",5]}}"#, "`egress.ceiling[1]`", "bad_field"),
+        (r#"{"egress":{"ceiling":[],"floor":[]}}"#, "unknown field `floor`", "bad_field"),
+        (r#"{} {}"#, "trailing", "bad_json"),
+        ("[]", "body", "bad_field"),
+        ("", "EOF", "bad_json"),
     ] {
         let answer = browser.json(Method::PUT, "/api/settings", body).await;
-        assert_eq!((answer.status, answer.code().as_str()), (StatusCode::BAD_REQUEST, "bad_request"), "{body}");
+        assert_eq!((answer.status, answer.code().as_str()), (StatusCode::BAD_REQUEST, code), "{body}");
         let message = answer.value()["error"]["message"].as_str().unwrap().to_owned();
         assert!(message.contains(named), "{body}: {message}");
     }
@@ -41,7 +41,7 @@ async fn queries_and_ids_that_make_no_sense_are_refused_in_the_one_shape() {
         "/api/plain",
     ] {
         let answer = browser.get(path).await;
-        assert_eq!((answer.status, answer.code().as_str()), (StatusCode::BAD_REQUEST, "bad_request"), "{path}");
+        assert_eq!((answer.status, answer.code().as_str()), (StatusCode::BAD_REQUEST, "bad_field"), "{path}");
     }
     assert!(browser.get("/api/stream?from=1").await.value()["error"]["message"].as_str().unwrap().contains("`from`"));
     for path in ["/api/terminals/nope", "/api/terminals/%ff", "/api/terminals/..", "/api/terminals/%00"] {

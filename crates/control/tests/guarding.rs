@@ -136,7 +136,7 @@ async fn every_refusal_has_the_same_shape() {
     assert_eq!(field.status, StatusCode::BAD_REQUEST);
     assert!(field.value()["error"]["message"].as_str().unwrap().contains("budgett"));
     let broken = browser.json(Method::PUT, "/api/settings", "{").await;
-    assert_eq!((broken.status, broken.code().as_str()), (StatusCode::BAD_REQUEST, "bad_request"));
+    assert_eq!((broken.status, broken.code().as_str()), (StatusCode::BAD_REQUEST, "bad_json"));
     let query = browser.get("/api/stream?after=x").await;
-    assert_eq!((query.status, query.code().as_str()), (StatusCode::BAD_REQUEST, "bad_request"));
+    assert_eq!((query.status, query.code().as_str()), (StatusCode::BAD_REQUEST, "bad_field"));
 }

@@ -306,7 +306,7 @@ async fn a_closed_terminal_ends() {
     let world = World::start().await;
     let browser = world.browser().await;
     let bad = browser.json(Method::POST, "/api/terminals", r#"{"cols":0,"rows":24}"#).await;
-    assert_eq!((bad.status, bad.code().as_str()), (StatusCode::BAD_REQUEST, "bad_request"));
+    assert_eq!((bad.status, bad.code().as_str()), (StatusCode::BAD_REQUEST, "bad_field"));
     let opened = browser.json(Method::POST, "/api/terminals", r#"{"cols":80,"rows":24}"#).await.value();
     let path = format!("/api/terminals/{}", opened["terminal_id"].as_str().unwrap());
     assert_eq!(browser.send(Method::DELETE, &path, Default::default()).await.status, StatusCode::NO_CONTENT);

@@ -22,7 +22,23 @@ impl Refused {
         Self { status, error: ApiError::new(code, message, hint), retry_after: None }
     }
 
-    /// 400.
+    /// 400: a field of the body, or a name behind the question mark, is unknown, missing or not what it should be. The same
+    /// code as the computer's, so that one kind of mistake has one name on every route.
+    pub fn bad_field(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad_field", message, hint)
+    }
+
+    /// 400: the body is no JSON.
+    pub(super) fn bad_json(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad_json", message, hint)
+    }
+
+    /// 400: the body ended early, or its parts are none.
+    pub(super) fn bad_body(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad_body", message, hint)
+    }
+
+    /// 400: what came is no request that could be looked at.
     pub fn bad_request(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "bad_request", message, hint)
     }

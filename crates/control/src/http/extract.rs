@@ -17,7 +17,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
         let hint = "See /api/openapi.json for the parameters of this request.";
         query
             .map(|Query(query)| Self(query))
-            .map_err(|error| Refused::bad_request(format!("{}.", error.body_text()), hint))
+            .map_err(|error| Refused::bad_field(format!("{}.", error.body_text()), hint))
     }
 }
 

@@ -69,7 +69,7 @@ pub(super) enum PutKind {
 impl Put {
     fn mode(&self) -> Result<Option<u32>, Refused> {
         let Some(text) = &self.mode else { return Ok(None) };
-        let wrong = || Refused::bad_request(format!("`{text}` are no permissions."), "Give octal digits, like 755.");
+        let wrong = || Refused::bad_field(format!("`{text}` are no permissions."), "Give octal digits, like 755.");
         u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= MODE_MAX).map(Some).ok_or_else(wrong)
     }
 }

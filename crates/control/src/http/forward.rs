@@ -78,7 +78,12 @@ fn is_json(headers: &HeaderMap) -> bool {
 
 /// Whatever a computer says no with, outside it has the one shape.
 async fn shaped(status: StatusCode, body: hyper::body::Incoming) -> Refused {
-    let code = if status.is_client_error() { "bad_request" } else { "computer_failed" };
+    let code = match status {
+        // What cannot be read of a question or of a path, said in plain text by whoever read it.
+        StatusCode::BAD_REQUEST => "bad_field",
+        status if status.is_client_error() => "bad_request",
+        _ => "computer_failed",
+    };
     let said = Limited::new(body, SAID_BYTES_MAX).collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     let said = String::from_utf8_lossy(&said).trim().to_owned();
     let reason = status.canonical_reason().unwrap_or("the request was refused").to_owned();

@@ -105,7 +105,7 @@ pub(super) async fn decide(
 fn verdict(approval: &Approval, word: Word, scope: Reach, text: Option<String>) -> Result<Verdict, Refused> {
     if scope == Reach::Run && approval.run.is_none() {
         let hint = "Decide `once` or `always`.";
-        return Err(Refused::bad_request("This belongs to no run, so it cannot be decided for one.", hint));
+        return Err(Refused::bad_field("This belongs to no run, so it cannot be decided for one.", hint));
     }
     match (approval.kind, word, text) {
         (_, Word::Deny, None) => Ok(Verdict::Denied { scope }),
@@ -114,14 +114,14 @@ fn verdict(approval: &Approval, word: Word, scope: Reach, text: Option<String>) 
         }
         (AskKind::Question, Word::Answer, Some(_)) => {
             let message = format!("The answer is longer than {ANSWER_BYTES_MAX} bytes.");
-            Err(Refused::bad_request(message, "Put long texts into files of the workspace."))
+            Err(Refused::bad_field(message, "Put long texts into files of the workspace."))
         }
         (AskKind::Question, _, _) => {
-            Err(Refused::bad_request("This is a question: `answer` it with a `text`.", "Or `deny` to answer it."))
+            Err(Refused::bad_field("This is a question: `answer` it with a `text`.", "Or `deny` to answer it."))
         }
         (_, Word::Approve, None) => Ok(Verdict::Approved { scope }),
         (_, Word::Answer, _) | (_, _, Some(_)) => {
-            Err(Refused::bad_request("This is not a question that takes a text.", "Approve it or deny it."))
+            Err(Refused::bad_field("This is not a question that takes a text.", "Approve it or deny it."))
         }
     }
 }

@@ -62,7 +62,7 @@ pub(super) fn require_object(body: &[u8]) -> Result<(), Refused> {
     match body.trim_ascii_start().first() {
         Some(b'[') => {
             let message = "The body is an array; this request takes an object.";
-            Err(Refused::bad_request(message, "See /api/openapi.json for the fields of this request."))
+            Err(Refused::bad_field(message, "See /api/openapi.json for the fields of this request."))
         }
         _ => Ok(()),
     }
@@ -71,7 +71,8 @@ pub(super) fn require_object(body: &[u8]) -> Result<(), Refused> {
 fn refused(error: &serde_json::Error, path: Option<&str>) -> Refused {
     let at = path.map(|path| format!(" at `{path}`")).unwrap_or_default();
     let message = format!("The body is not what this request takes{at}: {error}.");
-    Refused::bad_request(message, "See /api/openapi.json for the fields of this request.")
+    let hint = "See /api/openapi.json for the fields of this request.";
+    if error.is_data() { Refused::bad_field(message, hint) } else { Refused::bad_json(message, hint) }
 }
 
 /// A browser sends other content types without asking first, so none of them is taken for JSON.
@@ -119,8 +120,8 @@ pub(super) fn broken(error: impl Into<Box<dyn std::error::Error + Send + Sync>>)
     match malformed {
         Some(cause) => {
             let message = format!("The chunks of the body cannot be read: {cause}.");
-            Refused::bad_request(message, "Send each with its length in hexadecimal digits, or send Content-Length.")
+            Refused::bad_body(message, "Send each with its length in hexadecimal digits, or send Content-Length.")
         }
-        None => Refused::bad_request("The body ended early.", "Send the request again."),
+        None => Refused::bad_body("The body ended early.", "Send the request again."),
     }
 }

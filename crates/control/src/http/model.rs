@@ -9,9 +9,7 @@ pub(super) fn check(app: &App, key: &str, model: &str) -> Result<(), Refused> {
     let hint = "Write it as PROVIDER/MODEL; GET /api/settings lists the providers.";
     match app.gateway.names_provider(model) {
         true => Ok(()),
-        false => {
-            Err(Refused::bad_request(format!("`{key}` is `{model}`, which is no model of a known provider."), hint))
-        }
+        false => Err(Refused::bad_field(format!("`{key}` is `{model}`, which is no model of a known provider."), hint)),
     }
 }
 

@@ -47,7 +47,7 @@ pub(super) async fn put(
     let kind = kind(&app, &name, change.kind)?;
     check_url(change.base_url.as_deref())?;
     let key = change.key.map(|key| choir_llm::Secret::parse(key.expose())).transpose();
-    let key = key.map_err(|error| Refused::bad_request(format!("{error}."), "Copy the key again."))?;
+    let key = key.map_err(|error| Refused::bad_field(format!("{error}."), "Copy the key again."))?;
     app.gateway.put_provider(&name, kind, change.base_url, key).await.map_err(|error| refused(&error))?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -69,7 +69,7 @@ pub(super) async fn test(State(app): State<App>, Named(name): Named<String>) -> 
 fn check_name(name: &str) -> Result<(), Refused> {
     match is_provider_name(name) {
         true => Ok(()),
-        false => Err(Refused::bad_request("This is no name for a provider.", format!("For a name {PROVIDER_NAME}."))),
+        false => Err(Refused::bad_field("This is no name for a provider.", format!("For a name {PROVIDER_NAME}."))),
     }
 }
 
@@ -84,12 +84,12 @@ fn kind(app: &App, name: &str, said: Option<ProviderKind>) -> Result<ProviderKin
         Some(ProviderKind::Anthropic | ProviderKind::Openai) => Ok(kind.unwrap_or(ProviderKind::Openai)),
         Some(ProviderKind::Scripted) if before == Some(ProviderKind::Scripted) => Ok(ProviderKind::Scripted),
         Some(ProviderKind::Bedrock) => {
-            Err(Refused::bad_request("Bedrock is not in this build.", "Use kind `anthropic` or `openai`."))
+            Err(Refused::bad_field("Bedrock is not in this build.", "Use kind `anthropic` or `openai`."))
         }
         Some(ProviderKind::Scripted) => {
-            Err(Refused::bad_request("A scenario is named in choir.toml alone.", "Use kind `anthropic` or `openai`."))
+            Err(Refused::bad_field("A scenario is named in choir.toml alone.", "Use kind `anthropic` or `openai`."))
         }
-        None => Err(Refused::bad_request("The field `kind` is missing.", "It is `anthropic` or `openai`.")),
+        None => Err(Refused::bad_field("The field `kind` is missing.", "It is `anthropic` or `openai`.")),
     }
 }
 
@@ -102,6 +102,6 @@ fn check_url(url: Option<&str>) -> Result<(), Refused> {
         {
             Ok(())
         }
-        _ => Err(Refused::bad_request("`base_url` is not a usable URL.", hint)),
+        _ => Err(Refused::bad_field("`base_url` is not a usable URL.", hint)),
     }
 }

@@ -35,9 +35,9 @@ impl Queries {
         let Some(route) = self.0.iter().find(takes) else { return Ok(()) };
         let asked: Result<Query<Vec<(String, String)>>, _> = Query::try_from_uri(uri);
         let hint = route.hint();
-        let Query(asked) = asked.map_err(|error| Refused::bad_request(format!("{}.", error.body_text()), &hint))?;
+        let Query(asked) = asked.map_err(|error| Refused::bad_field(format!("{}.", error.body_text()), &hint))?;
         match asked.iter().find(|(name, _)| !route.names.contains(name)) {
-            Some((name, _)) => Err(Refused::bad_request(format!("This request takes no `{name}`."), hint)),
+            Some((name, _)) => Err(Refused::bad_field(format!("This request takes no `{name}`."), hint)),
             None => Ok(()),
         }
     }

@@ -129,7 +129,7 @@ fn changed(mut settings: Settings, change: SettingsChange) -> Result<Settings, R
     }
     if let Some(egress) = change.egress {
         if let Some(wrong) = egress.ceiling.iter().find(|entry| !is_entry(entry)) {
-            return Err(Refused::bad_request(format!("`{wrong}` cannot be in a ceiling."), format!("Note: {ENTRY}.")));
+            return Err(Refused::bad_field(format!("`{wrong}` cannot be in a ceiling."), format!("Note: {ENTRY}.")));
         }
         settings.egress.ceiling = egress.ceiling;
     }

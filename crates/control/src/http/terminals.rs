@@ -196,7 +196,7 @@ fn check(size: Size) -> Result<Size, Refused> {
     match good(size.cols) && good(size.rows) {
         true => Ok(size),
         false => {
-            Err(Refused::bad_request("This is no size for a terminal.", format!("Use 1 to {SIZE_MAX} cols and rows.")))
+            Err(Refused::bad_field("This is no size for a terminal.", format!("Use 1 to {SIZE_MAX} cols and rows.")))
         }
     }
 }
