@@ -87,7 +87,7 @@ async fn without_a_word_of_the_person_nothing_is_fetched() {
     let world = World::start().await;
     // For the person themselves nobody asks the person.
     let (status, _, body) = ask(&world, "/fetch", json!({"url": format!("http://{at}/page")})).await;
-    assert!(status == 403 && body.contains("allow `web`"), "{body}");
+    assert!(status == 403 && body.contains(&format!("allow `{at}`")), "{body}");
     let (status, _, body) = fetch(&world, format!("http://{at}/page")).await;
     assert!(status == 202 && body.contains(&format!("May a task reach {at}?")), "{status} {body}");
     let waits: Waits = serde_json::from_str(&body).unwrap();
@@ -102,7 +102,41 @@ async fn without_a_word_of_the_person_nothing_is_fetched() {
     let config = Config { egress: ceiling(&["web".into()]), ..Config::default() };
     let world = World::with(config, FakeComputer::default()).await;
     let (status, _, body) = fetch(&world, format!("http://{at}/page")).await;
-    assert!(status == 403 && body.contains("not public"), "near pages are not public: {body}");
+    assert!(
+        status == 202 && body.contains("May a task reach"),
+        "an address that somebody made up is asked about: {body}"
+    );
+}
+
+#[tokio::test]
+async fn a_page_whose_address_the_person_gave_needs_no_other_word() {
+    let at = pages().await;
+    let world = World::start().await;
+    let browser = world.browser().await;
+    // By being asked whether it is public: nothing else stands between a given page and its reader.
+    let is_open = async |url: String| {
+        let (status, _, body) = ask(&world, "/fetch", json!({"url": url})).await;
+        assert_eq!(status, 403, "{body}");
+        body.contains("not public")
+    };
+    assert!(!is_open(format!("http://{at}/given")).await);
+    let given = [
+        ("/api/artifacts", json!({"url": format!("http://{at}/given")})),
+        (
+            "/api/runs",
+            json!({"prompt": format!("Read http://{at}/said, please."), "context": [{"url": format!("http://{at}/shown")}]}),
+        ),
+        ("/api/runs/01890a5d-ac96-774b-bcce-b302099a8054/steer", json!({"text": format!("and http://{at}/steered")})),
+    ];
+    for (path, body) in given {
+        browser.json(http::Method::POST, path, body.to_string()).await;
+    }
+    for page in ["given", "said", "shown", "steered"] {
+        assert!(is_open(format!("http://{at}/{page}")).await, "{page}");
+    }
+    assert!(!is_open(format!("http://{at}/given?secret")).await, "that page, and no other of its host");
+    let (status, _, body) = fetch(&world, format!("http://{at}/given")).await;
+    assert!(status == 403 && body.contains("not public"), "agents too, and near pages are not public: {body}");
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 
 use super::Decision;
 use super::address::is_public;
+use super::pages::Pages;
 use super::policy::names_host;
 use crate::config::Engine;
 use crate::gateway::Gateway;
@@ -40,7 +41,7 @@ const HITS_MAX: usize = 10;
 pub(crate) enum FetchError {
     #[error("this is not an address of a web page")]
     Address,
-    #[error("{0} is not among what agents may read; allow `{WEB}` (public pages) or `{0}` in the settings")]
+    #[error("nobody gave this page; give its address yourself, or allow `{0}` in the settings")]
     Forbidden(String),
     #[error("{0} leads to an address that is not public")]
     Near(String),
@@ -79,6 +80,8 @@ pub struct Fetcher {
     /// Who knows what the person has said, and asks.
     sandboxes: Sandboxes,
     engines: Arc<[Engine]>,
+    /// Which addresses nobody made up.
+    pages: Pages,
     decisions: mpsc::Sender<Decision>,
 }
 
@@ -99,6 +102,7 @@ async fn fetch(State(fetcher): State<Fetcher>, body: Bytes) -> Result<Response, 
     let said = fetcher.sandboxes.said(wish.task, wish.run).await?;
     let mut ceiling = fetcher.gateway.settings().egress.ceiling;
     ceiling.extend(said.iter().filter(|(_, allowed)| *allowed).map(|(entry, _)| entry.clone()));
+    let ceiling = fetcher.pages.ceiling(ceiling, &wish.url);
     let page = match within_time(fetcher.page(&wish.url, wish.task, &ceiling)).await {
         Err(FetchError::Forbidden(entry)) if wish.task.is_some() && !said.iter().any(|(known, _)| *known == entry) => {
             // What nobody has decided about yet is the person's to decide, once.
@@ -126,7 +130,9 @@ async fn search(State(fetcher): State<Fetcher>, body: Bytes) -> Result<axum::Jso
     // The person named this very engine: it may be near.
     let named = [host_and_port(&url).map(|(host, port)| format!("{host}:{port}")).map_err(Refused::from)?];
     let page = within_time(fetcher.page(url.as_str(), Some(wish.task), &named)).await?;
-    Ok(axum::Json(hits(&page.bytes)?))
+    let hits = hits(&page.bytes)?;
+    hits.hits.iter().for_each(|hit| fetcher.pages.found(&hit.url));
+    Ok(axum::Json(hits))
 }
 
 fn hits(answer: &[u8]) -> Result<SearchHits, FetchError> {
@@ -156,9 +162,10 @@ impl Fetcher {
         gateway: Gateway,
         sandboxes: Sandboxes,
         engines: Vec<Engine>,
+        pages: Pages,
         decisions: mpsc::Sender<Decision>,
     ) -> Self {
-        Self { gateway, sandboxes, engines: engines.into(), decisions }
+        Self { gateway, sandboxes, engines: engines.into(), pages, decisions }
     }
 
     async fn page(&self, url: &str, task: Option<TaskId>, ceiling: &[String]) -> Result<Page, FetchError> {

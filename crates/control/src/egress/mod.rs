@@ -7,12 +7,14 @@
 mod address;
 mod broker;
 mod fetch;
+mod pages;
 mod policy;
 mod proxy;
 
 pub(crate) use broker::environment as git_environment;
 pub use fetch::{Fetcher, service as fetch_service};
 pub(crate) use fetch::{decide, host_and_port};
+pub use pages::Pages;
 pub(crate) use policy::hash_of;
 pub use policy::{Policy, clamp};
 pub use proxy::{Proxy, open};

@@ -46,7 +46,9 @@ const UPLOAD: Duration = Duration::from_secs(30 * 60);
 /// Of a refusal that is not in our shape, so much is passed on.
 const SAID_BYTES_MAX: usize = 1 << 10;
 /// Routes whose body is raw bytes.
-const RAW: [&str; 2] = ["/api/artifacts", "/api/import"];
+const RAW: [&str; 2] = [ARTIFACTS, "/api/import"];
+/// Takes the bytes of a file, or the address of a page.
+const ARTIFACTS: &str = "/api/artifacts";
 
 /// The handler.
 pub(super) async fn forward(State(app): State<App>, request: Request) -> Result<Response, Refused> {
@@ -104,6 +106,9 @@ async fn translate(app: &App, request: Request) -> Result<(Request, oneshot::Rec
             if head.method == Method::POST && head.uri.path() == "/api/runs" {
                 model::check_run(app, &body)?;
             }
+            if head.method == Method::POST && gives_pages(head.uri.path()) {
+                app.pages.gave(&body);
+            }
             // Nothing can break any more.
             (Body::from(body), oneshot::channel().1)
         }
@@ -118,7 +123,7 @@ async fn check_body(method: &Method, path: &str, headers: &HeaderMap, body: Body
     if matches!(*method, Method::GET | Method::HEAD) {
         return Ok(Checked::Whole(Bytes::new()));
     }
-    if is_raw(path) {
+    if is_raw(path) && !(path == ARTIFACTS && is_request(headers)) {
         return Ok(Checked::Streamed(Upload::new(body, FILE_BYTES_MAX)?));
     }
     let body = json::read(body, JSON_BYTES_MAX).await?;
@@ -135,6 +140,17 @@ enum Checked {
     Streamed(Upload),
     /// It has arrived.
     Whole(Bytes),
+}
+
+/// Whether a body is no file but says what is wanted: JSON, and no name of a file beside it.
+fn is_request(headers: &HeaderMap) -> bool {
+    !headers.contains_key(header::CONTENT_DISPOSITION) && is_json(headers)
+}
+
+/// Whether what is said to a route are a person's own words to their agents, or a page to bring in.
+fn gives_pages(path: &str) -> bool {
+    let said_to_run = path.starts_with("/api/runs/") && path.ends_with("/steer");
+    path == "/api/runs" || path == ARTIFACTS || said_to_run
 }
 
 fn is_raw(path: &str) -> bool {

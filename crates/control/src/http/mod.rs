@@ -44,6 +44,7 @@ use crate::audit::Audit;
 use crate::clock::Clock;
 use crate::computer::{Hub, Link, Plug, State};
 use crate::db::Db;
+use crate::egress::Pages;
 use crate::gateway::Gateway;
 use crate::inbox::Inbox;
 use crate::sandboxes::Sandboxes;
@@ -89,6 +90,8 @@ pub struct Parts {
     pub gateway: Gateway,
     /// What waits for a person's word.
     pub inbox: Inbox,
+    /// Which addresses the person gave.
+    pub pages: Pages,
     /// Heard when connections should end.
     pub stop: Stop,
     /// The computer's part of the API description.

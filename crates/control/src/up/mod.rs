@@ -10,7 +10,7 @@ use crate::data::{self, DataDir, Lock};
 use crate::db::{self, Db};
 use crate::descriptors;
 use crate::door;
-use crate::egress::{Decision, Fetcher, fetch_service};
+use crate::egress::{Decision, Fetcher, Pages, fetch_service};
 use crate::gateway::{self, Gateway};
 use crate::http::{self, App, Front, Limits, Names, Parts};
 use crate::inbox::{self, Inbox};
@@ -184,7 +184,8 @@ pub async fn start(options: Options) -> Result<Control, Error> {
     let places = Places::of(&data, computer, options.guest_program);
     let sandboxes =
         Sandboxes::open(places, db.clone(), gateway.clone(), options.clock.clone(), decisions.clone()).await?;
-    let fetcher = Fetcher::new(gateway.clone(), sandboxes.clone(), engines, decisions.clone());
+    let pages = Pages::default();
+    let fetcher = Fetcher::new(gateway.clone(), sandboxes.clone(), engines, pages.clone(), decisions.clone());
     let servers = Servers::new(servers, sandboxes.clone(), db.clone(), gateway.clone(), decisions)?;
 
     let (stop_computer, computer_stops) = stop();
@@ -214,6 +215,7 @@ pub async fn start(options: Options) -> Result<Control, Error> {
         plug,
         gateway,
         inbox,
+        pages,
         sandboxes: sandboxes.clone(),
         stop: front_stops.clone(),
         computer_api: options.computer_api,
