@@ -6,6 +6,7 @@ use crate::{instance, output};
 use choir_proto::api::{Acknowledged, RunAccepted};
 use choir_proto::document::Document;
 use choir_proto::event::Event;
+use choir_proto::model::Usage;
 use choir_proto::run::{Context, NewRun, PathContext, UrlContext};
 use choir_proto::task::Budget;
 use choir_proto::{Envelope, Run, RunId, RunStatus, Usd};
@@ -140,6 +141,7 @@ async fn print(client: &Client, run: &Run, json: bool) -> anyhow::Result<()> {
     if json {
         return output::json(run);
     }
+    eprintln!("{}", receipt(&run.usage));
     if let Some(answer) = &run.answer {
         output::line(answer)?;
     }
@@ -150,6 +152,28 @@ async fn print(client: &Client, run: &Run, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// What a run took. An amount that stands on a price that nobody knows says so.
+fn receipt(usage: &Usage) -> String {
+    let taken = format!("{} tokens, ${:.4}", usage.tokens(), usage.usd.dollars());
+    match usage.usd_assumed.dollars() {
+        0.0 => taken,
+        assumed => format!("{taken}; ${assumed:.4} of it at an assumed price: what the model costs is not known"),
+    }
+}
+
 fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_receipt_says_what_is_assumed() {
+        let mut usage = Usage { input_tokens: 90, output_tokens: 10, usd: Usd(12_000), ..Usage::default() };
+        assert_eq!(receipt(&usage), "100 tokens, $0.0120");
+        usage.usd_assumed = Usd(2_000);
+        assert!(receipt(&usage).starts_with("100 tokens, $0.0120; $0.0020 of it at an assumed price"));
+    }
 }

@@ -93,7 +93,9 @@ fn cost(span: &Span) -> String {
     match span.usage.usd.dollars() {
         0.0 if span.usage.tokens() > 0 => format!("{} tok", span.usage.tokens()),
         0.0 => String::new(),
-        dollars => format!("${dollars:.4}"),
+        dollars if span.usage.usd_assumed.is_nothing() => format!("${dollars:.4}"),
+        // At a price that is not known, but assumed.
+        dollars => format!("~${dollars:.4}"),
     }
 }
 
@@ -116,6 +118,14 @@ mod tests {
             usage: choir_proto::model::Usage { usd: Usd(usd), ..Default::default() },
             seq: Seq(1),
         }
+    }
+
+    #[test]
+    fn an_assumed_price_is_told_from_a_known_one() {
+        let mut known = span("r", None, "run", 20_000);
+        assert_eq!(cost(&known), "$0.0200");
+        known.usage.usd_assumed = Usd(1);
+        assert_eq!(cost(&known), "~$0.0200");
     }
 
     #[test]

@@ -49,6 +49,7 @@ fn config(base_url: &str) -> Config {
         api_key_env: None,
         script: None,
         context_tokens: None,
+        usd_per_million: None,
     };
     Config { providers: [("local".to_owned(), provider)].into(), ..Config::default() }
 }
@@ -227,6 +228,34 @@ async fn the_budget_is_checked_before_the_call() {
 }
 
 #[tokio::test]
+async fn a_model_whose_price_nobody_knows_is_not_free() {
+    let (url, mut requests) = provider(says("dear", 1_000)).await;
+    // The same server by an address that does not say that it is on this machine.
+    let elsewhere = url.replace("127.0.0.1", "0.0.0.0");
+    let budget = Budget { usd_per_run: Usd(10_000) };
+    let world = World::with(Config { budget, ..config(&elsewhere) }, FakeComputer::default()).await;
+    let answered = frames(&world.computer, &call(1)).await;
+    let Some(ModelFrame::Answer(answer)) = answered.last() else { panic!("{answered:?}") };
+    assert!(answer.usage.usd > Usd(10_000), "{:?}", answer.usage);
+    assert_eq!(answer.usage.usd_assumed, answer.usage.usd, "and the receipt can say so");
+    assert_eq!(written(&world.db(), 1).await.usd, answer.usage.usd);
+    while requests.try_recv().is_ok() {}
+    let (class, said) = error(&frames(&world.computer, &call(1)).await);
+    assert_eq!(class, ErrorClass::Budget);
+    assert!(said.contains("not known") && said.contains("[providers.local]"), "{said}");
+    assert!(requests.try_recv().is_err(), "nobody was asked");
+
+    // What the person says it costs holds, on this machine too.
+    let mut said = config(&url);
+    let rates = choir_llm::price::Rates { input: 0.0, output: 5.0, cache_read: None, cache_write: None };
+    said.providers.get_mut("local").unwrap().usd_per_million = Some(rates);
+    let world = World::with(said, FakeComputer::default()).await;
+    let answered = frames(&world.computer, &call(1)).await;
+    let Some(ModelFrame::Answer(answer)) = answered.last() else { panic!("{answered:?}") };
+    assert_eq!((answer.usage.usd, answer.usage.usd_assumed), (Usd(5_000), Usd(0)));
+}
+
+#[tokio::test]
 async fn a_provider_that_echoes_the_key_does_not_leak_it() {
     let echo: Behaviour = Arc::new(|| {
         (StatusCode::UNAUTHORIZED, format!(r#"{{"error":{{"message":"bad key {KEY}"}}}}"#)).into_response()
@@ -325,6 +354,7 @@ async fn a_scenario_answers_without_a_model() {
         api_key_env: None,
         script: Some(script),
         context_tokens: Some(900),
+        usd_per_million: None,
     };
     let config = Config { providers: [("tour".to_owned(), provider)].into(), ..Config::default() };
     let world = World::with(config, FakeComputer::default()).await;

@@ -1,5 +1,6 @@
 //! Numbers, times and objectives as people read them: short, and always in the same form.
 
+use choir_proto::model::Usage;
 use choir_proto::run::TaskSummary;
 use choir_proto::{Role, Timestamp, Usd};
 
@@ -34,6 +35,12 @@ pub fn money(usd: Usd) -> String {
         micros @ 1..10_000 => format!("${:.4}", micros as f64 / 1e6),
         micros => format!("${:.2}", micros as f64 / 1e6),
     }
+}
+
+/// What something cost; an amount that stands on a price that nobody knows says so.
+pub fn cost(usage: &Usage) -> String {
+    let amount = money(usage.usd);
+    if usage.usd_assumed.is_nothing() { amount } else { format!("{amount}, price assumed") }
 }
 
 /// Tokens: `812`, `12.3k`, `1.4M`.
@@ -126,6 +133,9 @@ mod tests {
         assert_eq!([ago(at(30), at(0)), ago(at(200), at(0)), ago(at(0), at(99))], ["now", "3 min", "now"]);
         assert_eq!([elapsed(at(0), at(65)), elapsed(at(0), at(3_725))], ["1 min 05 s", "1 h 02 min"]);
         assert_eq!([money(Usd(0)), money(Usd(1_234)), money(Usd(1_239_000))], ["$0.00", "$0.0012", "$1.24"]);
+        let usage = |usd, usd_assumed| Usage { usd: Usd(usd), usd_assumed: Usd(usd_assumed), ..Usage::default() };
+        assert_eq!(cost(&usage(20_000, 0)), "$0.02");
+        assert_eq!(cost(&usage(20_000, 10_000)), "$0.02, price assumed");
         assert_eq!([tokens(999), tokens(12_345), bytes(1_500_000)], ["999", "12.3k", "1.5 MB"]);
         assert_eq!(clock(Timestamp(1_767_225_600_000_123 + 3_661_000_000)), "01:01:01");
     }

@@ -1,7 +1,7 @@
 //! What answers cost, from a table that is checked in.
 
 use choir_proto::Usd;
-use choir_proto::model::{Message, ModelRequest, Part, Usage};
+use choir_proto::model::{AssistantMessage, Message, ModelRequest, Part, Usage};
 use serde::Deserialize;
 use std::sync::LazyLock;
 
@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 pub const TABLE_BYTES_MAX: usize = 1024 * 1024;
 
 /// Highest believable price, in dollars for a million tokens: a slip of the pen must not empty a budget at once.
-const PRICE_MAX: f64 = 10_000.0;
+pub const PRICE_MAX: f64 = 10_000.0;
 
 /// See [`estimate`].
 const BYTES_PER_TOKEN: u64 = 3;
@@ -19,17 +19,16 @@ const IMAGE_TOKENS: u64 = 1600;
 
 static CHECKED_IN: LazyLock<Result<Table, TableError>> = LazyLock::new(|| Table::parse(include_str!("prices.toml")));
 
-/// What a call cost by the checked-in table; nothing for a model that is not in it.
-pub fn cost(model: &str, usage: &Usage) -> Option<Usd> {
-    CHECKED_IN.as_ref().ok()?.cost(model, usage)
+/// The price of a `PROVIDER/MODEL` in the checked-in table; nothing for a model that is not in it.
+pub fn listed(model: &str) -> Option<&'static Price> {
+    CHECKED_IN.as_ref().ok()?.price(model)
 }
 
-/// What a call may cost at most, by the checked-in table; nothing for a model that is not in it.
-pub fn most(model: &str, request: &ModelRequest) -> Option<Usd> {
-    let table = CHECKED_IN.as_ref().ok()?;
-    // Free or unknown models are not worth counting a long conversation for.
-    table.cost(model, &Usage::default())?;
-    table.cost(model, &estimate(request))
+/// What is assumed of a model whose price nobody knows: as dear as the dearest in the checked-in table, part by part. An
+/// unknown price is not no price, and a budget that is too careful is better than one that is none.
+pub fn dearest() -> Price {
+    let prices = CHECKED_IN.as_ref().map(|table| table.prices.as_slice()).unwrap_or_default();
+    prices.iter().map(|(_, price)| *price).fold(Price::FREE, Price::dearer)
 }
 
 /// What a call may take at most, roughly: for asking whether the budget allows it before it is made.
@@ -43,15 +42,22 @@ pub fn estimate(request: &ModelRequest) -> Usage {
     Usage { input_tokens: tokens(bytes) + messages, output_tokens: u64::from(request.tokens_max), ..Usage::default() }
 }
 
+/// What an answer took, roughly, of which its provider does not say it.
+pub fn guess(request: &ModelRequest, message: &AssistantMessage) -> Usage {
+    Usage { output_tokens: said_tokens(message), ..estimate(request) }
+}
+
 fn message_tokens(message: &Message) -> u64 {
     match message {
         Message::User { parts } => parts.iter().map(part_tokens).sum(),
         Message::Tools { results } => results.iter().map(|result| tokens(result.content.len())).sum(),
-        Message::Assistant(message) => {
-            let calls = message.tool_calls.iter().map(|call| call.name.len() + call.arguments.to_string().len());
-            tokens(message.text.len() + message.reasoning.len() + calls.sum::<usize>())
-        }
+        Message::Assistant(message) => said_tokens(message),
     }
+}
+
+fn said_tokens(message: &AssistantMessage) -> u64 {
+    let calls = message.tool_calls.iter().map(|call| call.name.len() + call.arguments.to_string().len());
+    tokens(message.text.len() + message.reasoning.len() + calls.sum::<usize>())
 }
 
 fn part_tokens(part: &Part) -> u64 {
@@ -68,7 +74,8 @@ fn tokens(bytes: usize) -> u64 {
 /// Prices by pattern; the first pattern that fits a model's `PROVIDER/MODEL` holds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
-    prices: Vec<Price>,
+    /// Patterns and what they cost.
+    prices: Vec<(Vec<String>, Price)>,
 }
 
 /// Why a price table cannot be used.
@@ -88,9 +95,9 @@ pub enum TableError {
     },
 }
 
-#[derive(Debug, Clone, PartialEq)]
-struct Price {
-    patterns: Vec<String>,
+/// What a model's tokens cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Price {
     input: Rate,
     output: Rate,
     cache_read: Rate,
@@ -99,7 +106,7 @@ struct Price {
 
 /// Billionths of a dollar for one token, which is thousandths of a dollar for a million of them: whole numbers, so that
 /// sums do not depend on their order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Rate(u64);
 
 #[derive(Deserialize)]
@@ -118,6 +125,29 @@ struct SaidPrice {
     cache_write: Option<f64>,
 }
 
+impl SaidPrice {
+    fn rates(&self) -> Rates {
+        let Self { input, output, cache_read, cache_write, .. } = *self;
+        Rates { input, output, cache_read, cache_write }
+    }
+}
+
+/// A price as people write it: dollars for a million tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rates {
+    /// Of what the model reads.
+    pub input: f64,
+    /// Of what it writes.
+    pub output: f64,
+    /// Of what it reads from the provider's cache; like input where nobody says.
+    #[serde(default)]
+    pub cache_read: Option<f64>,
+    /// Of what is written to the cache; like input where nobody says.
+    #[serde(default)]
+    pub cache_write: Option<f64>,
+}
+
 impl Table {
     /// Reads a table in the form of `prices.toml`.
     pub fn parse(text: &str) -> Result<Self, TableError> {
@@ -125,35 +155,63 @@ impl Table {
             return Err(TableError::Long);
         }
         let said: SaidTable = toml::from_str(text)?;
-        let prices = said.price.into_iter().map(Price::read).collect::<Result<_, _>>()?;
+        let prices = said.price.into_iter().map(read).collect::<Result<_, _>>()?;
         Ok(Self { prices })
     }
 
-    /// What a call cost, rounded up to the millionth of a dollar; nothing for a model that is not in the table.
-    pub fn cost(&self, model: &str, usage: &Usage) -> Option<Usd> {
-        let price = self.prices.iter().find(|price| price.patterns.iter().any(|pattern| fits(pattern, model)))?;
-        let parts = [
-            (usage.input_tokens, price.input),
-            (usage.output_tokens, price.output),
-            (usage.cache_read_tokens, price.cache_read),
-            (usage.cache_write_tokens, price.cache_write),
-        ];
-        let billionths: u128 = parts.into_iter().map(|(tokens, rate)| u128::from(tokens) * u128::from(rate.0)).sum();
-        Some(Usd(u64::try_from(billionths.div_ceil(1000)).unwrap_or(u64::MAX)))
+    /// The price of a model; nothing for one that is not in the table.
+    pub fn price(&self, model: &str) -> Option<&Price> {
+        let fitting = |(patterns, _): &&(Vec<String>, Price)| patterns.iter().any(|pattern| fits(pattern, model));
+        self.prices.iter().find(fitting).map(|(_, price)| price)
+    }
+}
+
+fn read(said: SaidPrice) -> Result<(Vec<String>, Price), TableError> {
+    match Price::read(said.rates()) {
+        Some(price) => Ok((said.models, price)),
+        None => Err(TableError::Price { models: said.models.join(", ") }),
     }
 }
 
 impl Price {
-    fn read(said: SaidPrice) -> Result<Self, TableError> {
-        let rate =
-            |dollars: f64| Rate::read(dollars).ok_or_else(|| TableError::Price { models: said.models.join(", ") });
-        Ok(Self {
-            input: rate(said.input)?,
-            output: rate(said.output)?,
-            cache_read: rate(said.cache_read.unwrap_or(said.input))?,
-            cache_write: rate(said.cache_write.unwrap_or(said.input))?,
-            patterns: said.models,
+    /// Nobody is paid.
+    pub const FREE: Self = Self { input: Rate(0), output: Rate(0), cache_read: Rate(0), cache_write: Rate(0) };
+
+    /// Nothing where a price cannot be meant: below nothing, or above [`PRICE_MAX`].
+    pub fn read(said: Rates) -> Option<Self> {
+        Some(Self {
+            input: Rate::read(said.input)?,
+            output: Rate::read(said.output)?,
+            cache_read: Rate::read(said.cache_read.unwrap_or(said.input))?,
+            cache_write: Rate::read(said.cache_write.unwrap_or(said.input))?,
         })
+    }
+
+    /// What a call cost, rounded up to the millionth of a dollar.
+    pub fn cost(&self, usage: &Usage) -> Usd {
+        let parts = [
+            (usage.input_tokens, self.input),
+            (usage.output_tokens, self.output),
+            (usage.cache_read_tokens, self.cache_read),
+            (usage.cache_write_tokens, self.cache_write),
+        ];
+        let billionths: u128 = parts.into_iter().map(|(tokens, rate)| u128::from(tokens) * u128::from(rate.0)).sum();
+        Usd(u64::try_from(billionths.div_ceil(1000)).unwrap_or(u64::MAX))
+    }
+
+    /// What a call may cost at most.
+    pub fn most(&self, request: &ModelRequest) -> Usd {
+        // What is free is not worth counting a long conversation for.
+        if *self == Self::FREE { Usd(0) } else { self.cost(&estimate(request)) }
+    }
+
+    fn dearer(self, other: Self) -> Self {
+        Self {
+            input: self.input.max(other.input),
+            output: self.output.max(other.output),
+            cache_read: self.cache_read.max(other.cache_read),
+            cache_write: self.cache_write.max(other.cache_write),
+        }
     }
 }
 
@@ -191,7 +249,7 @@ mod tests {
             output_tokens: output,
             cache_read_tokens: read,
             cache_write_tokens: write,
-            usd: Usd(0),
+            ..Usage::default()
         }
     }
 
@@ -199,6 +257,7 @@ mod tests {
     fn the_checked_in_table_is_good_and_holds_the_default_models() {
         assert!(CHECKED_IN.is_ok(), "{:?}", CHECKED_IN.as_ref().err());
         let million = usage(1_000_000, 1_000_000, 1_000_000, 1_000_000);
+        let cost = |model: &str, usage: &Usage| listed(model).map(|price| price.cost(usage));
         assert_eq!(cost("anthropic/claude-sonnet-4-5", &million), Some(Usd(22_050_000)));
         assert_eq!(cost("anthropic/claude-sonnet-4-5-20250929", &million), Some(Usd(22_050_000)));
         assert_eq!(cost("scripted/scenario", &million), Some(Usd(0)));
@@ -214,11 +273,34 @@ mod tests {
     #[test]
     fn parts_of_a_millionth_are_rounded_up() {
         let table = Table::parse("[[price]]\nmodels = ['a/*']\ninput = 0.05\noutput = 1\ncache_read = 0.001").unwrap();
-        assert_eq!(table.cost("a/b", &usage(1, 0, 0, 0)), Some(Usd(1)));
-        assert_eq!(table.cost("a/b", &usage(100, 7, 0, 0)), Some(Usd(12)));
-        assert_eq!(table.cost("a/b", &usage(0, 0, 1000, 0)), Some(Usd(1)));
-        assert_eq!(table.cost("a/b", &usage(0, 0, 0, 20)), Some(Usd(1)), "unpriced cache writes cost like input");
-        assert_eq!(table.cost("a/b", &usage(u64::MAX, u64::MAX, 0, 0)), Some(Usd(u64::MAX)));
+        let cost = |usage: Usage| table.price("a/b").map(|price| price.cost(&usage));
+        assert_eq!(cost(usage(1, 0, 0, 0)), Some(Usd(1)));
+        assert_eq!(cost(usage(100, 7, 0, 0)), Some(Usd(12)));
+        assert_eq!(cost(usage(0, 0, 1000, 0)), Some(Usd(1)));
+        assert_eq!(cost(usage(0, 0, 0, 20)), Some(Usd(1)), "unpriced cache writes cost like input");
+        assert_eq!(cost(usage(u64::MAX, u64::MAX, 0, 0)), Some(Usd(u64::MAX)));
+    }
+
+    #[test]
+    fn what_nobody_knows_the_price_of_is_as_dear_as_the_dearest() {
+        let million = usage(1_000_000, 1_000_000, 1_000_000, 1_000_000);
+        let all = CHECKED_IN.as_ref().unwrap().prices.iter().map(|(_, price)| price.cost(&million));
+        assert!(dearest().cost(&million) >= all.max().unwrap());
+        assert!(dearest().cost(&usage(1_000_000, 0, 0, 0)) >= Usd(15_000_000), "{:?}", dearest());
+    }
+
+    #[test]
+    fn an_answer_that_says_nothing_of_what_it_took_is_guessed_at() {
+        let request = ModelRequest {
+            model: None,
+            role: choir_proto::Role::Writer,
+            system: "x".repeat(300),
+            messages: Vec::new(),
+            tools: Vec::new(),
+            tokens_max: 50,
+        };
+        let message = AssistantMessage { text: "y".repeat(30), ..AssistantMessage::default() };
+        assert_eq!(guess(&request, &message), usage(100, 10, 0, 0));
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Whatever the fake servers say through `encode_stream`, the decoder hears.
 
 use choir_llm::{Decoder, Format, encode_stream};
-use choir_proto::Usd;
 use choir_proto::model::{Answer, AssistantMessage, StopReason, ToolCall, Usage};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -63,7 +62,7 @@ fn any_answer() -> impl Strategy<Value = Answer> {
                     tool_calls,
                 },
                 stop,
-                usage: Usage { input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, usd: Usd(0) },
+                usage: Usage { input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, ..Usage::default() },
                 model: "some/model".to_owned(),
                 window: None,
             }

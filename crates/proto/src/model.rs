@@ -246,6 +246,9 @@ pub struct Usage {
     /// What it cost by the price table.
     #[serde(default)]
     pub usd: Usd,
+    /// How much of that was counted at a price that nobody knows: the dearest one is assumed then.
+    #[serde(default, skip_serializing_if = "Usd::is_nothing")]
+    pub usd_assumed: Usd,
 }
 
 impl Usage {
@@ -262,6 +265,7 @@ impl std::ops::AddAssign for Usage {
         self.cache_read_tokens += other.cache_read_tokens;
         self.cache_write_tokens += other.cache_write_tokens;
         self.usd = self.usd + other.usd;
+        self.usd_assumed = self.usd_assumed + other.usd_assumed;
     }
 }
 

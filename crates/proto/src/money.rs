@@ -17,6 +17,11 @@ impl Usd {
         (micros.is_finite() && (0.0..=9.0e15).contains(&micros)).then(|| Self(micros.round() as u64))
     }
 
+    /// Whether it is no money at all.
+    pub const fn is_nothing(&self) -> bool {
+        self.0 == 0
+    }
+
     /// For people and JSON.
     pub fn dollars(self) -> f64 {
         self.0 as f64 / Self::MICROS

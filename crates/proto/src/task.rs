@@ -438,6 +438,9 @@ pub struct TaskUsage {
     pub tokens: u64,
     /// Money.
     pub usd: Usd,
+    /// How much of that was counted at a price that nobody knows.
+    #[serde(default, skip_serializing_if = "Usd::is_nothing")]
+    pub usd_assumed: Usd,
 }
 
 /// What is asked of a child agent by `delegate`.

@@ -25,7 +25,12 @@ impl Driver {
             summary: ending.summary,
             questions,
             base_tree: self.base_tree,
-            usage: TaskUsage { time_s: self.time_ms() as f64 / 1000.0, tokens: usage.tokens(), usd: usage.usd },
+            usage: TaskUsage {
+                time_s: self.time_ms() as f64 / 1000.0,
+                tokens: usage.tokens(),
+                usd: usage.usd,
+                usd_assumed: usage.usd_assumed,
+            },
             ..running(self.identity.task)
         };
         if self.identity.role == Role::Terminal {

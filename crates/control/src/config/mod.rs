@@ -6,6 +6,7 @@ pub use read::{Error, load};
 pub(crate) use read::{PROVIDER_NAME, is_provider_name};
 
 use crate::inbox::Tools;
+use choir_llm::price::Rates;
 use choir_proto::{Role, Usd};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -87,7 +88,7 @@ pub struct Models {
 }
 
 /// `[providers.NAME]`
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Provider {
     /// Which wire format it speaks.
@@ -104,6 +105,9 @@ pub struct Provider {
     /// How many tokens its models read at once; conversations are kept within it.
     #[serde(default)]
     pub context_tokens: Option<u64>,
+    /// What its models cost, in dollars for a million tokens; holds before the table that is checked in.
+    #[serde(default)]
+    pub usd_per_million: Option<Rates>,
 }
 
 /// A wire format.

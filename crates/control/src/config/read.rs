@@ -1,6 +1,7 @@
 //! Reading the file, and saying what is wrong with it: the key, the line, and how to mend it.
 
 use super::{Config, McpServer, Provider, ProviderKind, RuntimeMode};
+use choir_llm::price::{PRICE_MAX, Price};
 use choir_proto::Role;
 use choir_proto::egress;
 use std::io::ErrorKind;
@@ -124,6 +125,9 @@ pub(crate) fn is_provider_name(name: &str) -> bool {
 }
 
 fn check_provider(provider: &Provider) -> Result<(), Wrong> {
+    if provider.usd_per_million.is_some_and(|said| Price::read(said).is_none()) {
+        return Err(("usd_per_million".into(), format!("must hold prices from 0 to {PRICE_MAX}")));
+    }
     match (provider.kind, &provider.script) {
         (ProviderKind::Scripted, None) => Err(("script".into(), "must name a scenario file".into())),
         (ProviderKind::Scripted, Some(_)) => Ok(()),
@@ -223,6 +227,8 @@ mod tests {
         assert!(refused("[egress]\nceiling = [\"git\", \"no port\"]\n").contains("egress.ceiling"));
         assert!(refused("[providers.\"a/b\"]\nkind = \"openai\"\n").contains("providers.a/b"));
         assert!(refused("[[search.engines]]\nkind = \"searxng\"\nurl = \"\"\n").contains("search.engines.url"));
+        let dear = refused("[providers.x]\nkind = \"openai\"\nusd_per_million = { input = -1, output = 2 }\n");
+        assert!(dear.contains("providers.x.usd_per_million"), "{dear}");
         assert!(refused("[mcp.x]\n").contains("`mcp.x` must have either"));
         assert!(refused("[mcp.x]\ncommand = \"a\"\nurl = \"http://a\"\n").contains("`mcp.x` must have either"));
         assert!(refused("[mcp.a__b]\ncommand = \"a\"\n").contains("`mcp.a__b` is no name"));

@@ -8,6 +8,7 @@ mod provider;
 mod router;
 mod settings;
 mod spending;
+mod tariff;
 
 pub use discovery::{Found, look_around};
 pub use provider::{KeyFrom, Provider, ProviderError};

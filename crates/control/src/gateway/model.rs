@@ -2,10 +2,11 @@
 
 use super::Gateway;
 use super::provider::Provider;
+use super::tariff::Tariff;
 use crate::config::ProviderKind;
 use choir_llm::{Decoder, Endpoint, Format, Outgoing, Preset, classify, encode, price};
 use choir_proto::TaskId;
-use choir_proto::model::{Answer, ErrorClass, ModelError, ModelRequest, Usage};
+use choir_proto::model::{Answer, ErrorClass, ModelError, ModelRequest};
 use choir_proto::wire::{ModelCall, ModelFrame};
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -42,7 +43,16 @@ impl Gateway {
         let chosen = self.choose(call.request.model.as_deref(), call.request.role);
         let chosen = self.fall_back(chosen, call.failures);
         let (provider, model) = chosen.ok_or_else(|| no_model(call.request.model.as_deref()))?;
-        let _reserved = self.reserve(&call, &provider.name, model.as_deref()).await?;
+        let model = match model {
+            None if provider.scenario.is_none() => {
+                // A run without money asks nobody, not even what there is.
+                drop(self.reserve(&call, &Tariff::of(&provider, None), &provider.name).await?);
+                Some(self.first_model(&provider).await)
+            }
+            model => model,
+        };
+        let tariff = Tariff::of(&provider, model.as_deref());
+        let _reserved = self.reserve(&call, &tariff, &provider.name).await?;
         let mut answer = match &provider.scenario {
             Some(scenario) => {
                 // A timer that is due at once still takes until the clock's next millisecond.
@@ -53,11 +63,12 @@ impl Gateway {
                 self.play(scenario, &call, frames).await?
             }
             None => {
-                let model = match model {
-                    Some(model) => model,
-                    None => self.first_model(&provider).await,
-                };
-                self.stream(&provider, &model, &call.request, frames).await?
+                let model = model.unwrap_or_default();
+                let asked = ModelFrame::Asked { model: format!("{}/{model}", provider.name) };
+                frames.send(asked).await.map_err(|_| cancelled())?;
+                let mut answer = self.stream(&provider, &model, &call.request, frames).await?;
+                tariff.charge(&call.request, &mut answer);
+                answer
             }
         };
         answer.window = provider.context_tokens;
@@ -113,7 +124,7 @@ impl Gateway {
 
     async fn list_models(&self, provider: &Provider) -> String {
         let models = self.models_of(provider).await.unwrap_or_default();
-        let priced = |model: &&String| price::cost(&format!("{}/{model}", provider.name), &Usage::default()).is_some();
+        let priced = |model: &&String| price::listed(&format!("{}/{model}", provider.name)).is_some();
         let first = models.iter().find(priced).or(models.first());
         first.cloned().unwrap_or_else(|| UNNAMED_MODEL.to_owned())
     }

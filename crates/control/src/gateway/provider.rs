@@ -3,6 +3,7 @@
 use crate::config::{self, ProviderKind};
 use crate::db::Stored;
 use crate::seal::Seal;
+use choir_llm::price::Price;
 use choir_llm::scripted::{Scenario, ScenarioError};
 use choir_llm::{Preset, Secret, SecretError};
 use std::path::{Path, PathBuf};
@@ -77,6 +78,8 @@ pub struct Provider {
     pub(super) pause: Duration,
     /// How many tokens its models read at once, if somebody said so.
     pub(super) context_tokens: Option<u64>,
+    /// What its models cost, if somebody said so.
+    pub(super) price: Option<Price>,
     /// The model to ask when nobody named one; found out at the first call.
     pub(super) first_model: OnceCell<String>,
 }
@@ -104,6 +107,7 @@ impl Provider {
             scenario,
             pause: Duration::ZERO,
             context_tokens: from.context_tokens,
+            price: from.usd_per_million.and_then(Price::read),
             first_model: OnceCell::new(),
         })
     }
@@ -134,6 +138,7 @@ impl Provider {
         };
         let scenario = under.and_then(|under| under.scenario.clone());
         let context_tokens = under.and_then(|under| under.context_tokens);
+        let price = under.and_then(|under| under.price);
         let pause = Duration::ZERO;
         Some(Self {
             name,
@@ -144,6 +149,7 @@ impl Provider {
             scenario,
             pause,
             context_tokens,
+            price,
             first_model: OnceCell::new(),
         })
     }
@@ -159,6 +165,7 @@ impl Provider {
             scenario: Some(scenario),
             pause,
             context_tokens: None,
+            price: None,
             first_model: OnceCell::new(),
         }
     }

@@ -1,8 +1,8 @@
 //! The budget as a wall: checked before the call, with what calls under way may still cost.
 
 use super::Gateway;
+use super::tariff::Tariff;
 use crate::db::{self, Cost};
-use choir_llm::price;
 use choir_proto::model::{Answer, ErrorClass, ModelError};
 use choir_proto::wire::ModelCall;
 use choir_proto::{RunId, Usd};
@@ -15,15 +15,15 @@ impl Gateway {
     pub(super) async fn reserve(
         &self,
         call: &ModelCall,
+        tariff: &Tariff,
         provider: &str,
-        model: Option<&str>,
     ) -> Result<Reservation, ModelError> {
         let spent = self.spent(call.run).await.map_err(|error| unaccounted(&error))?;
         let limit = self.settings().budget.usd_per_run;
         // The run's own budget may be tighter than the person's; never wider.
         let limit = call.usd_left.map_or(limit, |left| limit.min(spent + left));
-        let estimate = model.and_then(|model| price::most(&format!("{provider}/{model}"), &call.request));
-        self.0.reserved.take(call.run, estimate.unwrap_or_default(), spent, limit)
+        let reserved = self.0.reserved.take(call.run, tariff.price.most(&call.request), spent, limit);
+        reserved.map_err(|error| if tariff.is_assumed { told_of_price(error, provider) } else { error })
     }
 
     /// Counts what an answer cost. The answer does not wait for the disk.
@@ -146,6 +146,16 @@ impl Drop for Reservation {
             }
         }
     }
+}
+
+/// A wall that stands on a guess says so, and how to build it elsewhere.
+fn told_of_price(error: ModelError, provider: &str) -> ModelError {
+    let message = format!(
+        "{}. The price of this model is not known, so that the dearest was assumed: say what it costs by \
+         `usd_per_million` of [providers.{provider}]",
+        error.message
+    );
+    ModelError { message, ..error }
 }
 
 /// What cannot be counted is not spent.

@@ -9,7 +9,7 @@ use choir_desktop::icon::Icon;
 use choir_desktop::status::{Mark, run_words};
 use choir_desktop::surface::{Surface, surface};
 use choir_desktop::tour::tour;
-use choir_desktop::words::{elapsed, money, tokens};
+use choir_desktop::words::{cost, elapsed, tokens};
 use choir_proto::desktop::{App, Subject, Window};
 use choir_proto::run::{Run, RunStatus};
 use dioxus::prelude::*;
@@ -132,7 +132,7 @@ pub(crate) fn Receipt(run: Run) -> Element {
             span { "{words}" }
             span { class: "figure", {elapsed(run.accepted_at, until)} }
             span { class: "figure", {format!("{} tokens", tokens(run.usage.tokens()))} }
-            span { class: "figure", {money(run.usage.usd)} }
+            span { class: "figure", {cost(&run.usage)} }
         }
     }
 }

@@ -274,7 +274,7 @@ fn spend(spent: Option<Spent>, assembly: &mut Assembly) {
         output_tokens: spent.output_tokens.unwrap_or(old.output_tokens),
         cache_read_tokens: spent.cache_read_input_tokens.unwrap_or(old.cache_read_tokens),
         cache_write_tokens: spent.cache_creation_input_tokens.unwrap_or(old.cache_write_tokens),
-        usd: old.usd,
+        ..old
     };
 }
 

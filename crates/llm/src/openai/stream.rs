@@ -205,7 +205,7 @@ fn spend(spent: Option<Spent>, assembly: &mut Assembly) {
         output_tokens: spent.completion_tokens,
         cache_read_tokens: cached,
         cache_write_tokens: written,
-        usd: assembly.usage.usd,
+        ..assembly.usage
     };
 }
 

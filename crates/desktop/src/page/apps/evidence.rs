@@ -10,7 +10,7 @@ use choir_desktop::diff::words as differing;
 use choir_desktop::evidence::{Written, by_source};
 use choir_desktop::icon::Icon;
 use choir_desktop::trace::role;
-use choir_desktop::words::{ago, headline, money};
+use choir_desktop::words::{ago, cost, headline};
 use choir_proto::DocumentId;
 use choir_proto::document::{Citation, Decide, Decision, Document, Origin, Proposal, Provenance, Unsupported};
 use dioxus::prelude::*;
@@ -222,7 +222,7 @@ fn Piece(page: Page, origin: Origin) -> Element {
     let who = role(&origin.author);
     let when = ago(*desk.now.read(), origin.at);
     let tool = origin.tool_call.as_ref().map(|span| span.name.clone());
-    let cost = origin.usage.as_ref().map(|usage| money(usage.usd));
+    let cost = origin.usage.as_ref().map(cost);
     rsx! {
         li { class: "origin", "data-role": "{who}",
             p {

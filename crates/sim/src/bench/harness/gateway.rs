@@ -80,6 +80,7 @@ async fn gateway(directory: &std::path::Path, provider: &Provider) -> anyhow::Re
         api_key_env: None,
         script: None,
         context_tokens: None,
+        usd_per_million: None,
     };
     let config = Config { providers: [("local".to_owned(), local)].into(), ..Config::default() };
     let data = DataDir::open(directory)?;
