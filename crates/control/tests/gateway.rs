@@ -313,6 +313,25 @@ async fn a_provider_that_fails_again_and_again_is_passed_over() {
 }
 
 #[tokio::test]
+async fn where_nobody_chose_the_first_of_the_file_that_can_be_asked_is_asked() {
+    let (url, _) = provider(says("here", 1)).await;
+    let local = config(&url).providers["local"].clone();
+    let keyless = Provider { api_key_env: Some("CHOIR_TEST_NO_SUCH_KEY".into()), ..local.clone() };
+    let famous =
+        Provider { base_url: Some("https://api.anthropic.com".into()), kind: ProviderKind::Anthropic, ..local.clone() };
+    let named = [("aardvark", local.clone()), ("keyless", keyless), ("famous", famous), ("zebra", local)];
+    let config = Config {
+        providers: named.into_iter().map(|(name, provider)| (name.to_owned(), provider)).collect(),
+        provider_order: ["keyless", "famous", "zebra", "aardvark"].map(str::to_owned).into(),
+        ..Config::default()
+    };
+    let world = World::with(config, FakeComputer::default()).await;
+    let answered = frames(&world.computer, &call(1)).await;
+    let Some(ModelFrame::Answer(answer)) = answered.last() else { panic!("{answered:?}") };
+    assert_eq!(answer.model, "zebra/tiny");
+}
+
+#[tokio::test]
 async fn a_cancelled_call_lets_go_of_the_provider() {
     let (gone, mut went) = mpsc::unbounded_channel();
     // An answer that never ends, and that tells when nobody reads it any more.

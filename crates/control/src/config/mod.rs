@@ -22,6 +22,9 @@ pub struct Config {
     pub models: Models,
     /// Who offers models.
     pub providers: BTreeMap<String, Provider>,
+    /// Their names in the order of the file: the first that can be asked is asked where nobody chose.
+    #[serde(skip)]
+    pub provider_order: Vec<String>,
     /// Walls for every run.
     pub budget: Budget,
     /// Derived commits.

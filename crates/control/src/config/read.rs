@@ -6,6 +6,7 @@ use choir_proto::Role;
 use choir_proto::egress;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use toml::de::DeTable;
 
 /// A configuration file of this size is not one.
 const BYTES_MAX: usize = 1 << 20;
@@ -70,7 +71,19 @@ fn parse(path: &Path, text: &str) -> Result<Config, Error> {
         wrong(at(error), format!("`{key}`: {}", error.message()))
     })?;
     check(&config).map_err(|(key, message)| Error::Value { path: path.to_owned(), key, message })?;
+    config.provider_order = provider_order(text);
     Ok(config)
+}
+
+/// Providers as the file has them from top to bottom: a map forgets that.
+fn provider_order(text: &str) -> Vec<String> {
+    let document = DeTable::parse(text).map(toml::Spanned::into_inner).unwrap_or_default();
+    let Some(providers) = document.get("providers").and_then(|value| value.get_ref().as_table()) else {
+        return Vec::new();
+    };
+    let mut named: Vec<_> = providers.keys().map(|name| (name.span().start, name.get_ref().to_string())).collect();
+    named.sort_unstable();
+    named.into_iter().map(|(_, name)| name).collect()
 }
 
 type Wrong = (String, String);
@@ -239,6 +252,15 @@ mod tests {
         assert!(refused("[mcp.x]\nurl = \"http://a\"\nroles = [\"pianist\"]\n").contains("pianist"));
         assert!(refused("[mcp.x]\ncommand = \"a\"\ntimeout_s = 0\n").contains("mcp.x.timeout_s"));
         assert!(refused("[nats]\nurl = \"nats://x\"\n").contains("nats.url"));
+    }
+
+    #[test]
+    fn providers_stand_in_the_order_of_the_file() {
+        let text = "[providers.zebra]\nkind = \"openai\"\n[models]\ndefault = \"\"\n[providers]\nmiddle.kind = \"openai\"\n\
+                    [providers.ant]\nkind = \"anthropic\"\n";
+        let config = parse(Path::new("choir.toml"), text).unwrap();
+        assert_eq!(config.provider_order, ["zebra", "middle", "ant"]);
+        assert!(parse(Path::new("choir.toml"), "").unwrap().provider_order.is_empty());
     }
 
     #[test]

@@ -17,9 +17,9 @@ pub struct Stored {
 }
 
 impl Db {
-    /// All of them, by name.
+    /// All of them, in the order in which they were added.
     pub async fn providers(&self) -> Result<Vec<Stored>, Error> {
-        const SQL: &str = "SELECT name, kind, base_url, sealed_key FROM providers ORDER BY name";
+        const SQL: &str = "SELECT name, kind, base_url, sealed_key FROM providers ORDER BY rowid";
         self.call(|c| {
             let mut statement = c.prepare_cached(SQL)?;
             let rows = statement.query_map([], |row| {

@@ -54,6 +54,8 @@ struct Parts {
 struct Now {
     settings: Settings,
     providers: BTreeMap<String, Arc<Provider>>,
+    /// Their names, first found first: as the configuration has them, then as they were added in the desktop.
+    order: Vec<String>,
 }
 
 /// Why the gateway cannot start or change.
@@ -73,21 +75,23 @@ pub enum Error {
 impl Gateway {
     /// From the configuration and what the desktop has added to it. `base` is where relative script paths begin.
     pub async fn open(config: Config, base: &std::path::Path, db: Db, seal: Seal) -> Result<Self, Error> {
-        let mut providers = BTreeMap::new();
-        for (name, provider) in &config.providers {
-            providers.insert(name.clone(), Arc::new(Provider::configured(name, provider, base)?));
+        let mut now = Now { settings: Settings::open(&config, &db).await?, ..Now::default() };
+        let in_file = |name: &String| config.provider_order.iter().position(|known| known == name);
+        let mut configured: Vec<_> = config.providers.iter().collect();
+        configured.sort_by_key(|(name, _)| in_file(name));
+        for (name, provider) in configured {
+            now.put(Provider::configured(name, provider, base)?);
         }
         for stored in db.providers().await? {
-            if let Some(provider) = Provider::stored(&stored, &seal, providers.get(&stored.name).map(|p| &**p)) {
-                providers.insert(stored.name, Arc::new(provider));
+            if let Some(provider) = Provider::stored(&stored, &seal, now.providers.get(&stored.name).map(|p| &**p)) {
+                now.put(provider);
             }
         }
-        let settings = Settings::open(&config, &db).await?;
         let gateway = Self(Arc::new(Parts {
             db,
             seal,
             outbound: Outbound::default(),
-            now: RwLock::new(Now { settings, providers }),
+            now: RwLock::new(now),
             available: watch::channel(wire::Models::default()).0,
             failures: model::Failures::default(),
             reserved: spending::Reserved::default(),
@@ -149,7 +153,7 @@ impl Gateway {
         let stored = Stored { name: name.to_owned(), kind: kind.name().to_owned(), base_url, sealed_key };
         self.0.db.set_provider(stored.clone()).await?;
         if let Some(provider) = Provider::stored(&stored, &self.0.seal, before.as_deref()) {
-            self.write(|now| now.providers.insert(name.to_owned(), Arc::new(provider)));
+            self.write(|now| now.put(provider));
         }
         Ok(())
     }
@@ -170,7 +174,7 @@ impl Gateway {
                 let provider = now.providers.get(provider).filter(|provider| provider.is_usable())?;
                 Some((provider.clone(), Some(model.to_owned())))
             }
-            None => now.providers.values().find(|provider| provider.is_usable()).map(|first| (first.clone(), None)),
+            None => now.first_found().map(|first| (first, None)),
         }
     }
 
@@ -207,6 +211,20 @@ impl Gateway {
 }
 
 impl Now {
+    /// Adds a provider, in the place of one of the same name.
+    fn put(&mut self, provider: Provider) {
+        let name = provider.name.clone();
+        if self.providers.insert(name.clone(), Arc::new(provider)).is_none() {
+            self.order.push(name);
+        }
+    }
+
+    /// The first that can be asked.
+    fn first_found(&self) -> Option<Arc<Provider>> {
+        let mut in_order = self.order.iter().filter_map(|name| self.providers.get(name));
+        in_order.find(|provider| provider.is_usable()).cloned()
+    }
+
     /// Whether a call may go elsewhere than before: other models are chosen, or a provider is usable that was not, or was
     /// with another key or at another place.
     fn chooses_otherwise(&self, before: &Self) -> bool {

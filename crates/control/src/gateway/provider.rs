@@ -93,8 +93,8 @@ impl Provider {
             (_, ProviderKind::Scripted, _) => KeyFrom::NotNeeded,
             (Some(_), ..) => KeyFrom::Environment,
             (None, ProviderKind::Bedrock, _) if signs() => KeyFrom::Environment,
-            // Somebody who named a server and no key means a server that wants none.
-            (None, _, Some(_)) if from.api_key_env.is_none() => KeyFrom::NotNeeded,
+            // Somebody who named a server and no key means a server that wants none; the well-known ones all want one.
+            (None, _, Some(_)) if from.api_key_env.is_none() && !is_well_known(&base_url) => KeyFrom::NotNeeded,
             (None, ..) => KeyFrom::Missing,
         };
         let scenario = from.script.as_ref().map(|script| read_scenario(name, &base.join(script))).transpose()?;
@@ -132,7 +132,7 @@ impl Provider {
             (Some(key), _) => (Some(key), KeyFrom::Stored),
             (None, Some(under)) => (under.key.clone(), under.key_from),
             (None, None) if kind == ProviderKind::Bedrock && signs() => (None, KeyFrom::Environment),
-            (None, None) if given.is_some() => (None, KeyFrom::NotNeeded),
+            (None, None) if given.is_some() && !is_well_known(&base_url) => (None, KeyFrom::NotNeeded),
             (None, None) if customary_key(&name).is_some() => (customary_key(&name), KeyFrom::Environment),
             (None, None) => (None, KeyFrom::Missing),
         };
@@ -221,6 +221,15 @@ fn base_url(name: &str, kind: ProviderKind, given: Option<&str>) -> String {
         ProviderKind::Scripted => "",
     };
     given.unwrap_or(usual).to_owned()
+}
+
+/// Whether a server is one that answers nobody without a key.
+fn is_well_known(base_url: &str) -> bool {
+    let host = |url: &str| reqwest::Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned));
+    let on_loopback = [Preset::Ollama, Preset::LlamaCpp];
+    let presets = Preset::NAMED.into_iter().filter(|preset| !on_loopback.contains(preset));
+    let known = presets.filter_map(Preset::base_url).chain([ANTHROPIC]).filter_map(host);
+    host(base_url).is_some_and(|wanted| known.into_iter().any(|host| host == wanted))
 }
 
 fn read_scenario(name: &str, path: &Path) -> Result<Scenario, ProviderError> {
