@@ -25,7 +25,10 @@ fn behave(case: &str, nth: u32) -> Vec<u8> {
         ("failure", 0) => refuse("500 Internal Server Error", "", "<html>oops</html>"),
         ("truncated", 0) => format!("{STREAM}data: {}\n\n", chunk(json!({"content": "half an"}), None)).into_bytes(),
         ("garbage", 0) => format!("{STREAM}data: }}{{ nonsense\n\ndata: [DONE]\n\n").into_bytes(),
-        ("huge", 0) => answer(json!({"content": "x".repeat(10 << 20)}), "stop"),
+        ("rate_limit_with_date", 0) => {
+            refuse("429 Too Many Requests", "retry-after: Wed, 21 Oct 2015 07:28:00 GMT\r\n", "")
+        }
+        ("huge", 0) | ("always_huge", _) => answer(json!({"content": "x".repeat(10 << 20)}), "stop"),
         ("wrong_tool", 0) => calls("sing", r#"{"song":"x"}"#),
         ("wrong_arguments", 0) => calls("answer", r#"{"text": 7"#),
         ("endless", _) => calls("answer", r#"{"text":"again"}"#),
@@ -140,6 +143,8 @@ fn each_misbehaviour_of_a_provider_has_its_ending() {
         ("garbage", json!({}), "completed", 2, ""),
         ("empty", json!({}), "completed", 2, ""),
         ("huge", json!({}), "completed", 2, ""),
+        ("always_huge", json!({}), "failed", 2, "more than"),
+        ("rate_limit_with_date", json!({}), "completed", 2, ""),
         ("wrong_tool", json!({}), "completed", 2, ""),
         ("wrong_arguments", json!({}), "completed", 2, ""),
         ("too_long", json!({}), "completed", 10, ""),
@@ -163,7 +168,7 @@ fn each_misbehaviour_of_a_provider_has_its_ending() {
     }
     let log = crate::support::stdout(&instance.choir(&["events", "--json"]));
     assert!(!log.contains("sk-secret-0123456789"), "what a provider echoes is in the log");
-    for class in ["rate_limit", "overloaded", "truncated", "garbage", "auth", "bad_request"] {
+    for class in ["rate_limit", "oversized", "overloaded", "truncated", "garbage", "auth", "bad_request"] {
         assert!(log.contains(&format!("\"class\":\"{class}\"")), "{class} is in the log");
     }
 }

@@ -10,8 +10,8 @@ mod offer;
 mod policy;
 mod prompt;
 
-pub use limit::{Account, Limits, Place, Spent};
-pub use policy::{ATTEMPTS_MAX, Reaction, react};
+pub use limit::{Account, DEPTH_MAX, Limits, Place, Spent, WORKERS_AT_ONCE_MAX, WORKERS_MAX};
+pub use policy::{ATTEMPTS_MAX, Reaction, attempts, react};
 
 use crate::effect;
 use crate::tool::{DELEGATE, FINISH, Finish, FinishStatus, Tool, specs};
@@ -277,11 +277,10 @@ impl Agent {
 
     /// Why there is no further turn, if there is none.
     fn walled(&self, accounts: &[Account]) -> Option<Ending> {
-        let given_up = match (self.failures, &self.last_failure) {
-            (ATTEMPTS_MAX.., Some((class, message))) => {
-                Some(Ending { status: TaskStatus::Failed, summary: policy::given_up(*class, message) })
-            }
-            _ => None,
+        let failed = self.last_failure.as_ref().filter(|(class, _)| self.failures >= attempts(*class));
+        let given_up = |(class, message): &(ErrorClass, String)| Ending {
+            status: TaskStatus::Failed,
+            summary: policy::given_up(*class, message),
         };
         limit::wall(accounts).or(given_up)
     }

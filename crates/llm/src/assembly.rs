@@ -64,7 +64,7 @@ impl Assembly {
     pub(crate) fn call(&mut self, id: &str, name: &str) -> Result<usize, ModelError> {
         let index = self.calls.len();
         if index == TOOL_CALLS_MAX {
-            return Err(garbage(&format!("the answer has more than {TOOL_CALLS_MAX} tool calls")));
+            return Err(oversized(&format!("the answer has more than {TOOL_CALLS_MAX} tool calls")));
         }
         self.calls.push(PartialCall::default());
         self.name_call(index, id, name)?;
@@ -98,7 +98,7 @@ impl Assembly {
         self.grow(fragment)?;
         let Some(call) = self.calls.get_mut(index) else { return Ok(()) };
         if call.arguments.len() + fragment.len() > ARGUMENTS_BYTES_MAX {
-            return Err(garbage(&format!("the arguments of a tool call exceed {ARGUMENTS_BYTES_MAX} bytes")));
+            return Err(oversized(&format!("the arguments of a tool call exceed {ARGUMENTS_BYTES_MAX} bytes")));
         }
         call.arguments.push_str(fragment);
         if call.announced {
@@ -144,7 +144,7 @@ impl Assembly {
     pub(crate) fn grow(&mut self, piece: &str) -> Result<(), ModelError> {
         self.bytes += piece.len();
         if self.bytes > ANSWER_BYTES_MAX {
-            return Err(garbage(&format!("the answer exceeds {ANSWER_BYTES_MAX} bytes")));
+            return Err(oversized(&format!("the answer exceeds {ANSWER_BYTES_MAX} bytes")));
         }
         Ok(())
     }
@@ -201,6 +201,10 @@ fn position(index: usize) -> u32 {
 
 fn garbage(message: &str) -> ModelError {
     fault(ErrorClass::Garbage, message)
+}
+
+fn oversized(message: &str) -> ModelError {
+    fault(ErrorClass::Oversized, message)
 }
 
 /// A text in pieces of so many characters; nothing for an empty text.

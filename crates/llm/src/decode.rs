@@ -234,7 +234,7 @@ impl Stream {
 
 fn collect(body: &mut Vec<u8>, bytes: &[u8]) -> Result<(), ModelError> {
     if body.len() + bytes.len() > BODY_BYTES_MAX {
-        return Err(fault(ErrorClass::Garbage, &format!("the answer exceeds {BODY_BYTES_MAX} bytes")));
+        return Err(fault(ErrorClass::Oversized, &format!("the answer exceeds {BODY_BYTES_MAX} bytes")));
     }
     body.extend_from_slice(bytes);
     Ok(())

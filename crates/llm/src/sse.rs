@@ -109,7 +109,7 @@ impl Parser {
 }
 
 fn too_long() -> ModelError {
-    fault(ErrorClass::Garbage, &format!("the provider sent an event of more than {EVENT_BYTES_MAX} bytes"))
+    fault(ErrorClass::Oversized, &format!("the provider sent an event of more than {EVENT_BYTES_MAX} bytes"))
 }
 
 #[cfg(test)]
@@ -171,12 +171,12 @@ mod tests {
         let mut parser = Parser::default();
         let piece = vec![b'x'; EVENT_BYTES_MAX];
         assert!(parser.next(&mut piece.as_slice()).unwrap().is_none());
-        assert_eq!(parser.next(&mut b"y".as_slice()).unwrap_err().class, ErrorClass::Garbage);
+        assert_eq!(parser.next(&mut b"y".as_slice()).unwrap_err().class, ErrorClass::Oversized);
 
         let mut parser = Parser::default();
         let line = format!("data: {}\n", "x".repeat(EVENT_BYTES_MAX / 2));
         assert!(parser.next(&mut line.as_bytes()).is_ok());
         assert!(parser.next(&mut line.as_bytes()).is_ok());
-        assert_eq!(parser.next(&mut line.as_bytes()).unwrap_err().class, ErrorClass::Garbage);
+        assert_eq!(parser.next(&mut line.as_bytes()).unwrap_err().class, ErrorClass::Oversized);
     }
 }

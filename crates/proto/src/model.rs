@@ -308,6 +308,8 @@ pub enum ErrorClass {
     Auth,
     /// The answer made no sense.
     Garbage,
+    /// The answer is longer than anybody reads.
+    Oversized,
     /// The budget does not allow the call.
     Budget,
 }

@@ -8,8 +8,10 @@ use choir_llm::{Decoder, Endpoint, Format, Outgoing, Preset, classify, encode, p
 use choir_proto::TaskId;
 use choir_proto::model::{Answer, ErrorClass, ModelError, ModelRequest};
 use choir_proto::wire::{ModelCall, ModelFrame};
+use http::header::DATE;
 use std::collections::HashMap;
 use std::sync::Mutex;
+use std::time::SystemTime;
 use tokio::sync::mpsc;
 
 /// How much of a refusal is read for its message.
@@ -244,7 +246,13 @@ fn models_url(url: &str) -> String {
 
 async fn refused(provider: &Provider, format: Format, mut response: reqwest::Response) -> ModelError {
     let status = response.status().as_u16();
-    let headers = response.headers().clone();
+    let mut headers = response.headers().clone();
+    // The moment from which a provider's "come back at" is counted, where it does not say it itself.
+    if !headers.contains_key(DATE)
+        && let Ok(now) = httpdate::fmt_http_date(SystemTime::now()).parse()
+    {
+        headers.insert(DATE, now);
+    }
     let headers: Vec<(&str, &str)> =
         headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect();
     let body = prefix(&mut response, REFUSAL_BYTES_MAX).await;

@@ -6,6 +6,12 @@ use choir_proto::task::TaskStatus;
 /// Attempts at one turn.
 pub const ATTEMPTS_MAX: u32 = 6;
 
+/// Attempts at a turn whose provider hangs: each takes minutes.
+const HANGS_MAX: u32 = 3;
+
+/// Attempts at a turn whose answer is endless, or whose question is: once more, in case the next is not.
+const LENGTHS_MAX: u32 = 2;
+
 /// First wait between attempts; each further one doubles it.
 const WAIT_MS: u64 = 500;
 
@@ -29,30 +35,27 @@ pub enum Reaction {
     Stop(TaskStatus),
 }
 
+/// How often a turn is tried that fails in this way.
+pub fn attempts(class: ErrorClass) -> u32 {
+    match class {
+        ErrorClass::NoModel => u32::MAX,
+        ErrorClass::Budget | ErrorClass::Refused | ErrorClass::BadRequest | ErrorClass::Auth => 1,
+        ErrorClass::TooLong | ErrorClass::Oversized => LENGTHS_MAX,
+        ErrorClass::Timeout => HANGS_MAX,
+        ErrorClass::RateLimit | ErrorClass::Overloaded | ErrorClass::Truncated | ErrorClass::Garbage => ATTEMPTS_MAX,
+    }
+}
+
 /// Decides by class. `attempt` counts from 1; `jitter` is a number from 0 to 1 that the shell drew.
 pub fn react(error: &ModelError, attempt: u32, jitter: f64) -> Reaction {
     match error.class {
         ErrorClass::NoModel => Reaction::Park,
         ErrorClass::Budget => Reaction::Stop(TaskStatus::OutOfBudget),
-        ErrorClass::Refused | ErrorClass::BadRequest | ErrorClass::Auth => Reaction::Stop(TaskStatus::Failed),
-        // What it does not fit into is made smaller first, and once: see `Agent::next`.
-        ErrorClass::TooLong if attempt <= 1 => Reaction::Retry { after_ms: 0 },
-        ErrorClass::TooLong => Reaction::Stop(TaskStatus::Failed),
-        ErrorClass::RateLimit
-        | ErrorClass::Overloaded
-        | ErrorClass::Timeout
-        | ErrorClass::Truncated
-        | ErrorClass::Garbage
-            if attempt >= ATTEMPTS_MAX =>
-        {
-            Reaction::Stop(TaskStatus::Failed)
-        }
+        class if attempt >= attempts(class) => Reaction::Stop(TaskStatus::Failed),
+        // What it does not fit into is made smaller first: see `Agent::next`.
+        ErrorClass::TooLong => Reaction::Retry { after_ms: 0 },
         _ if error.retry_after_ms.is_some_and(|told| told > TOLD_WAIT_MS_MAX) => Reaction::Stop(TaskStatus::Failed),
-        ErrorClass::RateLimit
-        | ErrorClass::Overloaded
-        | ErrorClass::Timeout
-        | ErrorClass::Truncated
-        | ErrorClass::Garbage => {
+        _ => {
             let doubled = WAIT_MS << (attempt - 1).min(8);
             let jittered = (doubled as f64 * (0.5 + jitter.clamp(0.0, 1.0) / 2.0)) as u64;
             Reaction::Retry { after_ms: error.retry_after_ms.unwrap_or(jittered.min(WAIT_MS_MAX)) }
@@ -71,6 +74,17 @@ pub(super) fn given_up(class: ErrorClass, message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_would_only_be_as_long_again_is_tried_once_more_and_what_hangs_not_for_ever() {
+        let tries = |class| {
+            let error = ModelError { class, message: String::new(), retry_after_ms: None };
+            (1..).find(|attempt| matches!(react(&error, *attempt, 0.5), Reaction::Stop(_)))
+        };
+        let classes =
+            [ErrorClass::Oversized, ErrorClass::TooLong, ErrorClass::Timeout, ErrorClass::Garbage, ErrorClass::Auth];
+        assert_eq!(classes.map(tries), [Some(2), Some(2), Some(3), Some(ATTEMPTS_MAX), Some(1)]);
+    }
 
     #[test]
     fn a_provider_says_how_long_to_wait_within_reason() {

@@ -196,7 +196,7 @@ impl Stream {
 
     fn open(&mut self, index: u64, content: Content, assembly: &mut Assembly) -> Result<(), ModelError> {
         if self.blocks.len() == BLOCKS_MAX {
-            return Err(fault(ErrorClass::Garbage, &format!("the answer has more than {BLOCKS_MAX} blocks")));
+            return Err(fault(ErrorClass::Oversized, &format!("the answer has more than {BLOCKS_MAX} blocks")));
         }
         let block = match content {
             Content::Text { text } => {

@@ -194,15 +194,24 @@ fn is_too_long(message: &str) -> bool {
         || (says("context") && says("window") && says("exceed"))
 }
 
-/// Milliseconds before seconds. Dates are ignored: they would need a clock.
+/// Milliseconds before seconds, and seconds before a date. A date is counted from the one that the answer bears itself: no
+/// clock of ours has to agree with the provider's.
 fn retry_after(headers: &[(&str, &str)]) -> Option<u64> {
     let header = |wanted: &str| {
         let found = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
-        found.and_then(|(_, value)| value.trim().parse::<f64>().ok())
+        found.map(|(_, value)| value.trim())
     };
-    header("retry-after-ms")
+    let number = |wanted: &str| header(wanted).and_then(|value| value.parse::<f64>().ok());
+    let date = |wanted: &str| header(wanted).and_then(|value| httpdate::parse_http_date(value).ok());
+    let until = || {
+        let (until, now) = (date("retry-after")?, date("date")?);
+        // What is over needs no waiting.
+        milliseconds(until.duration_since(now).unwrap_or_default().as_secs_f64() * 1000.0)
+    };
+    number("retry-after-ms")
         .and_then(milliseconds)
-        .or_else(|| header("retry-after").and_then(|s| milliseconds(s * 1000.0)))
+        .or_else(|| number("retry-after").and_then(|s| milliseconds(s * 1000.0)))
+        .or_else(until)
 }
 
 fn milliseconds(wait: f64) -> Option<u64> {
@@ -250,7 +259,11 @@ fn sentence(format: Format, class: ErrorClass, status: u16, detail: &str) -> Str
         ErrorClass::BadRequest if status == 404 => "the provider does not know this model or address",
         ErrorClass::BadRequest if status < 400 => "the address answers with a redirect; check base_url",
         ErrorClass::BadRequest => "the provider finds the request wrong",
-        ErrorClass::Garbage | ErrorClass::Truncated | ErrorClass::NoModel | ErrorClass::Budget => {
+        ErrorClass::Garbage
+        | ErrorClass::Oversized
+        | ErrorClass::Truncated
+        | ErrorClass::NoModel
+        | ErrorClass::Budget => {
             return format!("the provider's answer is no {} answer (status {status}): {detail}", format.name());
         }
     };

@@ -89,7 +89,12 @@ fn the_wait_is_read_wherever_it_stands() {
     assert_eq!(wait(&[("Retry-After", "2")], ""), Some(2000));
     assert_eq!(wait(&[("retry-after", "0.25")], ""), Some(250));
     assert_eq!(wait(&[("retry-after", "9"), ("retry-after-ms", "1500")], ""), Some(1500));
-    assert_eq!(wait(&[("retry-after", "Wed, 21 Oct 2026 07:28:00 GMT")], ""), None);
+    let (at, now) = (("Retry-After", "Wed, 21 Oct 2026 07:28:00 GMT"), ("Date", "Wed, 21 Oct 2026 07:27:48 GMT"));
+    assert_eq!(wait(&[at, now], ""), Some(12_000), "by the provider's own clock");
+    assert_eq!(wait(&[at], ""), None, "nobody knows how long that is");
+    assert_eq!(wait(&[at, ("date", "Wed, 21 Oct 2026 08:00:00 GMT")], ""), Some(0), "what is over is over");
+    assert_eq!(wait(&[at, ("date", "Wed, 21 Oct 2020 08:00:00 GMT")], ""), Some(RETRY_AFTER_MS_MAX));
+    assert_eq!(wait(&[("retry-after", "Wed, 99 Foo 2026 07:28:00 GMT"), now], ""), None);
     assert_eq!(wait(&[("retry-after", "-1")], ""), None);
     assert_eq!(wait(&[("retry-after", "inf")], ""), None);
     assert_eq!(wait(&[("retry-after", "1e300")], ""), Some(RETRY_AFTER_MS_MAX));
