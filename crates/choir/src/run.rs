@@ -119,6 +119,7 @@ pub(crate) fn show(event: &Envelope, json: bool) -> anyhow::Result<Shown> {
             Some(format!("{role}: {}", first_line(&task.request.instruction)))
         }
         Event::ToolStarted(tool) => Some(format!("  {}", tool.name)),
+        Event::TaskDelayed(delayed) => Some(format!("  {}", delayed.message)),
         Event::ModelFailed(failed) => Some(format!("  model: {}", failed.message)),
         Event::CitationMade(citation) => Some(format!("  cited: {}", first_line(&citation.quote))),
         Event::ProposalMade(proposal) => Some(format!("proposed: {}", first_line(&proposal.new))),

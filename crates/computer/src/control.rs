@@ -42,8 +42,17 @@ pub struct Fetched {
     pub bytes: Vec<u8>,
 }
 
-/// Takes pieces of a model's answer while they arrive.
-pub type OnDelta = Box<dyn FnMut(Delta) + Send>;
+/// What is heard of a model before its answer is whole.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Heard {
+    /// Who was asked: `PROVIDER/MODEL`.
+    Asked(String),
+    /// A piece of the answer.
+    Delta(Delta),
+}
+
+/// Takes what is heard of a model while it answers.
+pub type OnHeard = Box<dyn FnMut(Heard) + Send>;
 
 /// Takes output of a command while it arrives.
 pub type OnOutput = Box<dyn FnMut(OutputStream, &[u8]) + Send>;
@@ -54,7 +63,7 @@ pub type OnFile = Box<dyn FnMut(WatchFrame) + Send>;
 /// What control does for a computer. The simulation has its own.
 pub trait Control: Send + Sync {
     /// Asks a model.
-    fn model(&self, call: ModelCall, on_delta: OnDelta) -> BoxFuture<'_, Result<Answer, ModelError>>;
+    fn model(&self, call: ModelCall, on_heard: OnHeard) -> BoxFuture<'_, Result<Answer, ModelError>>;
     /// Whether there is a model to ask.
     fn models(&self) -> BoxFuture<'_, Result<Models, ControlError>>;
     /// How the person wants documents to be written.

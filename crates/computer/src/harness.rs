@@ -4,6 +4,7 @@ mod account;
 mod begin;
 mod cite;
 mod command;
+mod crew;
 mod document;
 mod elsewhere;
 mod exec;
@@ -18,11 +19,13 @@ mod read;
 mod request;
 mod research;
 mod search;
+mod silence;
 mod sketch;
 mod verify;
 mod waiting;
 
 pub use command::run_commands;
+pub use crew::Crew;
 pub use past::Past;
 pub use waiting::Waiting;
 
@@ -33,7 +36,9 @@ use crate::search::Finder;
 use crate::view::ViewReader;
 use account::Purse;
 use begin::{AtWork, Begun, intents};
-use choir_core::agent::{Agent, Begin, Ending, Identity, Limits, Next, Place, Question, Reaction, react};
+use choir_core::agent::{
+    Agent, Begin, DEPTH_MAX, Ending, Identity, Limits, Next, Place, Question, Reaction, patience, react,
+};
 use choir_proto::event::{Actor, Header, InboxDecided, ModelCalled, ModelFailed, TaskRequested, TaskStarted};
 use choir_proto::inbox::{Matter, Verdict};
 use choir_proto::model::{ErrorClass, ModelError, ModelRequest};
@@ -47,16 +52,11 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use person::Person;
 use plan::Known;
+use silence::Pulse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{broadcast, watch};
-
-/// Agents below agents. A plan that needs more is a loop.
-const DEPTH_MAX: u32 = 4;
-
-/// How long control takes at most to see that there is no model.
-const AT_ONCE: Duration = Duration::from_millis(200);
 
 /// What every agent of a computer shares.
 #[derive(Clone)]
@@ -143,6 +143,8 @@ pub struct RunContext {
     pub past: Arc<Past>,
     /// Whether the log says that the run waits.
     pub waiting: Arc<Waiting>,
+    /// Who works for it.
+    pub crew: Arc<Crew>,
 }
 
 /// An agent to drive to its end.
@@ -173,7 +175,13 @@ pub fn drive(context: RunContext, assignment: Assignment) -> BoxFuture<'static, 
             return Ok(result.clone());
         }
         driver.begin().await?;
-        let ending = driver.work().await?;
+        let ending = match driver.take_place().await? {
+            Some(_seat) => driver.work().await?,
+            None => {
+                driver.leave().await?;
+                cancelled()
+            }
+        };
         driver.end(ending).await
     }
     .boxed()
@@ -350,9 +358,10 @@ impl Driver {
         let mut models = self.context.harness.models.clone();
         models.mark_unchanged();
         let resumed = self.context.signal.borrow().resumed;
-        let (on_delta, scribe) = self.listen();
+        let pulse = Pulse::default();
+        let (on_heard, scribe) = self.listen(pulse.clone());
         let heard = tokio::select! {
-            answer = self.tell_of_patience(control.model(call, on_delta)) => Ok(answer?),
+            answer = self.tell_of_patience(control.model(call, on_heard), &pulse) => Ok(answer?),
             stop = stopped(self.context.signal.clone()) => Err(stop.map(|()| Some(cancelled()))),
             () = tokio::time::sleep(self.purse.time_left()) => Err(Ok(None)),
         };
@@ -387,16 +396,6 @@ impl Driver {
         }
     }
 
-    /// That there is no model is known at once: a run that waited for one and is let wait longer has one, and says so.
-    async fn tell_of_patience<T>(&self, answer: impl Future<Output = T>) -> Result<T, HarnessError> {
-        let mut answer = std::pin::pin!(answer);
-        if let Ok(answer) = tokio::time::timeout(AT_ONCE, &mut answer).await {
-            return Ok(answer);
-        }
-        self.go_on().await?;
-        Ok(answer.await)
-    }
-
     async fn failed(
         &mut self,
         error: ModelError,
@@ -406,12 +405,18 @@ impl Driver {
         let attempt = self.agent.failures() + 1;
         let turn = self.agent.next_turn();
         let ModelError { class, message, .. } = error.clone();
+        let reaction = react(&error, attempt, self.context.harness.journal.world().chance());
         // A missing model is not the model's failure: the run waits and says so, once.
         if class != ErrorClass::NoModel {
             self.go_on().await?;
-            self.append(vec![ModelFailed { turn, attempt, class, message: message.clone() }.into()]).await?;
+            let failed = ModelFailed { turn, attempt, class, message: message.clone() };
+            let delayed = match reaction {
+                Reaction::Retry { after_ms } => patience::retried(class, &message, attempt, after_ms),
+                Reaction::Park | Reaction::Stop(_) => None,
+            };
+            self.append([failed.into()].into_iter().chain(delayed.map(Event::from)).collect()).await?;
         }
-        match react(&error, attempt, self.context.harness.journal.world().chance()) {
+        match reaction {
             Reaction::Stop(status) => Ok(Some(Ending { status, summary: message })),
             Reaction::Retry { after_ms } => {
                 // Patience ends with the budget.

@@ -108,6 +108,7 @@ async fn an_answer_is_streamed_named_and_accounted_for() {
         })
         .collect();
     assert_eq!(text, "Hello, person.");
+    assert_eq!(frames.first(), Some(&ModelFrame::Asked { model: "local/tiny".into() }), "whoever waits knows for whom");
     let Some(ModelFrame::Answer(answer)) = frames.last() else { panic!("{frames:?}") };
     assert_eq!((answer.message.text.as_str(), answer.model.as_str()), ("Hello, person.", "local/tiny"));
     let spent = written(&world.db(), 1).await;
@@ -349,7 +350,8 @@ async fn a_cancelled_call_lets_go_of_the_provider() {
     let (url, _) = provider(endless).await;
     let world = World::with(config(&url), FakeComputer::default()).await;
     let mut body = world.computer.ask(request(&call(1))).await.into_body();
-    body.frame().await.unwrap().unwrap();
+    // Who is asked is told first; the answer has begun with its first piece.
+    while !body.frame().await.unwrap().unwrap().into_data().unwrap().windows(5).any(|part| part == b"delta") {}
     drop(body);
     went.recv().await.unwrap();
 }

@@ -7,6 +7,7 @@ mod compact;
 mod hear;
 mod limit;
 mod offer;
+pub mod patience;
 mod policy;
 mod prompt;
 
@@ -282,7 +283,7 @@ impl Agent {
             status: TaskStatus::Failed,
             summary: policy::given_up(*class, message),
         };
-        limit::wall(accounts).or(given_up)
+        limit::wall(accounts).or_else(|| failed.map(given_up))
     }
 
     /// A conversation that was too long is shortened; where nothing more can be gained, that is the end.

@@ -7,8 +7,8 @@ use choir_proto::desktop::{App, Rect, Shape, Subject, Theme};
 use choir_proto::event::{
     BlockedOn, DocumentCreated, DocumentRemoved, DocumentRestored, DocumentTrashed, DocumentUpdated, DocumentVersioned,
     Envelope, Event, ModelCalled, RunAccepted, RunAnswered, RunBlocked, RunEnded, RunPaused, RunRemoved, RunRestored,
-    RunResumed, RunStarted, TaskFinished, TaskRequested, ThemeChosen, WindowClosed, WindowFocused, WindowMoved,
-    WindowOpened, WindowShaped, WindowShown,
+    RunResumed, RunStarted, TaskDelayed, TaskFinished, TaskRequested, TaskStarted, ThemeChosen, WindowClosed,
+    WindowFocused, WindowMoved, WindowOpened, WindowShaped, WindowShown,
 };
 use choir_proto::model::{AssistantMessage, StopReason, Usage};
 use choir_proto::run::{NewRun, RunStatus, Selection};
@@ -86,7 +86,7 @@ pub fn question(envelope: &Envelope) -> Option<String> {
 }
 
 fn is_folded(kind: &str) -> bool {
-    const KINDS: [&str; 25] = [
+    const KINDS: [&str; 27] = [
         "run.accepted",
         "run.started",
         "run.blocked",
@@ -97,6 +97,8 @@ fn is_folded(kind: &str) -> bool {
         "run.removed",
         "run.restored",
         "task.requested",
+        "task.started",
+        "task.delayed",
         "task.finished",
         "model.called",
         "document.created",
@@ -127,6 +129,11 @@ impl Said {
             "run.blocked" => {
                 let message = json::read(self.message?.get()).ok()?;
                 RunBlocked { on: self.on?, message }.into()
+            }
+            "task.started" => TaskStarted { base_tree: None, alone: false }.into(),
+            "task.delayed" => {
+                let message = json::read(self.message?.get()).ok()?;
+                TaskDelayed { message, model: None, attempt: None, waited_ms: None }.into()
             }
             "run.paused" => RunPaused {}.into(),
             "run.resumed" => RunResumed {}.into(),
@@ -280,7 +287,8 @@ pub(crate) mod tests {
         assert!(folded(&envelope(1, "run.accepted", "null")).unwrap().is_none());
         assert!(folded(&envelope(1, "choir.sung", "{}")).unwrap().is_none());
         // Every kind that must say something, saying nothing.
-        let silent = ["run.started", "run.paused", "run.resumed", "run.removed", "run.restored", "theme.chosen"];
+        let silent =
+            ["run.started", "run.paused", "run.resumed", "run.removed", "run.restored", "theme.chosen", "task.started"];
         for (kind, _) in golden().filter(|(kind, _)| is_folded(kind) && !silent.contains(kind)) {
             assert_eq!(folded(&envelope(1, kind, "{}")).err(), Some(Unreadable), "{kind}");
         }

@@ -8,13 +8,14 @@ use serde_json::Value;
 const CHARACTERS_MAX: usize = 160;
 
 /// Where the words of each kind stand in its payload. Read by name, so that the page needs no reader of every kind.
-const WORDS: [(&str, &str); 22] = [
+const WORDS: [(&str, &str); 23] = [
     ("run.accepted", "/request/prompt"),
     ("run.blocked", "/message"),
     ("run.steered", "/text"),
     ("run.answered", "/text"),
     ("run.ended", "/summary"),
     ("task.requested", "/request/instruction"),
+    ("task.delayed", "/message"),
     ("task.finished", "/result/summary"),
     ("model.called", "/model"),
     ("model.failed", "/message"),

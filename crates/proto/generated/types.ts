@@ -150,7 +150,7 @@ export type EgressAllowed = { host: string; port: number; rule: string };
 export type EgressDenied = { host: string; port: number; reason: string };
 
 /** Kinds of failure. The policy for each is a decision in `core`. */
-export type ErrorClass = "no_model" | "rate_limit" | "overloaded" | "timeout" | "truncated" | "refused" | "too_long" | "bad_request" | "auth" | "garbage" | "budget";
+export type ErrorClass = "no_model" | "rate_limit" | "overloaded" | "timeout" | "truncated" | "refused" | "too_long" | "bad_request" | "auth" | "garbage" | "oversized" | "budget";
 
 /** One immutable fact; a UUIDv7 chosen by whoever appends, so that a retry is recognised. */
 export type EventId = string;
@@ -350,6 +350,9 @@ export type Supervision = { actors: ActorInfo[] };
 /** The answer of `POST /api/tasks`. */
 export type TaskAccepted = { seq: Seq; task_id: TaskId };
 
+/** A worker waits: for a model that says nothing, for another attempt, or for its turn. What it waits for is over when it starts, when a model answers it, or when it ends. */
+export type TaskDelayed = { attempt?: number | null; message: string; model?: string | null; waited_ms?: number | null };
+
 /** A worker ended. */
 export type TaskFinished = { result: TaskResult };
 
@@ -375,10 +378,10 @@ export type TaskStarted = { alone?: boolean; base_tree?: Hash | null };
 export type TaskStatus = "running" | "ok" | "needs_input" | "failed" | "cancelled" | "out_of_time" | "out_of_steps" | "out_of_budget" | "unknown";
 
 /** One agent of a run. */
-export type TaskSummary = { objective: string; parent?: TaskId | null; role?: Role | null; status: TaskStatus; summary?: string | null; task_id: TaskId };
+export type TaskSummary = { objective: string; parent?: TaskId | null; role?: Role | null; status: TaskStatus; summary?: string | null; task_id: TaskId; waits?: string | null };
 
 /** What a task took. */
-export type TaskUsage = { time_s: number; tokens: number; usd: Usd };
+export type TaskUsage = { time_s: number; tokens: number; usd: Usd; usd_assumed?: Usd };
 
 /** A terminal ended. */
 export type TerminalClosed = { exit_code?: number | null; terminal_id: TerminalId };
@@ -426,10 +429,10 @@ export type Tour = "liar" | "quotes" | "numbers";
 export type Trace = { run_id: RunId; spans: Span[]; truncated: boolean; upto: Seq };
 
 /** Changes that were taken back as one new change. */
-export type Undo = { base_tree?: Hash | null; conflicts: string[]; diff?: Diff | null; files_changed: FileChange[]; result_tree?: Hash | null; seq: Seq; summary: string; undo_id: UndoId };
+export type Undo = { already?: string[]; base_tree?: Hash | null; conflicts: string[]; diff?: Diff | null; files_changed: FileChange[]; result_tree?: Hash | null; seq: Seq; summary: string; undo_id: UndoId };
 
 /** Changes were taken back, or not. */
-export type UndoFinished = { base_tree?: Hash | null; conflicts: string[]; diff?: Diff | null; files_changed: FileChange[]; outcome: UndoOutcome; result_tree?: Hash | null; summary: string; undo_id: UndoId };
+export type UndoFinished = { already?: string[]; base_tree?: Hash | null; conflicts: string[]; diff?: Diff | null; files_changed: FileChange[]; outcome: UndoOutcome; result_tree?: Hash | null; summary: string; undo_id: UndoId };
 
 /** Merged changes taken back as one. */
 export type UndoId = string;
@@ -450,7 +453,7 @@ export type Unsupported = { from: number; text: string; to: number };
 export type UrlContext = { url: string };
 
 /** Tokens and money of one or many calls. */
-export type Usage = { cache_read_tokens?: number; cache_write_tokens?: number; input_tokens?: number; output_tokens?: number; usd?: Usd };
+export type Usage = { cache_read_tokens?: number; cache_write_tokens?: number; input_tokens?: number; output_tokens?: number; usd?: Usd; usd_assumed?: Usd };
 
 /** Millionths of a US dollar; a number of dollars in JSON. */
 export type Usd = number;

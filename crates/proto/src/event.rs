@@ -140,6 +140,8 @@ events! {
     TaskRequested = "task.requested", 1;
     /// A worker began.
     TaskStarted = "task.started", 1;
+    /// A worker waits, and says what for.
+    TaskDelayed = "task.delayed", 1;
     /// A worker ended.
     TaskFinished = "task.finished", 1;
     /// A result is about to be checked by somebody else than its worker.

@@ -123,6 +123,9 @@ pub struct TaskSummary {
     pub objective: String,
     /// How it stands.
     pub status: TaskStatus,
+    /// What it waits for, while it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
     /// What it said in the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,

@@ -34,6 +34,11 @@ pub struct ModelCall {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "frame", rename_all = "snake_case")]
 pub enum ModelFrame {
+    /// Somebody is asked now.
+    Asked {
+        /// `PROVIDER/MODEL`.
+        model: String,
+    },
     /// A piece, while it arrives.
     Delta(Delta),
     /// The whole; nothing follows.

@@ -1,7 +1,7 @@
 //! One run: its first agent, what the person says to it, and its honest end.
 
 use super::{ActorError, Reply, answer};
-use crate::harness::{Assignment, Harness, HarnessError, Past, RunContext, Signal, Waiting, drive};
+use crate::harness::{Assignment, Crew, Harness, HarnessError, Past, RunContext, Signal, Waiting, drive};
 use crate::journal::Scope;
 use choir_core::agent::Identity;
 use choir_core::effect;
@@ -172,6 +172,7 @@ impl RunState {
             material: material.into(),
             signal: self.signal.subscribe(),
             waiting: Arc::clone(&self.waiting),
+            crew: Arc::new(Crew::new(past.workers())),
             past: Arc::new(past),
         };
         conduct(myself, context, accepted);

@@ -1,7 +1,7 @@
 //! A task of its own: commands without a model, or one worker without a conductor.
 
 use super::{ActorError, Reply, answer};
-use crate::harness::{Assignment, Harness, HarnessError, Past, RunContext, Signal, Waiting, drive, run_commands};
+use crate::harness::{Assignment, Crew, Harness, HarnessError, Past, RunContext, Signal, Waiting, drive, run_commands};
 use crate::journal::Scope;
 use choir_core::agent::{Identity, role_of};
 use choir_core::fold::task::run_of;
@@ -94,6 +94,7 @@ impl TaskState {
             material: "".into(),
             signal: self.signal.subscribe(),
             waiting: Arc::new(Waiting::new(past.blocked_on())),
+            crew: Arc::new(Crew::new(past.workers())),
             past: Arc::new(past),
         };
         work(myself, context, task, request);

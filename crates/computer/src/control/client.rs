@@ -1,6 +1,6 @@
 //! HTTP/2 over the socket that control gave us at birth.
 
-use super::{Control, ControlError, Fetched, OnDelta, OnFile, OnOutput};
+use super::{Control, ControlError, Fetched, Heard, OnFile, OnHeard, OnOutput};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
@@ -106,11 +106,15 @@ impl ControlClient {
 }
 
 impl Control for ControlClient {
-    fn model(&self, call: ModelCall, mut on_delta: OnDelta) -> BoxFuture<'_, Result<Answer, ModelError>> {
+    fn model(&self, call: ModelCall, mut on_heard: OnHeard) -> BoxFuture<'_, Result<Answer, ModelError>> {
         async move {
             let answer = self.lines("/model", &call, |frame| match frame {
+                ModelFrame::Asked { model } => {
+                    on_heard(Heard::Asked(model));
+                    None
+                }
                 ModelFrame::Delta(delta) => {
-                    on_delta(delta);
+                    on_heard(Heard::Delta(delta));
                     None
                 }
                 ModelFrame::Answer(answer) => Some(Ok(answer)),

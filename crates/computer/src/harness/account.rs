@@ -71,6 +71,11 @@ impl Purse {
         self.each_up(|purse| purse.lock().spent.add(usage));
     }
 
+    /// Time that was nobody's work here, while those above had others at work.
+    pub(super) fn excuse(&self, waited: Duration) {
+        self.lock().waited += waited;
+    }
+
     /// Begins to wait for a person or a model.
     pub(super) fn wait(&self) -> Wait {
         let now = self.0.world.elapsed();

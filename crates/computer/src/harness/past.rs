@@ -5,7 +5,7 @@ use choir_proto::document::Sketch;
 use choir_proto::event::{BlockedOn, Header, InboxAsked, RunAccepted, TaskRequested, ToolOutcome, ToolStarted};
 use choir_proto::inbox::{AskKind, Waits};
 use choir_proto::task::{TaskRequest, TaskResult};
-use choir_proto::{Event, InboxId, RunId, Seq, TaskId};
+use choir_proto::{Event, InboxId, Role, RunId, Seq, TaskId};
 use choir_store::{Log, Query, StoreError};
 use std::collections::BTreeSet;
 
@@ -84,6 +84,13 @@ impl Past {
     /// Whether a task had been asked for.
     pub fn knows(&self, task: TaskId) -> bool {
         self.events.iter().any(|(header, event)| header.task == Some(task) && matches!(event, Event::TaskRequested(_)))
+    }
+
+    /// How many workers had been asked by others.
+    pub fn workers(&self) -> u32 {
+        // A conductor below somebody was only asked a question.
+        let is_worker = |event: &Event| matches!(event, Event::TaskRequested(asked) if asked.parent.is_some() && asked.role != Some(Role::Conductor));
+        self.events.iter().filter(|(_, event)| is_worker(event)).count() as u32
     }
 
     /// What was asked of a task, if it had been.

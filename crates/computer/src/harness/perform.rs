@@ -1,6 +1,7 @@
 //! What each tool does.
 
 use super::account::Purse;
+use super::crew::too_many;
 use super::finish::again;
 use super::person::Person;
 use super::{Assignment, Driver, HarnessError, Parent, RunContext, drive};
@@ -218,6 +219,10 @@ impl Performer {
             return Ok(Performed::new(ToolOutcome::Refused, "A run has one conductor.".into()));
         }
         let identity = Identity { run: self.identity.run, task: effect::child(effect_id), role: delegation.role };
+        // Whom the log knows was counted when it was asked for.
+        if !self.context.past.knows(identity.task) && !self.context.crew.admits() {
+            return Ok(Performed::new(ToolOutcome::Refused, too_many()));
+        }
         let assignment = Assignment {
             identity,
             request: request(delegation, &self.context.material),

@@ -2,8 +2,9 @@
 
 use super::past::{Past, WRITE};
 use super::perform::Performer;
+use super::silence::Pulse;
 use super::{Driver, HarnessError};
-use crate::control::OnDelta;
+use crate::control::{Heard, OnHeard};
 use crate::document::{DocumentError, Sketching};
 use choir_core::sketch::{text_so_far, whole_words};
 use choir_proto::Role;
@@ -28,11 +29,13 @@ pub(super) type Scribe = JoinHandle<()>;
 
 impl Driver {
     /// Pieces of the answer go to whoever listens; the log gets the whole. Those of a writer go into its document too.
-    pub(super) fn listen(&self) -> (OnDelta, Option<Scribe>) {
+    pub(super) fn listen(&self, pulse: Pulse) -> (OnHeard, Option<Scribe>) {
         let live = self.context.harness.live.clone();
         let (run, task, actor) = (self.identity.run, self.identity.task, self.scope().actor);
         let (pieces, scribe) = self.scribe().unzip();
-        let on_delta: OnDelta = Box::new(move |delta: Delta| {
+        let on_heard: OnHeard = Box::new(move |heard: Heard| {
+            pulse.feel(&heard);
+            let Heard::Delta(delta) = heard else { return };
             if let Some(pieces) = &pieces {
                 let pieces: &mpsc::UnboundedSender<Delta> = pieces;
                 // Whoever does not write has no ear.
@@ -41,7 +44,7 @@ impl Driver {
             // Nobody listening is the usual case.
             live.send(Live { run, task, actor: actor.clone(), delta }).ok();
         });
-        (on_delta, scribe)
+        (on_heard, scribe)
     }
 
     /// A scribe, where there is something to write. It works beside us, because what it has begun to append must be finished

@@ -1,7 +1,7 @@
 //! A control that plays a scenario and counts what it was asked to do.
 
 use choir_computer::actor::{RunCommand, SessionMessage, ask};
-use choir_computer::control::{Control, ControlError, Fetched, OnDelta, OnFile, OnOutput};
+use choir_computer::control::{Control, ControlError, Fetched, Heard, OnFile, OnHeard, OnOutput};
 use choir_computer::serve::{Computer, ServeError};
 use choir_computer::world::RealWorld;
 use choir_core::fold::run::Runs;
@@ -116,7 +116,7 @@ impl Fake {
 }
 
 impl Control for Fake {
-    fn model(&self, call: ModelCall, mut on_delta: OnDelta) -> BoxFuture<'_, Result<Answer, ModelError>> {
+    fn model(&self, call: ModelCall, mut on_heard: OnHeard) -> BoxFuture<'_, Result<Answer, ModelError>> {
         async move {
             if !self.has_model.load(Ordering::SeqCst) {
                 self.refusals.send_modify(|times| *times += 1);
@@ -127,6 +127,7 @@ impl Control for Fake {
             assert!(!self.panics.load(Ordering::SeqCst), "a bug for a test");
             let prompt = serde_json::to_string(&call.request.messages).unwrap();
             if self.silent.lock().unwrap().as_ref().is_some_and(|words| prompt.contains(words)) {
+                on_heard(Heard::Asked("fake/silent".to_owned()));
                 return std::future::pending().await;
             }
             let script = self.scenario.answer(&call.request)?;
@@ -139,7 +140,7 @@ impl Control for Fake {
                 if is_slow {
                     self.pace.acquire().await.unwrap().forget();
                 }
-                on_delta(delta);
+                on_heard(Heard::Delta(delta));
             }
             if is_slow {
                 self.pace.acquire().await.unwrap().forget();

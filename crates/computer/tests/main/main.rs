@@ -4,6 +4,7 @@
 
 mod budget;
 mod crash;
+mod crowd;
 mod documents;
 mod evidence;
 mod fake;

@@ -66,7 +66,7 @@ fn parse(path: &Path, text: &str) -> Result<Config, Error> {
         text[..start.min(text.len())].matches('\n').count() + 1
     };
     let parsed = toml::Deserializer::parse(text).map_err(|error| wrong(at(&error), error.message().to_owned()))?;
-    let config: Config = serde_path_to_error::deserialize(parsed).map_err(|error| {
+    let mut config: Config = serde_path_to_error::deserialize(parsed).map_err(|error| {
         let (key, error) = (error.path().to_string(), error.inner());
         wrong(at(error), format!("`{key}`: {}", error.message()))
     })?;

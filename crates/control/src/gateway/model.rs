@@ -74,9 +74,6 @@ impl Gateway {
             }
         };
         answer.window = provider.context_tokens;
-        // A scenario says itself what its answers cost.
-        let price = price::cost(&answer.model, &answer.usage).filter(|_| provider.scenario.is_none());
-        answer.usage.usd = price.unwrap_or(answer.usage.usd);
         self.pay(call.run, &answer).await?;
         Ok(answer)
     }

@@ -11,6 +11,15 @@ const WORKER: Limits = Limits { time_ms: 30 * 60 * 1000, steps: 50, tokens: 1_00
 /// The first agent's walls stand around the whole run.
 const FIRST: Limits = Limits { time_ms: 4 * 60 * 60 * 1000, steps: 200, tokens: 5_000_000, usd: Usd(5_000_000) };
 
+/// Agents below agents. A plan that needs more is a loop.
+pub const DEPTH_MAX: u32 = 4;
+
+/// Workers of a run at once, on each level of its tree: each may have a sandbox, and all of them ask the same provider.
+pub const WORKERS_AT_ONCE_MAX: usize = 8;
+
+/// Workers of a run in all. More than steps for them is a model that only delegates.
+pub const WORKERS_MAX: u32 = 256;
+
 /// Where an agent and those below it must stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {

@@ -12,7 +12,7 @@ pub struct Runs;
 impl Fold for Runs {
     type Row = Run;
     const NAME: &'static str = "runs";
-    const VERSION: u32 = 3;
+    const VERSION: u32 = 4;
 
     fn key(header: &Header, _: &Event) -> Option<String> {
         header.run.map(|run| run.to_string())
@@ -96,13 +96,19 @@ fn change(run: &mut Run, header: &Header, event: &Event) {
             run.ended_at = Some(header.at);
         }
         Event::DocumentTrashed(trashed) if run.document_id == Some(trashed.document_id) => run.document_id = None,
-        Event::ModelCalled(called) => run.usage += called.usage,
+        Event::ModelCalled(called) => {
+            run.usage += called.usage;
+            delay(run, header, None);
+        }
+        Event::TaskDelayed(delayed) => delay(run, header, Some(delayed.message.clone())),
+        Event::TaskStarted(_) => delay(run, header, None),
         Event::TaskRequested(requested) => run.tasks.extend(header.task.map(|task_id| TaskSummary {
             task_id,
             parent: requested.parent,
             role: requested.role,
             objective: requested.request.instruction.clone(),
             status: TaskStatus::Running,
+            waits: None,
             summary: None,
         })),
         Event::TaskFinished(finished) => {
@@ -111,8 +117,19 @@ fn change(run: &mut Run, header: &Header, event: &Event) {
                 task.status = result.status;
                 task.summary = Some(result.summary.clone());
             }
+            delay(run, header, None);
         }
         _ => {}
+    }
+}
+
+/// An agent waits for something, or goes on. What the newest of them waits for is why the run takes its time.
+fn delay(run: &mut Run, header: &Header, waits: Option<String>) {
+    if let Some(task) = run.tasks.iter_mut().find(|task| Some(task.task_id) == header.task) {
+        task.waits = waits;
+    }
+    if run.status == RunStatus::Running {
+        run.reason = run.tasks.iter().rev().find_map(|task| task.waits.clone());
     }
 }
 

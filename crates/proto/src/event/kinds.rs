@@ -139,6 +139,23 @@ payload! {
     }
 }
 payload! {
+    /// A worker waits: for a model that says nothing, for another attempt, or for its turn. What it waits for is over when it
+    /// starts, when a model answers it, or when it ends.
+    TaskDelayed {
+        /// For people.
+        message: String,
+        /// `PROVIDER/MODEL`, where that is known to be waited for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+        /// Which attempt at the turn, counted from 1.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        attempt: Option<u32>,
+        /// For how long nothing was heard.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        waited_ms: Option<u64>,
+    }
+}
+payload! {
     /// A worker ended.
     TaskFinished {
         /// What came of it.

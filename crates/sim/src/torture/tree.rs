@@ -4,7 +4,7 @@
 use anyhow::{Context, ensure};
 use choir_computer::Computer;
 use choir_computer::actor::SessionMessage;
-use choir_computer::control::{Control, ControlError, OnDelta, OnOutput};
+use choir_computer::control::{Control, ControlError, OnHeard, OnOutput};
 use choir_computer::journal::Scope;
 use choir_computer::world::World;
 use choir_core::supervise::INTENSITY;
@@ -184,7 +184,7 @@ fn refused<T: Send + 'static>() -> BoxFuture<'static, Result<T, ControlError>> {
 }
 
 impl Control for Network {
-    fn model(&self, call: ModelCall, _: OnDelta) -> BoxFuture<'_, Result<Answer, ModelError>> {
+    fn model(&self, call: ModelCall, _: OnHeard) -> BoxFuture<'_, Result<Answer, ModelError>> {
         async move { self.answer(call.run) }.boxed()
     }
 

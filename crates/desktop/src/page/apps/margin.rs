@@ -90,7 +90,11 @@ fn Progress(tasks: Vec<TaskSummary>) -> Element {
 #[component]
 fn Task(task: TaskSummary, objective: String, told: Option<String>) -> Element {
     let role = task.role.map_or("task", |role| role.name());
-    let said = task.summary.clone().filter(|summary| !summary.is_empty() && told.as_ref() != Some(summary));
+    let said = task
+        .waits
+        .clone()
+        .or(task.summary.clone())
+        .filter(|summary| !summary.is_empty() && told.as_ref() != Some(summary));
     rsx! {
         li { class: "task-line", "data-role": role,
             Standing { mark: Mark::from(task.status), label: task_words(task.status) }

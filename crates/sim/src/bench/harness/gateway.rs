@@ -6,7 +6,7 @@ use crate::stats::{median, milliseconds, quantile};
 use crate::table::{Table, Verdict};
 use anyhow::Context;
 use bytes::Bytes;
-use choir_computer::control::{Control, ControlClient};
+use choir_computer::control::{Control, ControlClient, Heard};
 use choir_control::config::{self, Config, ProviderKind};
 use choir_control::data::DataDir;
 use choir_control::db::Db;
@@ -108,10 +108,12 @@ async fn asked(client: &ControlClient) -> anyhow::Result<f64> {
     let first = Arc::new(Mutex::new(None));
     let heard = Arc::clone(&first);
     let started = Instant::now();
-    let on_delta = Box::new(move |_| {
-        heard.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert(started.elapsed());
+    let on_heard = Box::new(move |piece| {
+        if matches!(piece, Heard::Delta(_)) {
+            heard.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert(started.elapsed());
+        }
     });
-    client.model(call, on_delta).await.map_err(|error| anyhow::anyhow!(error.message))?;
+    client.model(call, on_heard).await.map_err(|error| anyhow::anyhow!(error.message))?;
     let first = first.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).context("nothing was heard")?;
     Ok(milliseconds(first))
 }

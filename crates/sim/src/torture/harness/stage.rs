@@ -1,7 +1,7 @@
 //! What the agents of the simulation meet: models, tools, a person, and a clock, all played by one seed.
 
 use super::Sabotage;
-use choir_computer::control::{Control, ControlError, OnDelta, OnOutput};
+use choir_computer::control::{Control, ControlError, OnHeard, OnOutput};
 use choir_computer::world::World;
 use choir_proto::inbox::{Ask, AskKind, Asked, Matter, Reach, Verdict, Waits};
 use choir_proto::model::{Answer, AssistantMessage, ErrorClass, Message, ModelError, StopReason, ToolCall, Usage};
@@ -121,7 +121,7 @@ fn said(name: &str, arguments: Value, index: usize) -> ToolCall {
 }
 
 impl Control for Stage {
-    fn model(&self, call: ModelCall, _: OnDelta) -> BoxFuture<'_, Result<Answer, ModelError>> {
+    fn model(&self, call: ModelCall, _: OnHeard) -> BoxFuture<'_, Result<Answer, ModelError>> {
         async move {
             self.wait().await;
             self.answer(&call)
