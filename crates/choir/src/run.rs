@@ -113,6 +113,7 @@ pub(crate) fn show(event: &Envelope, json: bool) -> anyhow::Result<Shown> {
     }
     let said = match event.event()? {
         Event::RunStarted(_) => Some("started".to_owned()),
+        Event::RunBlocked(blocked) if blocked.message.starts_with("waiting") => Some(blocked.message),
         Event::RunBlocked(blocked) => Some(format!("waiting: {}", blocked.message)),
         Event::TaskRequested(task) => {
             let role = task.role.map_or("task", |role| role.name());

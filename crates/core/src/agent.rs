@@ -23,6 +23,9 @@ use choir_proto::model::{
 use choir_proto::task::{TaskKind, TaskRequest, TaskStatus};
 use choir_proto::{Event, InboxId, Role, RunId, TaskId};
 
+/// How often in a row a conductor may want to end while others are at work before it is not asked any more until one is done.
+const EARLY_ENDS_MAX: u32 = 2;
+
 /// The longest answer that is asked for.
 const ANSWER_TOKENS_MAX: u32 = 8192;
 
@@ -55,6 +58,8 @@ pub struct Agent {
     heard: hear::Heard,
     /// Whether the model has said all that it wants to say until something is heard of those at work.
     waits: bool,
+    /// How often in a row it wanted to end before those at work for it.
+    early_ends: u32,
     usage: Usage,
     /// As the last answer's model has it.
     window: Option<u64>,
@@ -150,6 +155,7 @@ impl Agent {
             away: Vec::new(),
             heard: hear::Heard::default(),
             waits: false,
+            early_ends: 0,
             usage: Usage::default(),
             window: None,
             too_long: false,
@@ -370,6 +376,7 @@ impl Agent {
         let done: Option<Vec<ToolResult>> = self.calls.iter().map(Call::result).collect();
         if let Some(results) = done {
             let finish = self.calls.iter().find_map(|call| Some((call.finish(self.identity.role)?, &call.effect_id)));
+            let is_early = finish.is_none() && self.calls.iter().any(|call| call.call.name == FINISH);
             match finish {
                 // Nobody stands above the first agent but the person: it asks and goes on.
                 Some((Ending { status: TaskStatus::NeedsInput, summary }, effect_id)) if self.place == Place::First => {
@@ -379,6 +386,12 @@ impl Agent {
             }
             self.calls.clear();
             self.conversation.push(Message::Tools { results });
+            if is_early && !self.away.is_empty() {
+                // Told once, it may say that it waits. Who wants to end again waits as well: asking on and on would only
+                // use up the run.
+                self.early_ends += 1;
+                self.waits = self.early_ends >= EARLY_ENDS_MAX;
+            }
             let words = self.heard.words();
             self.hear_all(words);
         }

@@ -245,7 +245,14 @@ pub fn in_vain<'a>(events: impl Iterator<Item = &'a Event>) -> Option<String> {
             _ => {}
         }
     }
-    last.map(|said| format!("Nothing came of what was delegated. The last word was: {said}"))
+    last.map(|said| format!("Nothing came of what was delegated. The last word was: {}", in_words(&said)))
+}
+
+/// What a conductor was told of a worker, for people: the worker's own words, without their JSON dress.
+fn in_words(told: &str) -> String {
+    let told_of: Option<serde_json::Value> = serde_json::from_str(told).ok();
+    let summary = told_of.as_ref().and_then(|told| told.get("summary")?.as_str());
+    summary.unwrap_or(told).to_owned()
 }
 
 /// How a run ends that says it is done: the checks that a person chose have the last word.
@@ -424,6 +431,7 @@ mod tests {
         };
         let failed = [started("a"), finished("a", ToolOutcome::Refused)];
         assert!(in_vain(failed.iter()).is_some_and(|why| why.ends_with("no such role")));
+        assert_eq!(in_words(r#"{"status":"failed","summary":"It broke.","files_changed":[]}"#), "It broke.");
         let one = [started("a"), finished("a", ToolOutcome::Error), started("b"), finished("b", ToolOutcome::Ok)];
         assert_eq!(in_vain(one.iter()), None);
         let said = [failed[0].clone(), failed[1].clone(), RunAnswered { text: "It cannot be done.".into() }.into()];

@@ -36,16 +36,17 @@ impl Driver {
         let journal = &self.context.harness.journal;
         self.context.waiting.for_plan(journal, self.context.run, plan).await?;
         let is_decided = |signal: &Signal| signal.resumed > resumed || signal.cancelled || signal.steered.len() > heard;
-        let is_refused = {
+        let refusal = {
             let signal = signal.wait_for(is_decided).await.map_err(|_| HarnessError::LetGo)?;
-            self.approved = signal.resumed > resumed;
-            !self.approved && !signal.cancelled
+            self.approved = signal.resumed > resumed && !signal.cancelled;
+            match signal.cancelled {
+                true => "The person wanted no more.",
+                false => "The person wants another plan. Their words follow.",
+            }
         };
         self.context.waiting.go_on(journal, self.context.run).await?;
-        if is_refused {
-            for call in &mut calls {
-                call.tool = Err("The person wants another plan. Their words follow.".to_owned());
-            }
+        if !self.approved {
+            calls.iter_mut().for_each(|call| call.tool = Err(refusal.to_owned()));
         }
         Ok(calls)
     }

@@ -330,6 +330,21 @@ async fn a_plan_waits_for_the_person_who_may_want_another() {
 }
 
 #[tokio::test]
+async fn a_plan_that_the_person_stops_is_never_begun() {
+    let scenario = r#"{"roles": {"conductor": [
+        {"tool_calls": [{"name": "delegate", "arguments": {"role": "terminal", "objective": "burn it down"}}]}]}}"#;
+    let (_directory, fake, desk) = desk(scenario).await;
+    let body = serde_json::json!({"prompt": "see to the shed", "plan_first": true});
+    let (_, accepted) = desk.send("POST", "/api/runs", body).await;
+    let run = accepted["run_id"].as_str().unwrap().parse().unwrap();
+    desk.until(run, |run| run.status == RunStatus::Blocked).await;
+    desk.command(run, RunCommand::Cancel).await;
+    let done = desk.ended(run).await;
+    assert_eq!((done.status, done.tasks.len()), (RunStatus::Cancelled, 1), "{:?}", done.tasks);
+    assert!(fake.effects.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
 async fn what_the_person_points_at_reaches_every_agent_as_data_with_its_origin() {
     let scenario = r#"{"roles": {
         "conductor": [

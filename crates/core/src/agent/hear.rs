@@ -55,7 +55,7 @@ impl Agent {
 
     pub(super) fn hear_all(&mut self, words: Vec<Word>) {
         for word in words {
-            self.waits = false;
+            (self.waits, self.early_ends) = (false, 0);
             if word.seq.is_some() && self.heard.is_told && self.ending.is_some() {
                 self.heard.overruled = self.ending.take();
             }

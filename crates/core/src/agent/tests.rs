@@ -210,6 +210,31 @@ fn finish_ends() {
     assert_eq!(ending, Ending { status: TaskStatus::Failed, summary: "two files".into() });
 }
 
+#[test]
+fn who_wants_to_end_before_the_others_again_and_again_is_not_asked_again_and_again() {
+    let identity =
+        Identity { run: RunId::new(Uuid::from_u128(1)), task: TaskId::new(Uuid::from_u128(2)), role: Role::Conductor };
+    let mut agent = Agent::new(identity, Place::First, &request(None), None);
+    let delegate = |objective: &str| ("delegate", serde_json::json!({"role": "terminal", "objective": objective}));
+    agent.apply(&header(), &answer(1, &[delegate("slow"), delegate("quick")]));
+    let workers = begun(&agent);
+    workers.iter().for_each(|call| agent.apply(&header(), &started(call)));
+    agent.apply(&header(), &finished(&workers[1], "quick"));
+    for turn in 2..=3 {
+        assert!(matches!(agent.next(&[]), Next::Model(_)), "turn {turn}");
+        agent.apply(&header(), &answer(turn, &[("finish", serde_json::json!({"summary": "done"}))]));
+        let call = begun(&agent).remove(0);
+        assert_eq!(call.tool.as_ref().err().map(String::as_str), Some(prompt::NOT_YET));
+        agent.apply(&header(), &started(&call));
+        let Event::ToolFinished(refused) = finished(&call, prompt::NOT_YET) else { panic!("a result") };
+        agent.apply(&header(), &ToolFinished { outcome: ToolOutcome::Refused, ..refused }.into());
+    }
+    assert!(matches!(agent.next(&[]), Next::Outstanding(left) if left.len() == 1), "now it waits");
+    agent.apply(&header(), &finished(&workers[0], "slow"));
+    let Next::Model(request) = agent.next(&[]) else { panic!("and is asked when something was heard") };
+    assert_eq!(request.messages.last(), Some(&Message::user("Result of call c0: slow")));
+}
+
 /// What is asked of the model, and by how much the walls are away.
 fn wall(budget: Budget, spent: Spent) -> Option<TaskStatus> {
     let account = Account { limits: Limits::of(Some(&budget), Place::Below), spent };
