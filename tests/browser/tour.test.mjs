@@ -30,7 +30,12 @@ journey("a liar is caught, the plug is pulled, and the run goes on to its end", 
   await card(page).getByLabel("verified", { exact: true }).first().waitFor();
   await world.assertAccessible(page);
 
+  // Who passed the check is marked so; who was not checked is not.
   const writer = window(page, "Writer");
+  await writer.getByText(/^\d agents$/).click();
+  const plan = writer.getByRole("list", { name: "Plan" });
+  assert.equal(await plan.getByRole("img", { name: "verified", exact: true }).count(), 1);
+  await plan.getByRole("img", { name: "done, unverified", exact: true }).first().waitFor();
   await writer.getByRole("button", { name: "Changes" }).click();
   await writer.getByRole("button", { name: "Undo this run" }).click();
   await writer.getByRole("button", { name: "Bring it back" }).click();

@@ -281,6 +281,13 @@ pub fn settle<'a>(ended: RunStatus, tasks: impl Iterator<Item = &'a TaskResult>)
     }
 }
 
+/// Whether a task passed an examination: by checks that its worker neither chose nor touched.
+pub fn passed(task: &TaskResult) -> bool {
+    let counts = |verify: &VerifyResult| verify.source != VerifySource::Agent && verify.checks_changed.is_empty();
+    let verify = task.verify.as_ref().filter(|verify| counts(verify));
+    task.status == TaskStatus::Ok && verify.is_some_and(|verify| verify.status == VerifyStatus::Pass)
+}
+
 /// What is said of a run that says it is done when a check that a person chose says it is not.
 pub fn overruled<'a>(said: &str, tasks: impl Iterator<Item = &'a TaskResult>) -> String {
     let failed = |task: &&TaskResult| task.verify.as_ref().is_some_and(|verify| verify.status == VerifyStatus::Fail);
@@ -461,6 +468,20 @@ mod tests {
         assert_eq!(settle(&[weakened]), RunStatus::Completed, "who changed a check is not verified by it");
         let failed = super::settle(RunStatus::Failed, [task(Person, Some(Pass), true)].iter());
         assert_eq!(failed, RunStatus::Failed);
+    }
+
+    #[test]
+    fn a_task_is_verified_only_by_checks_that_are_not_its_own() {
+        use VerifySource::{Agent, Base, Person};
+        use VerifyStatus::{Fail, Pass};
+        let done = |source, status| TaskResult { status: TaskStatus::Ok, ..task(source, status, true) };
+        assert!(passed(&done(Person, Some(Pass))) && passed(&done(Base, Some(Pass))));
+        assert!(!passed(&done(Agent, Some(Pass))), "a model's checks prove nothing");
+        assert!(!passed(&done(Person, Some(Fail))) && !passed(&done(Person, None)));
+        assert!(!passed(&task(Person, Some(Pass), true)), "what has not ended well is not verified");
+        let mut weakened = done(Person, Some(Pass));
+        weakened.verify.as_mut().unwrap().checks_changed = vec!["tests/a.rs".into()];
+        assert!(!passed(&weakened), "who changed a check is not verified by it");
     }
 
     #[test]

@@ -12,7 +12,9 @@ use choir_proto::event::{
 };
 use choir_proto::model::{AssistantMessage, StopReason, Usage};
 use choir_proto::run::{NewRun, RunStatus, Selection};
-use choir_proto::task::{TaskKind, TaskRequest, TaskResult, TaskStatus};
+use choir_proto::task::{
+    TaskKind, TaskRequest, TaskResult, TaskStatus, VerifyMode, VerifyResult, VerifySource, VerifyStatus,
+};
 use choir_proto::{DocumentId, Hash, Role, TaskId, WindowId};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -67,6 +69,25 @@ struct Ended {
     task_id: TaskId,
     status: TaskStatus,
     summary: String,
+    #[serde(default)]
+    verify: Option<Checked>,
+}
+
+/// What makes the difference between done and verified.
+#[derive(Debug, Deserialize)]
+struct Checked {
+    status: VerifyStatus,
+    source: VerifySource,
+    #[serde(default)]
+    checks_changed: Vec<String>,
+}
+
+impl Checked {
+    fn result(self) -> VerifyResult {
+        let Self { status, source, checks_changed } = self;
+        let (mode, missing, commands) = (VerifyMode::Commands, Vec::new(), Vec::new());
+        VerifyResult { mode, status, source, checks_changed, missing, timed_out: false, commands }
+    }
 }
 
 /// What an event means, if the page folds its kind.
@@ -145,8 +166,9 @@ impl Said {
                 TaskRequested { request: self.request?.task()?, role: self.role, parent: self.parent }.into()
             }
             "task.finished" => {
-                let Ended { task_id, status, summary } = self.result?;
-                TaskFinished { result: TaskResult { status, summary, ..running(task_id) } }.into()
+                let Ended { task_id, status, summary, verify } = self.result?;
+                let verify = verify.map(Checked::result);
+                TaskFinished { result: TaskResult { status, summary, verify, ..running(task_id) } }.into()
             }
             "model.called" => {
                 let (message, stop, usage) = (AssistantMessage::default(), StopReason::Finished, self.usage?);
@@ -280,6 +302,21 @@ pub(crate) mod tests {
             }
         }
         assert!(read > 20, "only {read} kinds were read");
+    }
+
+    #[test]
+    fn what_verified_a_task_is_read() {
+        let finished = |source: &str| {
+            let verify = json!({"mode": "commands", "status": "pass", "source": source, "checks_changed": []});
+            let result = json!({"task_id": TASK, "status": "ok", "summary": "s", "verify": verify});
+            let envelope = envelope(1, "task.finished", &json!({"result": result}).to_string());
+            match folded(&envelope).unwrap() {
+                Some(Event::TaskFinished(finished)) => choir_core::verify::passed(&finished.result),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert!(finished("person"));
+        assert!(!finished("agent"));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! How a run or a task stands, as one mark of colour and shape and one word.
 
+use choir_proto::run::TaskSummary;
 use choir_proto::{RunStatus, TaskStatus};
 
-/// The six shapes of a standing, and the pause.
+/// The six shapes of a standing, the pause, and what has not begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
     /// A pulsing dot.
@@ -19,6 +20,8 @@ pub enum Mark {
     Failed,
     /// A question mark.
     Unknown,
+    /// A ring.
+    Ahead,
 }
 
 impl Mark {
@@ -32,6 +35,7 @@ impl Mark {
             Self::Unverified => "unverified",
             Self::Failed => "failed",
             Self::Unknown => "unknown",
+            Self::Ahead => "ahead",
         }
     }
 }
@@ -70,6 +74,12 @@ impl From<TaskStatus> for Mark {
     }
 }
 
+impl From<&TaskSummary> for Mark {
+    fn from(task: &TaskSummary) -> Self {
+        if task.verified { Self::Verified } else { task.status.into() }
+    }
+}
+
 /// A run's standing in words.
 pub const fn run_words(status: RunStatus) -> &'static str {
     match status {
@@ -89,10 +99,11 @@ pub const fn run_words(status: RunStatus) -> &'static str {
 }
 
 /// A task's standing in words.
-pub const fn task_words(status: TaskStatus) -> &'static str {
-    match status {
+pub const fn task_words(task: &TaskSummary) -> &'static str {
+    match task.status {
         TaskStatus::Running => "working",
-        TaskStatus::Ok => "done",
+        TaskStatus::Ok if task.verified => "verified",
+        TaskStatus::Ok => "done, unverified",
         TaskStatus::NeedsInput => "needs input",
         TaskStatus::Failed => "failed",
         TaskStatus::Cancelled => "cancelled",
@@ -100,5 +111,24 @@ pub const fn task_words(status: TaskStatus) -> &'static str {
         TaskStatus::OutOfSteps => "out of steps",
         TaskStatus::OutOfBudget => "out of budget",
         TaskStatus::Unknown => "unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_only_done_looks_and_reads_other_than_what_was_verified() {
+        assert_ne!(Mark::from(RunStatus::Completed), Mark::from(RunStatus::Verified));
+        assert_ne!(run_words(RunStatus::Completed), run_words(RunStatus::Verified));
+        let task = |verified: bool| -> TaskSummary {
+            let id = "01970000-0000-7000-8000-000000000001";
+            let task = json!({"task_id": id, "objective": "o", "status": "ok", "verified": verified});
+            serde_json::from_value(task).unwrap()
+        };
+        assert_eq!((Mark::from(&task(false)), task_words(&task(false))), (Mark::Unverified, "done, unverified"));
+        assert_eq!((Mark::from(&task(true)), task_words(&task(true))), (Mark::Verified, "verified"));
     }
 }

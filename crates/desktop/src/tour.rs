@@ -1,5 +1,6 @@
 //! What to watch for in each part of the tour, read off the run itself.
 
+use crate::status::Mark;
 use choir_proto::Role;
 use choir_proto::run::{Run, RunStatus, TaskSummary};
 use choir_proto::task::TaskStatus;
@@ -15,8 +16,15 @@ pub const TABLE: &str = "projects/tour/prices.csv";
 pub struct Step {
     /// In a sentence.
     pub words: String,
+    /// How it stands: what has happened has the mark of what it was.
+    pub mark: Mark,
+}
+
+impl Step {
     /// Whether it has happened.
-    pub done: bool,
+    pub const fn is_seen(&self) -> bool {
+        !matches!(self.mark, Mark::Working | Mark::Ahead)
+    }
 }
 
 /// The part of the tour that a run is.
@@ -42,7 +50,11 @@ pub fn steps(run: &Run, tour: Tour, pulled: Option<PlugPulled>) -> Vec<Step> {
     };
     if let Some(PlugPulled { away_ms, .. }) = pulled {
         let words = format!("The computer was killed, stood again after {away_ms} ms, and the run went on");
-        steps.push(Step { words, done: true });
+        steps.push(step(&words, Mark::Unverified, true));
+    }
+    // What comes next is under way; what comes after that is not.
+    if let Some(next) = steps.iter_mut().find(|step| !step.is_seen()).filter(|_| !run.status.is_ending()) {
+        next.mark = Mark::Working;
     }
     steps
 }
@@ -51,31 +63,32 @@ fn liar(run: &Run) -> Vec<Step> {
     let workers: Vec<_> = of_role(run, Role::Terminal).collect();
     let caught = workers.first().is_some_and(|first| first.status == TaskStatus::Failed);
     vec![
-        step("A worker says that it is done", workers.first().is_some_and(|first| ended(first))),
-        step("The person’s own check says no", caught),
-        step("Another worker is told the cause", workers.len() > 1),
-        step("The same check passes: verified", run.status == RunStatus::Verified),
+        step("A worker says that it is done", Mark::Unverified, workers.first().is_some_and(|first| ended(first))),
+        step("The person’s own check says no", Mark::Failed, caught),
+        step("Another worker is told the cause", Mark::Unverified, workers.len() > 1),
+        step("The same check passes: verified", Mark::Verified, run.status == RunStatus::Verified),
     ]
 }
 
 fn quotes(run: &Run) -> Vec<Step> {
     let readers = of_role(run, Role::Researcher);
+    let several = readers.clone().count() > 1;
     vec![
-        step("Two researchers read at once", readers.clone().count() > 1),
-        step("Each quotation is looked up in its source", readers.clone().count() > 1 && readers.clone().all(ended)),
-        step("The comparison is written; the margin flags what no source says", is_done(run)),
+        step("Two researchers read at once", Mark::Unverified, several),
+        step("Each quotation is looked up in its source", Mark::Unverified, several && readers.clone().all(ended)),
+        step("The comparison is written; the margin flags what no source says", Mark::Unverified, is_done(run)),
     ]
 }
 
 fn numbers(run: &Run) -> Vec<Step> {
     vec![
-        step("A worker draws the table", of_role(run, Role::Terminal).any(ended)),
-        step("The figure stands in a document, with its command", is_done(run)),
+        step("A worker draws the table", Mark::Unverified, of_role(run, Role::Terminal).any(ended)),
+        step("The figure stands in a document, with its command", Mark::Unverified, is_done(run)),
     ]
 }
 
-fn step(words: &str, done: bool) -> Step {
-    Step { words: words.to_owned(), done }
+fn step(words: &str, mark: Mark, seen: bool) -> Step {
+    Step { words: words.to_owned(), mark: if seen { mark } else { Mark::Ahead } }
 }
 
 fn of_role(run: &Run, role: Role) -> impl Iterator<Item = &TaskSummary> + Clone {
@@ -109,17 +122,20 @@ mod tests {
         serde_json::from_value(run).unwrap()
     }
 
-    fn done(run: &Run) -> Vec<bool> {
-        steps(run, tour(run).unwrap(), None).iter().map(|step| step.done).collect()
+    fn marks(run: &Run) -> Vec<Mark> {
+        steps(run, tour(run).unwrap(), None).iter().map(|step| step.mark).collect()
     }
 
     #[test]
     fn the_liar_is_caught_step_by_step() {
-        assert_eq!(done(&run("running", &[("conductor", "running"), ("terminal", "running")])), [false; 4]);
-        assert_eq!(done(&run("running", &[("terminal", "failed")])), [true, true, false, false]);
-        assert_eq!(done(&run("verified", &[("terminal", "failed"), ("terminal", "ok")])), [true; 4]);
+        use Mark::{Ahead, Failed, Unverified, Verified, Working};
+        let begun = run("running", &[("conductor", "running"), ("terminal", "running")]);
+        assert_eq!(marks(&begun), [Working, Ahead, Ahead, Ahead]);
+        assert_eq!(marks(&run("running", &[("terminal", "failed")])), [Unverified, Failed, Working, Ahead]);
+        let verified = run("verified", &[("terminal", "failed"), ("terminal", "ok")]);
+        assert_eq!(marks(&verified), [Unverified, Failed, Unverified, Verified]);
         // A check that did not notice would be seen here.
-        assert_eq!(done(&run("completed", &[("terminal", "ok")])), [true, false, false, false]);
+        assert_eq!(marks(&run("completed", &[("terminal", "ok")])), [Unverified, Ahead, Ahead, Ahead]);
     }
 
     #[test]
@@ -127,7 +143,7 @@ mod tests {
         let run = run("running", &[]);
         let pulled = PlugPulled { away_ms: 312, restarts: 1 };
         let last = steps(&run, Tour::Liar, Some(pulled)).pop().unwrap();
-        assert!(last.done && last.words.contains("312 ms"), "{last:?}");
+        assert!(last.is_seen() && last.words.contains("312 ms"), "{last:?}");
     }
 
     #[test]

@@ -378,7 +378,7 @@ export type TaskStarted = { alone?: boolean; base_tree?: Hash | null };
 export type TaskStatus = "running" | "ok" | "needs_input" | "failed" | "cancelled" | "out_of_time" | "out_of_steps" | "out_of_budget" | "unknown";
 
 /** One agent of a run. */
-export type TaskSummary = { objective: string; parent?: TaskId | null; role?: Role | null; status: TaskStatus; summary?: string | null; task_id: TaskId; waits?: string | null };
+export type TaskSummary = { objective: string; parent?: TaskId | null; role?: Role | null; status: TaskStatus; summary?: string | null; task_id: TaskId; verified?: boolean; waits?: string | null };
 
 /** What a task took. */
 export type TaskUsage = { time_s: number; tokens: number; usd: Usd; usd_assumed?: Usd };

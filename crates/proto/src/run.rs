@@ -129,6 +129,9 @@ pub struct TaskSummary {
     /// What it said in the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
+    /// Whether checks that its worker neither chose nor touched have passed on what it left.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub verified: bool,
 }
 
 /// What a person wants done: the body of `POST /api/runs`.

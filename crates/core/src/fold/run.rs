@@ -1,6 +1,7 @@
 //! Runs as people see them, and which of them still have something to do.
 
 use super::Fold;
+use crate::verify::passed;
 use choir_proto::Event;
 use choir_proto::event::{BlockedOn, Header};
 use choir_proto::run::{Run, RunStatus, TaskSummary};
@@ -110,12 +111,14 @@ fn change(run: &mut Run, header: &Header, event: &Event) {
             status: TaskStatus::Running,
             waits: None,
             summary: None,
+            verified: false,
         })),
         Event::TaskFinished(finished) => {
             let result = &finished.result;
             if let Some(task) = run.tasks.iter_mut().find(|task| task.task_id == result.task_id) {
                 task.status = result.status;
                 task.summary = Some(result.summary.clone());
+                task.verified = passed(result);
             }
             delay(run, header, None);
         }

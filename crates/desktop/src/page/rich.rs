@@ -56,6 +56,7 @@ fn Shape(mark: Mark) -> Element {
                     path { d: "M5.4 8.2l1.9 1.9 3.3-3.7" }
                 },
                 Mark::Failed => rsx! { path { d: "M4.5 4.5l7 7M11.5 4.5l-7 7" } },
+                Mark::Ahead => rsx! { circle { cx: "8", cy: "8", r: "3" } },
                 Mark::Unknown => rsx! {
                     path { d: "M5.8 6.1a2.2 2.2 0 1 1 3.3 1.9c-.7.4-1.1.8-1.1 1.6" }
                     circle { class: "fill", cx: "8", cy: "12", r: "0.9" }

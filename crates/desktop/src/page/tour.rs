@@ -7,7 +7,6 @@ use super::rich::{Glyph, Standing};
 use super::server::{self, Failure};
 use choir_desktop::files::query;
 use choir_desktop::icon::Icon;
-use choir_desktop::status::Mark;
 use choir_desktop::tour::{ROW, TABLE, about, steps};
 use choir_proto::RunId;
 use choir_proto::api::RunAccepted;
@@ -67,8 +66,8 @@ pub(crate) fn TourCard(run: Run, tour: Tour) -> Element {
             p { class: "caption", "Recorded model, real tools" }
             ol { class: "steps",
                 for (index, step) in steps(&run, tour, pulled()).into_iter().enumerate() {
-                    li { key: "{index}", "data-done": "{step.done}",
-                        Standing { mark: if step.done { Mark::Unverified } else { Mark::Working }, label: if step.done { "seen" } else { "to come" } }
+                    li { key: "{index}", "data-done": "{step.is_seen()}",
+                        Standing { mark: step.mark, label: if step.is_seen() { "seen" } else { "to come" } }
                         span { "{step.words}" }
                     }
                 }

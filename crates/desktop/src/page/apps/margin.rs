@@ -97,7 +97,7 @@ fn Task(task: TaskSummary, objective: String, told: Option<String>) -> Element {
         .filter(|summary| !summary.is_empty() && told.as_ref() != Some(summary));
     rsx! {
         li { class: "task-line", "data-role": role,
-            Standing { mark: Mark::from(task.status), label: task_words(task.status) }
+            Standing { mark: Mark::from(&task), label: task_words(&task) }
             div {
                 strong { "{role}" }
                 p { Brief { text: objective, characters: OBJECTIVE_CHARACTERS_MAX } }
