@@ -56,7 +56,19 @@ journey("a document shows what it stands on, and a person's words change only by
   await sources.getByRole("button", { name: /Source of “Batches of sixty-four/ }).click();
   const source = writer.getByLabel("Source", { exact: true });
   assert.equal(await source.getByRole("mark").textContent(), "Batches of sixty-four are forty times faster.");
-  await writer.getByRole("button", { name: "Back to the text" }).click();
+  // It lies below the text, by its own name, and the words that cite it stay in sight.
+  const card = writer.getByRole("article", { name: "Heron 3.1: a queue for one machine" });
+  await card.evaluate(async (card, words) => {
+    const beneath = () => words.getBoundingClientRect().bottom > card.getBoundingClientRect().top;
+    while (beneath()) await new Promise((drawn) => requestAnimationFrame(drawn));
+  }, await text(writer).getByText("Batches of sixty-four").last().elementHandle());
+  await world.assertAccessible(page);
+  await card.getByRole("button", { name: "Put the source away" }).click();
+  await card.waitFor({ state: "detached" });
+  await text(writer).getByText("Batches of sixty-four").last().click();
+  await card.waitFor();
+  await sources.getByRole("button", { name: /Source of “Batches of sixty-four/, pressed: true }).click();
+  await card.waitFor({ state: "detached" });
 
   // Where a selection comes from: the agent, and the person's words that began it.
   await text(writer).getByText("## One machine").click({ clickCount: 3 });

@@ -35,6 +35,8 @@ StyleModule.mount = (root, modules) => {
 // Figures of the text follow the keys at this distance: counting a long text takes longer than a key may.
 const FIGURES_AFTER_MS = 250;
 const HEADINGS_MAX = 200;
+// What is brought into view has so much around it.
+const REVEALED_PX = 40;
 
 // Opens the editor of a document in an element; `onState` is told how it stands, as JSON.
 export function openEditor(parent, id, onState) {
@@ -104,6 +106,10 @@ export function openEditor(parent, id, onState) {
     authors: (json) => view.dispatch({ effects: setAuthors.of({ pieces: JSON.parse(json), now: Date.now() }) }),
     writes: (role) => (writing = role || undefined),
     show,
+    reveal: (at) => {
+      const place = positions(view.state.doc, [at]).get(at);
+      view.dispatch({ effects: EditorView.scrollIntoView(place, { y: 'nearest', yMargin: REVEALED_PX }) });
+    },
     find: () => openSearchPanel(view),
     line: (at) => {
       view.dispatch({ selection: { anchor: at }, effects: EditorView.scrollIntoView(at, { y: 'start', yMargin: 24 }) });
@@ -143,6 +149,7 @@ export async function openReader(parent, id, onState) {
     mark: nothing,
     authors: nothing,
     writes: nothing,
+    reveal: nothing,
     text: () => view.state.doc.toString(),
     show: (from) => view.dispatch({ effects: EditorView.scrollIntoView(positions(view.state.doc, [from]).get(from)) }),
     find: () => openSearchPanel(view),

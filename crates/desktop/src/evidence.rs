@@ -1,6 +1,7 @@
 //! What stands behind a text: sources at the words that are cited, and who wrote a selection for what.
 
 use crate::status::Mark as Standing;
+use crate::words::headline;
 use choir_proto::document::{Citation, Document, FigureStatus, Origin};
 use choir_proto::run::SelectionAction;
 use serde::Serialize;
@@ -36,6 +37,35 @@ pub fn excerpt(source: &str, from: u64, to: u64) -> Option<Excerpt> {
         quoted: quoted.to_owned(),
         after: cut(after, end < source.len(), false),
     })
+}
+
+/// A line of fewer words was not broken to fit a width, or is no sentence.
+const BROKEN_WORDS_MIN: usize = 7;
+/// A source's name is cut to so many characters.
+const NAME_CHARACTERS_MAX: usize = 80;
+
+/// A text that somebody broke into lines by hand, with its sentences whole again. It is as long as before, so that places in it
+/// stay where they are.
+pub fn unbroken(text: &str) -> String {
+    let mut whole = String::with_capacity(text.len());
+    let mut lines = text.split('\n').peekable();
+    while let Some(line) = lines.next() {
+        whole.push_str(line);
+        let is_prose = line.split(' ').count() >= BROKEN_WORDS_MIN;
+        let goes_on = |next: &&str| is_prose && next.starts_with(char::is_lowercase);
+        match lines.peek() {
+            Some(next) if goes_on(next) => whole.push(' '),
+            Some(_) => whole.push('\n'),
+            None => {}
+        }
+    }
+    whole
+}
+
+/// What a source calls itself: its first line that says something.
+pub fn source_name(text: &str) -> String {
+    let line = text.lines().map(|line| line.trim_start_matches('#').trim()).find(|line| !line.is_empty());
+    headline(line.unwrap_or("Source"), NAME_CHARACTERS_MAX)
 }
 
 /// A place of the text that the editor marks.
@@ -152,6 +182,17 @@ mod tests {
         assert_eq!(found.before + &found.quoted + &found.after, source);
         assert_eq!(excerpt(source, 3, 7), None, "the middle of a letter is no place");
         assert_eq!(excerpt(source, 5, 4_000), None);
+    }
+
+    #[test]
+    fn sentences_are_whole_again_and_places_stay_where_they_are() {
+        let source = "# Wren\n\nWe pulled the plug of the leader, in all\neleven times.\n- a list\nqueue,single\nwren,357\n";
+        let whole = unbroken(source);
+        assert!(whole.contains("in all eleven times.\n- a list\nqueue,single\nwren,357\n"), "{whole}");
+        assert_eq!(whole.len(), source.len());
+        assert_eq!(whole.find("eleven"), source.find("eleven"));
+        assert_eq!(source_name(source), "Wren");
+        assert_eq!(source_name(" \n"), "Source");
     }
 
     #[test]

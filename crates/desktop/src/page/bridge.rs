@@ -148,6 +148,9 @@ extern "C" {
     /// Selects a range of characters and brings it into view.
     #[wasm_bindgen(method)]
     pub(crate) fn show(this: &Editor, from: f64, to: f64);
+    /// Brings a character into view, if it is not in view already.
+    #[wasm_bindgen(method)]
+    pub(crate) fn reveal(this: &Editor, at: f64);
     /// Brings a line into view.
     #[wasm_bindgen(method)]
     pub(crate) fn line(this: &Editor, at: u32);

@@ -4,10 +4,10 @@
 use super::threads::AskSelection;
 use super::writer::{Page, Shown};
 use crate::page::desk::use_desk;
-use crate::page::rich::Glyph;
+use crate::page::rich::{Glyph, IconButton};
 use crate::page::server::{self, Failure};
 use choir_desktop::diff::words as differing;
-use choir_desktop::evidence::{Written, by_source};
+use choir_desktop::evidence::{Written, by_source, excerpt, source_name, unbroken};
 use choir_desktop::icon::Icon;
 use choir_desktop::trace::role;
 use choir_desktop::words::{ago, cost, headline};
@@ -115,57 +115,81 @@ pub(crate) fn Sources(page: Page, citations: Vec<Citation>, bare: Vec<Unsupporte
 #[component]
 fn Cited(page: Page, index: usize, citation: Citation) -> Element {
     let quote = headline(citation.quote.as_deref().unwrap_or("the cited words"), QUOTE_CHARACTERS_MAX);
-    let mut page = page;
+    let mut view = page.view;
+    let open = view() == Shown::Source(index);
     rsx! {
         button {
             r#type: "button",
             class: "cited",
             "aria-label": "Source of “{quote}”",
+            "aria-pressed": "{open}",
             title: "Open the source at these words",
-            onclick: move |_| page.view.set(Shown::Source(index)),
+            onclick: move |_| view.set(if open { Shown::Text } else { Shown::Source(index) }),
             Glyph { icon: Icon::Quote }
             span { "“{quote}”" }
         }
     }
 }
 
-/// A source at the cited words, beside nothing else.
+/// A source at the cited words, below the text that cites it.
 #[component]
-pub(crate) fn SourcePane(page: Page, index: usize) -> Element {
+pub(crate) fn SourceCard(page: Page, index: usize) -> Element {
     let mut text = use_signal(|| None::<Result<String, String>>);
     let citation = page.document.read().as_ref().and_then(|document| document.citations.get(index).cloned());
     let source = citation.as_ref().map(|citation| citation.source);
+    let name = match text.read().as_ref() {
+        Some(Ok(text)) => source_name(text),
+        _ => "Source".to_owned(),
+    };
+    let mut view = page.view;
     use_hook(move || {
         let Some(source) = source else { return };
         spawn(async move {
             let read = server::get_text(&format!("/api/blobs/{source}")).await;
-            text.set(Some(read.map_err(|failure| failure.to_string())));
+            text.set(Some(read.map(|text| unbroken(&text)).map_err(|failure| failure.to_string())));
         });
     });
-    let Some(citation) = citation else {
-        return rsx! { p { class: "none", "The document does not cite this any more." } };
-    };
-    let body = match text.read().as_ref() {
-        None => rsx! { p { class: "none", "Reading the source …" } },
-        Some(Err(why)) => rsx! { p { role: "alert", class: "none", "{why}" } },
-        Some(Ok(text)) => match choir_desktop::evidence::excerpt(text, citation.from, citation.to) {
-            Some(found) => rsx! {
-                pre { class: "source-text", tabindex: "0", "aria-label": "Source",
-                    "{found.before}"
-                    mark { onmounted: move |event| async move {
-                        // A pane that is gone again needs no place.
-                        event.scroll_to(ScrollBehavior::Instant).await.ok();
-                    }, "{found.quoted}" }
-                    "{found.after}"
-                }
-            },
-            None => rsx! {
-                p { class: "none", "The source is not text. The words that were cited from it:" }
-                pre { class: "source-text", tabindex: "0", mark { {citation.quote.clone().unwrap_or_default()} } }
-            },
+    // The words that cite it stay in sight, although there is less room for them now.
+    use_effect(move || {
+        text.read();
+        page.reveal(index);
+    });
+    rsx! {
+        article { class: "source-card", "aria-label": "{name}",
+            header {
+                Glyph { icon: Icon::Quote }
+                strong { "{name}" }
+                IconButton { icon: Icon::Close, label: "Put the source away", onclick: move |_| view.set(Shown::Text) }
+            }
+            match (citation, text.read().as_ref()) {
+                (None, _) => rsx! { p { class: "none", "The document does not cite this any more." } },
+                (_, None) => rsx! { p { class: "none", "Reading the source …" } },
+                (_, Some(Err(why))) => rsx! { p { role: "alert", class: "none", "{why}" } },
+                (Some(citation), Some(Ok(text))) => rsx! { Cut { citation, text: text.clone() } },
+            }
+        }
+    }
+}
+
+/// What stands around the cited words.
+#[component]
+fn Cut(citation: Citation, text: String) -> Element {
+    match excerpt(&text, citation.from, citation.to) {
+        Some(found) => rsx! {
+            pre { class: "source-text", tabindex: "0", "aria-label": "Source",
+                "{found.before}"
+                mark { onmounted: move |event| async move {
+                    // A card that is gone again needs no place.
+                    event.scroll_to(ScrollBehavior::Instant).await.ok();
+                }, "{found.quoted}" }
+                "{found.after}"
+            }
         },
-    };
-    rsx! { div { class: "pane", {body} } }
+        None => rsx! {
+            p { class: "none", "The source is not text. The words that were cited from it:" }
+            pre { class: "source-text", tabindex: "0", mark { {citation.quote.unwrap_or_default()} } }
+        },
+    }
 }
 
 /// What can be asked of a selection.

@@ -1,7 +1,7 @@
 //! A living document: the text, and beside it the run that writes it, what stands behind it, and its past.
 
 use super::changes::Changes;
-use super::evidence::{self, Proposals, SelectionTools, SourcePane, Sources};
+use super::evidence::{self, Proposals, SelectionTools, SourceCard, Sources};
 use super::history::{History, Past, SinceYouLooked};
 use super::library::{Thing, restore};
 use super::margin::Margin;
@@ -72,10 +72,17 @@ pub(crate) enum Shown {
     Text,
     /// One version, with what changed since another.
     Version { number: u32, against: u32 },
-    /// A source, by the number of its citation.
+    /// The text, and below it a source, by the number of its citation.
     Source(usize),
     /// What the run changed in the workspace.
     Changes,
+}
+
+impl Shown {
+    /// Whether the text itself is seen.
+    const fn is_text(self) -> bool {
+        matches!(self, Self::Text | Self::Source(_))
+    }
 }
 
 /// One document that is open, for everything that is drawn of it.
@@ -97,6 +104,15 @@ impl Page {
     pub(crate) fn show(mut self, from: u64, to: u64) {
         self.view.set(Shown::Text);
         self.with_editor(|editor| editor.show(from as f64, to as f64));
+    }
+
+    /// Brings the words into view that cite a source.
+    pub(crate) fn reveal(self, citation: usize) {
+        let document = self.document.peek();
+        let at = document.as_ref().and_then(|document| document.citations.get(citation)?.at);
+        if let Some(at) = at {
+            self.with_editor(|editor| editor.reveal(at.from as f64));
+        }
     }
 
     fn with_editor(self, act: impl FnOnce(&Editor)) {
@@ -169,15 +185,10 @@ pub(crate) fn Writer(id: DocumentId) -> Element {
                 Shown::Version { number, against } => rsx! {
                     for number in [number] { Past { key: "{number}-{against}", page, number, against, head: version } }
                 },
-                Shown::Source(index) => rsx! {
-                    Pane { page, title: "Source",
-                        for index in [index] { SourcePane { key: "{index}", page, index } }
-                    }
-                },
                 Shown::Changes => rsx! { Pane { page, title: "Changes", RunChanges { page } } },
-                Shown::Text => rsx! {},
+                Shown::Text | Shown::Source(_) => rsx! {},
             }
-            Text { page, hidden: view != Shown::Text }
+            Text { page, hidden: !view.is_text() }
             Side { page, head: version }
             Printed { page }
         }
@@ -235,6 +246,9 @@ fn Text(page: Page, hidden: bool) -> Element {
                     open(page, element);
                     held.set(Some(bridge::returns(move || page.with_editor(|editor| editor.retry()))));
                 },
+            }
+            if let Shown::Source(index) = (page.view)() {
+                for index in [index] { SourceCard { key: "{index}", page, index } }
             }
         }
     }
@@ -326,11 +340,11 @@ fn Side(page: Page, head: Memo<u32>) -> Element {
                 "aria-label": "About this document",
                 "aria-expanded": "{unfolded}",
                 onclick: move |_| unfolded.toggle(),
-                Glyph { icon: if unfolded() { Icon::ChevronDown } else { Icon::Menu } }
+                Glyph { icon: Icon::ChevronDown }
             }
             Figures { page }
             SinceYouLooked { page, head }
-            if let Some(Selection { from, to }) = selection.filter(|_| view() == Shown::Text) {
+            if let Some(Selection { from, to }) = selection.filter(|_| view().is_text()) {
                 SelectionTools { page, from, to }
             }
             Threads { page }
