@@ -159,3 +159,29 @@ journey("what is held for review arrives file by file or as a whole, when a pers
   await writer.getByText("in the workspace", { exact: true }).waitFor();
   assert.match(await read("greeting/greet.sh"), /words\.txt/);
 });
+
+journey("the name at another's caret is never cut off by the paper", {}, async (world) => {
+  await world.start();
+  const one = await world.signIn();
+  await prompt(one).waitFor();
+  const long = "Words that fill a line of the page and then go on to fill another one of it. ";
+  const { document_id } = await call(one, "POST", "/api/documents", { title: "Edges", content: `Edges\n\n${long.repeat(3)}\n` });
+  await call(one, "POST", "/api/desktop", { command: "open", app: "writer", subject: { document: document_id } });
+  const mine = window(one, "Writer — ");
+  await text(mine).filter({ hasText: "Words that fill" }).waitFor();
+  const two = await world.join(one);
+  const theirs = window(two, "Writer — ");
+  await text(theirs).getByText("Words that fill").click();
+  const inside = async (keys) => {
+    for (const key of keys) await two.keyboard.press(key);
+    const name = text(mine).getByText("Somebody else");
+    await name.waitFor();
+    await one.waitForFunction((name) => {
+      const { left, right, top } = name.getBoundingClientRect();
+      const paper = name.closest(".cm-scroller").getBoundingClientRect();
+      return left >= paper.left && right <= paper.right && top >= paper.top;
+    }, await name.elementHandle());
+  };
+  for (const keys of [["Home"], ["End"], ["ArrowUp", "End"], ["Control+Home"]]) await inside(keys);
+  assert.equal(await text(mine).evaluate((content) => content.parentElement.scrollWidth > content.parentElement.clientWidth), false);
+});

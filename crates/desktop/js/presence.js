@@ -58,6 +58,28 @@ export function presence(sync, agent) {
         if (update.docChanged) this.notice(update);
         if (update.selectionSet || update.focusChanged || update.docChanged) this.tell(update.view);
         this.decorations = this.draw(update.state.doc.length);
+        if (this.decorations.size > 0) this.fit(update.view);
+      }
+
+      // A name that would be cut off by an edge of the paper stands at the caret's other side.
+      fit(view) {
+        view.requestMeasure({
+          key: this,
+          read: () => {
+            const paper = view.scrollDOM.getBoundingClientRect();
+            return [...view.contentDOM.querySelectorAll('.caret')].map((caret) => {
+              const { left, top } = caret.getBoundingClientRect();
+              const { offsetWidth, offsetHeight } = caret.firstChild;
+              return [caret, left + offsetWidth > paper.left + view.scrollDOM.clientWidth, top - offsetHeight < paper.top];
+            });
+          },
+          write: (carets) => {
+            for (const [caret, right, top] of carets) {
+              caret.classList.toggle('caret-turned', right);
+              caret.classList.toggle('caret-below', top);
+            }
+          },
+        });
       }
 
       tell(view) {
