@@ -80,6 +80,20 @@ async function handle(world, hand, screen) {
   await shows({ x: 0, y: 0, width: SCREEN.width });
   await inbox.getByRole("button", { name: "Restore", exact: true }).click();
   await lies(moved);
+  // Dragged away from where it was snapped, it has its own size again, under the hand. A finger scrolls there.
+  if (hand === mouse) {
+    await page.mouse.dblclick(grip.x, grip.y);
+    await shows({ x: 0, y: 0, width: SCREEN.width });
+    await drag({ x: 720, y: 18 }, { x: 720, y: 168 });
+    await lies({ x: 720 - PLACE.width / 2, y: 150, width: PLACE.width, height: PLACE.height });
+    await put({ command: "shape", shape: "maximised" });
+    await shows({ x: 0, y: 0, width: SCREEN.width });
+    // Snapped again on the way, it is as it was.
+    await drag({ x: 720, y: 18 }, { x: 720, y: 1 });
+    await shows({ x: 0, y: 0, width: SCREEN.width });
+    await put({ command: "move", rect: moved });
+    await lies(moved);
+  }
   // Nothing is beyond reach: a window stays on the canvas.
   await drag(grip, { x: 700, y: SCREEN.height - 2 });
   const { y, height } = await inbox.boundingBox();

@@ -258,6 +258,7 @@ function drag(element, down, edge, onRect, onShape) {
   const before = { x: from.left - canvas.left, y: from.top - canvas.top, width: from.width, height: from.height };
   const preview = element.parentElement.querySelector('.snap');
   const { left, top, width, height } = element.style;
+  const { shape: shaped } = element.dataset;
   let after;
   let shape = '';
 
@@ -267,6 +268,10 @@ function drag(element, down, edge, onRect, onShape) {
     if (!after && Math.hypot(dx, dy) < DRAG_PX) return;
     // Only now: a captured pointer would take clicks and double clicks away from the bar.
     if (!after) element.setPointerCapture(down.pointerId);
+    if (!after && shaped !== 'normal') {
+      Object.assign(before, loosened(element, down, from, canvas));
+      element.dataset.shape = 'normal';
+    }
     element.classList.add('dragged');
     after = edge ? resized(before, edge, dx, dy, canvas) : moved(before, dx, dy, canvas);
     shape = edge ? '' : snap(event, canvas);
@@ -284,14 +289,22 @@ function drag(element, down, edge, onRect, onShape) {
     preview.dataset.shape = '';
     if (!after) return;
     if (shape && event.type === 'pointerup') {
-      // The stylesheet places a snapped window; what the drag wrote must not outweigh it.
+      // What the page wrote on the window stands there again: it writes only what has changed for it.
       Object.assign(element.style, { left, top, width, height });
+      element.dataset.shape = shaped;
       onShape(shape);
     } else onRect(Math.round(after.x), Math.round(after.y), Math.round(after.width), Math.round(after.height));
   };
   window.addEventListener('pointermove', move);
   window.addEventListener('pointerup', end);
   window.addEventListener('pointercancel', end);
+}
+
+// A snapped window that is dragged away has its own size again, and the hand is at the same part of its bar.
+function loosened(element, down, from, canvas) {
+  const [width, height] = [element.style.width, element.style.height].map(parseFloat);
+  const part = (down.clientX - from.left) / from.width;
+  return { x: down.clientX - canvas.left - width * part, y: from.top - canvas.top, width, height };
 }
 
 function moved(rect, dx, dy, canvas) {

@@ -68,8 +68,8 @@ fn Frame(view: View) -> Element {
     // Subscribes to what `place` reads, so that a drag and another size of the page are followed.
     desk.dragged.read();
     desk.canvas.read();
-    let rect = (window.shape == Shape::Normal).then(|| place(desk, &window));
-    let pixels = |value: fn(Rect) -> i64| rect.map(|rect| format!("{}px", value(rect)));
+    // A window that is snapped keeps its own place, for when it is dragged away; the stylesheet places it meanwhile.
+    let rect = place(desk, &window);
     rsx! {
         section {
             id: "window-{id}",
@@ -80,10 +80,10 @@ fn Frame(view: View) -> Element {
             tabindex: "-1",
             "data-shape": shape_name(window.shape),
             hidden: window.shape == Shape::Minimised,
-            left: pixels(|rect| rect.x.into()),
-            top: pixels(|rect| rect.y.into()),
-            width: pixels(|rect| rect.width.into()),
-            height: pixels(|rect| rect.height.into()),
+            left: "{rect.x}px",
+            top: "{rect.y}px",
+            width: "{rect.width}px",
+            height: "{rect.height}px",
             z_index: "{view.height + 1}",
             onmounted: move |event| {
                 let Some(element) = event.data().downcast::<Node>().cloned() else { return };
