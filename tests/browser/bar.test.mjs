@@ -136,6 +136,27 @@ journey("the tab says what runs and what waits, and the badge leads there", { sc
   await page.waitForFunction(() => document.title === "ChoirOS");
 });
 
+journey("agents at work are steered from the prompt bar, which says so, and Tab goes round", { scenario: "studio.json" }, async (world) => {
+  await world.start();
+  const page = await world.signIn();
+  await prompt(page).waitFor();
+  await ask(page, "Ask me about the colour of the bicycle shed.");
+  await page.getByRole("button", { name: "Inbox, 1 waiting" }).waitFor();
+  const chip = (name) => page.getByRole("contentinfo").getByRole("button", { name });
+  await chip(/^Steer Ask me about/).waitFor();
+  await prompt(page).focus();
+  for (const name of [/^Continue Ask me about/, "New", /^Steer Ask me about/]) {
+    await page.keyboard.press("Tab");
+    await chip(name).waitFor();
+  }
+  await page.keyboard.type("Green, if nobody minds.");
+  await page.keyboard.press("Enter");
+  await page.getByRole("status").getByText("Told the agents.").waitFor();
+  const { events } = await call(page, "GET", "/api/events?kind=run.steered");
+  assert.deepEqual(events.map(({ payload }) => payload.text), ["Green, if nobody minds."]);
+  assert.equal((await call(page, "GET", "/api/runs")).runs.length, 1, "who steers starts nothing");
+});
+
 /// Gives an element a file, as the clipboard or a hand does.
 function give(element, { event, name, type, bytes }) {
   const data = new DataTransfer();

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { journey } from "./harness.mjs";
 
 /// The apps that the menu must open today.
-const APPS = ["Writer", "Terminal", "Files", "Search", "Inbox", "Settings"];
+const APPS = ["Writer", "Terminal", "Files", "Trace", "Timeline", "Search", "Inbox", "Settings"];
 
 const prompt = (page) => page.getByRole("textbox", { name: "Prompt", exact: true });
 const menu = (page) => page.getByRole("button", { name: "Menu", exact: true });
@@ -112,4 +112,17 @@ journey("two browsers show one desktop, live", { scenario: "document.json" }, as
   await prompt(one).press("Enter");
   const document = window(two, "Writer").getByRole("textbox", { name: "Document", exact: true });
   await document.filter({ hasText: "The answer is 42." }).waitFor();
+
+  // What is done to a window in one is seen in the other; what is typed and not sent is not.
+  await prompt(one).fill("Only here");
+  await window(two, "Writer").getByRole("button", { name: "Maximise", exact: true }).click();
+  await window(one, "Writer").getByRole("button", { name: "Restore", exact: true }).click();
+  await window(two, "Writer").getByRole("button", { name: "Maximise", exact: true }).waitFor();
+  await window(two, "Writer").getByRole("button", { name: "Minimise", exact: true }).click();
+  await window(one, "Writer").waitFor({ state: "hidden" });
+  await one.getByRole("navigation", { name: "Taskbar" }).getByRole("button", { name: /^Writer/ }).click();
+  await window(two, "Writer").waitFor();
+  await window(one, "Writer").getByRole("button", { name: "Close", exact: true }).click();
+  await window(two, "Writer").waitFor({ state: "detached" });
+  assert.equal(await prompt(two).inputValue(), "");
 });

@@ -43,6 +43,8 @@ pub enum Wish {
     Save,
     /// Put it on paper.
     Print,
+    /// Show what its run changed in the workspace.
+    Changes,
 }
 
 /// What can be done with a run.
@@ -108,6 +110,7 @@ pub const SECTIONS: [(&str, &[Item]); 6] = [
             item(Action::Document(Wish::Find), "Find and replace", Icon::Search, "Ctrl F"),
             item(Action::Document(Wish::Save), "Save as Markdown", Icon::Download, ""),
             item(Action::Document(Wish::Print), "Print", Icon::Print, ""),
+            item(Action::Document(Wish::Changes), "Show its changes", Icon::Changes, ""),
             item(Action::Run(Verb::Pause), "Pause run", Icon::Pause, ""),
             item(Action::Run(Verb::Resume), "Resume run", Icon::Play, ""),
             item(Action::Run(Verb::Cancel), "Cancel run", Icon::Stop, ""),

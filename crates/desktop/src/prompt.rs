@@ -183,6 +183,11 @@ impl Recall {
         Some(found)
     }
 
+    /// Whether what is shown was asked before, and nobody has changed it since.
+    pub const fn is_walking(&self) -> bool {
+        self.steps > 0
+    }
+
     /// One prompt nearer, the draft at last.
     pub fn newer(&mut self, history: &[String]) -> Option<String> {
         self.steps = self.steps.checked_sub(1)?;
@@ -225,5 +230,16 @@ mod tests {
         assert_eq!(recall.newer(&history), Some("second".to_owned()));
         assert_eq!(recall.newer(&history), Some("dra".to_owned()));
         assert_eq!(recall.newer(&history), None);
+    }
+
+    #[test]
+    fn whoever_walks_goes_on_through_prompts_of_several_lines() {
+        let history = ["two\nlines".to_owned(), "first".to_owned()];
+        let mut recall = Recall::default();
+        assert!(!recall.is_walking());
+        recall.older(&history, "");
+        assert!(recall.is_walking());
+        recall.newer(&history);
+        assert!(!recall.is_walking());
     }
 }

@@ -155,7 +155,8 @@ fn Field(choice: Choice, send: EventHandler<()>) -> Element {
                     return event.prevent_default();
                 }
                 let plain = event.modifiers().is_empty();
-                let single = !desk.prompt.peek().contains('\n');
+                // In a text of several lines the arrows belong to its lines, unless it was brought by them.
+                let single = !desk.prompt.peek().contains('\n') || recall.peek().is_walking();
                 match event.key() {
                     Key::Enter if plain && !event.is_composing() => { event.prevent_default(); send.call(()) }
                     Key::Tab if plain && choice.several() => { event.prevent_default(); choice.switch() }

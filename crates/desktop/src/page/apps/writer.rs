@@ -145,6 +145,7 @@ impl Page {
                 self.with_editor(|editor| bridge::save(&file_name(&self.title()), &editor.document()));
             }
             Wish::Print => print(self),
+            Wish::Changes => self.view.set(Shown::Changes),
         }
     }
 
