@@ -1,5 +1,7 @@
 //! What the page shows of settings and health. Both are read leniently: a newer server may say more.
 
+use crate::status::Mark;
+use crate::words::count;
 use choir_proto::api::Health;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -161,20 +163,64 @@ impl Settings {
     }
 }
 
+/// What a provider answered to being tried.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Tested {
+    /// Whether it answers.
+    pub ok: bool,
+    /// In a sentence.
+    pub message: String,
+    /// What it offers; nothing where that cannot be listed.
+    pub models: Vec<String>,
+}
+
+impl Tested {
+    /// For people.
+    pub fn words(&self) -> String {
+        match self.models.len() {
+            0 => self.message.clone(),
+            models => format!("{} It offers {}.", self.message, count(models, "model", "models")),
+        }
+    }
+
+    /// What that says of one of its models.
+    pub fn of_model(&self, provider: &str, model: &str) -> String {
+        let listed = self.models.is_empty() || self.models.iter().any(|offered| offered == model);
+        match (self.ok, listed) {
+            (false, _) => self.message.clone(),
+            (true, true) => format!("`{provider}` answers and has it."),
+            (true, false) => format!("`{provider}` answers, but offers no `{model}`."),
+        }
+    }
+}
+
+/// The provider and the model of `PROVIDER/MODEL`.
+pub fn named(model: &str) -> Option<(&str, &str)> {
+    model.trim().split_once('/').filter(|(provider, model)| !provider.is_empty() && !model.is_empty())
+}
+
 /// How one part of the system is, for one line on the desktop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
-    /// Whether nothing needs mending.
-    pub good: bool,
+    /// As a mark: what has not been tried is not called verified.
+    pub mark: Mark,
     /// One sentence.
     pub words: String,
+}
+
+impl Condition {
+    /// Whether nothing needs mending.
+    pub fn is_good(&self) -> bool {
+        self.mark != Mark::Blocked
+    }
 }
 
 /// Whether a prompt would find a model.
 pub fn model_condition(settings: &Settings) -> Condition {
     match settings.model() {
-        Some(model) => Condition { good: true, words: format!("Model {model}") },
-        None => Condition { good: false, words: "No model yet: prompts are kept and wait".to_owned() },
+        Some(model) => Condition { mark: Mark::Unverified, words: format!("Model {model}") },
+        None => Condition { mark: Mark::Blocked, words: "No model yet: prompts are kept and wait".to_owned() },
     }
 }
 
@@ -182,12 +228,12 @@ pub fn model_condition(settings: &Settings) -> Condition {
 pub fn sandbox_condition(health: &Health) -> Condition {
     let part = ["sandbox", "runtime", "associate"].iter().find_map(|name| health.components.get(*name));
     match part {
-        Some(part) if part.status == "ok" => Condition { good: true, words: "Sandbox ready".to_owned() },
+        Some(part) if part.status == "ok" => Condition { mark: Mark::Verified, words: "Sandbox ready".to_owned() },
         Some(part) => {
             let detail = part.detail.clone().unwrap_or_else(|| "`choir doctor` says how to mend it".to_owned());
-            Condition { good: false, words: format!("Sandbox {}: {detail}", part.status) }
+            Condition { mark: Mark::Blocked, words: format!("Sandbox {}: {detail}", part.status) }
         }
-        None => Condition { good: true, words: "Sandbox not reported".to_owned() },
+        None => Condition { mark: Mark::Unknown, words: "Sandbox not reported".to_owned() },
     }
 }
 
@@ -204,5 +250,30 @@ mod tests {
         let listed = r#"{"models":{"available":true},"providers":[
             {"name":"one","key":"missing","usable":false},{"name":"two","key":"stored","usable":true}]}"#;
         assert_eq!(read(listed), Some("two".to_owned()));
+    }
+
+    #[test]
+    fn a_test_says_whether_a_provider_answers_and_has_a_model() {
+        let offers = |models: &[&str]| Tested {
+            ok: true,
+            message: "`a` answers.".to_owned(),
+            models: models.iter().map(|model| (*model).to_owned()).collect(),
+        };
+        assert_eq!(offers(&["b", "c"]).words(), "`a` answers. It offers 2 models.");
+        assert_eq!(offers(&["b"]).of_model("a", "b"), "`a` answers and has it.");
+        assert_eq!(offers(&["b"]).of_model("a", "x"), "`a` answers, but offers no `x`.");
+        // What cannot be listed is not held against a model.
+        assert_eq!(offers(&[]).of_model("a", "x"), "`a` answers and has it.");
+        let refused = Tested { ok: false, message: "No.".to_owned(), ..offers(&["b"]) };
+        assert_eq!(refused.of_model("a", "b"), "No.");
+        assert_eq!(named(" openrouter/meta/llama "), Some(("openrouter", "meta/llama")));
+        assert_eq!((named("claude"), named("a/"), named("/b")), (None, None, None));
+    }
+
+    #[test]
+    fn only_what_was_tried_is_called_verified() {
+        let read = |text: &str| model_condition(&serde_json::from_str(text).unwrap());
+        assert_eq!(read(r#"{"models":{"default":"a/b","available":true}}"#).mark, Mark::Unverified);
+        assert!(!read("{}").is_good());
     }
 }

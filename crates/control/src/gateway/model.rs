@@ -134,7 +134,8 @@ impl Gateway {
             return Err(no_model(Some(&provider.name)));
         }
         match &provider.scenario {
-            Some(_) => Ok(vec!["scenario".to_owned()]),
+            // It plays whatever it is asked for, so there is nothing to list.
+            Some(_) => Ok(Vec::new()),
             None => self.models_of(provider).await,
         }
     }

@@ -67,7 +67,7 @@ fn Order() -> Element {
     let desk = use_desk();
     let model = desk.settings.read().as_ref().map(model_condition);
     let sandbox = desk.health.read().as_ref().map(sandbox_condition);
-    let needs_key = model.as_ref().is_some_and(|condition| !condition.good);
+    let needs_key = model.as_ref().is_some_and(|condition| !condition.is_good());
     rsx! {
         p { class: "order",
             if let Some(condition) = model { Part { condition } }
@@ -85,8 +85,7 @@ fn Order() -> Element {
 
 #[component]
 fn Part(condition: Condition) -> Element {
-    let mark = if condition.good { Mark::Verified } else { Mark::Blocked };
-    rsx! { span { class: "part", Standing { mark }, span { Phrase { text: condition.words } } } }
+    rsx! { span { class: "part", Standing { mark: condition.mark }, span { Phrase { text: condition.words } } } }
 }
 
 #[component]

@@ -5,23 +5,37 @@ use crate::page::desk::{Desk, use_desk};
 use crate::page::rich::{Glyph, Phrase, Standing};
 use crate::page::server::{self, Failure};
 use choir_desktop::icon::Icon;
-use choir_desktop::settings::{Key, Provider, Settings as View};
+use choir_desktop::settings::{Key, Provider, Settings as View, Tested, named};
 use choir_desktop::status::Mark;
-use choir_desktop::words::count;
 use choir_proto::Role;
 use choir_proto::desktop::{DesktopCommand, Theme};
 use dioxus::prelude::*;
-use serde::Deserialize;
 use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 use wasm_bindgen_futures::spawn_local;
 
-/// What a provider answered to being tried.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-struct Tested {
-    ok: bool,
-    message: String,
-    #[serde(default)]
-    models: Vec<String>,
+/// What is known of a provider by trying it.
+#[derive(Clone, PartialEq)]
+enum Trial {
+    Untried,
+    Asking,
+    Ended(Tested),
+}
+
+/// Models that providers offered when they were tried, as they are written in a field.
+#[derive(Clone, Copy, PartialEq)]
+struct Offered(Signal<Vec<String>>);
+
+impl Offered {
+    fn add(mut self, provider: &str, tested: &Tested) {
+        let mut known = self.0.write();
+        for model in &tested.models {
+            let name = format!("{provider}/{model}");
+            if !known.contains(&name) {
+                known.push(name);
+            }
+        }
+    }
 }
 
 #[component]
@@ -29,12 +43,16 @@ pub(crate) fn Settings() -> Element {
     let desk = use_desk();
     use_hook(|| desk.refresh_condition());
     let settings = desk.settings.read().clone();
+    let offered = Offered(use_signal(Vec::new));
     rsx! {
         div { class: "settings page",
+            datalist { id: "offered",
+                for model in offered.0.read().iter() { option { key: "{model}", value: "{model}" } }
+            }
             match settings {
                 Some(settings) => rsx! {
-                    Providers { providers: settings.providers.clone() }
-                    Models { settings: settings.clone() }
+                    Providers { providers: settings.providers.clone(), offered }
+                    Models { settings: settings.clone(), offered }
                     Walls { settings: settings.clone() }
                     Looking { settings }
                 },
@@ -93,12 +111,12 @@ fn change(mut desk: Desk, body: Value, done: &'static str) {
 }
 
 #[component]
-fn Providers(providers: Vec<Provider>) -> Element {
+fn Providers(providers: Vec<Provider>, offered: Offered) -> Element {
     rsx! {
         section { "aria-labelledby": "settings-providers",
             h2 { id: "settings-providers", "Providers" }
             FoundProviders {}
-            for provider in providers.clone() { ProviderRow { key: "{provider.name}", provider } }
+            for provider in providers.clone() { ProviderRow { key: "{provider.name}", provider, offered } }
             NewProvider { wanted: providers.is_empty() }
         }
     }
@@ -124,12 +142,18 @@ pub(crate) fn FoundProviders() -> Element {
 }
 
 #[component]
-fn ProviderRow(provider: Provider) -> Element {
+fn ProviderRow(provider: Provider, offered: Offered) -> Element {
     let desk = use_desk();
     let mut key = use_signal(String::new);
-    let tested = use_signal(|| None::<Tested>);
+    let mut trial = use_signal(|| Trial::Untried);
     let name = use_signal(|| provider.name.clone());
-    let mark = if provider.usable { Mark::Verified } else { Mark::Blocked };
+    let (mark, label, words) = match &*trial.read() {
+        Trial::Ended(tested) if tested.ok => (Mark::Verified, "answers", tested.words()),
+        Trial::Ended(tested) => (Mark::Failed, "does not answer", tested.words()),
+        Trial::Asking => (Mark::Working, "asked", "Asking …".to_owned()),
+        Trial::Untried if provider.usable => (Mark::Unverified, "not tried yet", String::new()),
+        Trial::Untried => (Mark::Blocked, "cannot be asked", String::new()),
+    };
     let asks_key = provider.key != Key::NotNeeded;
     rsx! {
         form {
@@ -138,9 +162,10 @@ fn ProviderRow(provider: Provider) -> Element {
                 event.prevent_default();
                 put_provider(desk, name.peek().clone(), json!({ "key": key.peek().trim() }));
                 key.set(String::new());
+                trial.set(Trial::Untried);
             },
             p { class: "provider-name",
-                Standing { mark }
+                Standing { mark, label }
                 strong { "{provider.name}" }
                 span { class: "quietly", {provider.key.words()} if !provider.base_url.is_empty() { " · {provider.base_url}" } }
             }
@@ -159,32 +184,29 @@ fn ProviderRow(provider: Provider) -> Element {
                 button {
                     r#type: "button",
                     class: "secondary",
-                    onclick: move |_| test_provider(name.peek().clone(), tested),
+                    onclick: move |_| test_provider(name.peek().clone(), trial, offered),
                     "Test"
                 }
             }
-            p { role: "status", class: "quietly",
-                if let Some(tested) = tested.read().as_ref() { Phrase { text: tested_words(tested) } }
-            }
+            p { role: "status", class: "quietly", Phrase { text: words } }
         }
     }
 }
 
-fn tested_words(tested: &Tested) -> String {
-    match tested.models.len() {
-        0 => tested.message.clone(),
-        models => format!("{} It offers {}.", tested.message, count(models, "model", "models")),
-    }
+fn test_provider(name: String, mut trial: Signal<Trial>, offered: Offered) {
+    trial.set(Trial::Asking);
+    spawn(async move {
+        let tested = test(&name).await;
+        offered.add(&name, &tested);
+        trial.set(Trial::Ended(tested));
+    });
 }
 
-fn test_provider(name: String, mut tested: Signal<Option<Tested>>) {
-    let said = |ok, message: &str| Some(Tested { ok, message: message.to_owned(), models: Vec::new() });
-    tested.set(said(true, "Asking …"));
-    spawn(async move {
-        let answer: Result<Tested, Failure> =
-            server::send("POST", &format!("/api/providers/{name}/test"), &json!({})).await;
-        tested.set(answer.map_or_else(|failure| said(false, &failure.to_string()), Some));
-    });
+/// Tries a provider; where it cannot be asked, that is what came of it.
+async fn test(name: &str) -> Tested {
+    let answer: Result<Tested, Failure> =
+        server::send("POST", &format!("/api/providers/{name}/test"), &json!({})).await;
+    answer.unwrap_or_else(|failure| Tested { message: failure.to_string(), ..Tested::default() })
 }
 
 pub(crate) fn put_provider(desk: Desk, name: String, body: Value) {
@@ -235,7 +257,7 @@ fn NewProvider(wanted: bool) -> Element {
                     }
                 }
                 label { "Address",
-                    input { r#type: "url", placeholder: "its own", value: "{address}", oninput: move |event| address.set(event.value()) }
+                    input { r#type: "url", placeholder: "the usual one", value: "{address}", oninput: move |event| address.set(event.value()) }
                 }
                 label { "Key",
                     input { r#type: "password", autocomplete: "off", placeholder: "Paste a key", "data-focus": wanted.then_some(""), value: "{key}", oninput: move |event| key.set(event.value()) }
@@ -247,36 +269,89 @@ fn NewProvider(wanted: bool) -> Element {
 }
 
 #[component]
-fn Models(settings: View) -> Element {
+fn Models(settings: View, offered: Offered) -> Element {
     let desk = use_desk();
     let mut default = use_signal(|| settings.models.default.clone());
     let mut roles = use_signal(|| settings.models.roles.clone());
+    let verdicts = use_signal(BTreeMap::new);
+    let first = settings.model().map_or_else(|| "PROVIDER/MODEL".to_owned(), |model| format!("the first of {model}"));
     rsx! {
         section { "aria-labelledby": "settings-models",
             h2 { id: "settings-models", "Models" }
             form {
-                class: "grid",
+                class: "grid models",
                 onsubmit: move |event| {
                     event.prevent_default();
                     let body = json!({ "models": { "default": default.peek().trim(), "roles": *roles.peek() } });
                     change(desk, body, "Models are kept.");
                 },
-                label { "For everything",
-                    input { placeholder: "PROVIDER/MODEL", value: "{default}", oninput: move |event| default.set(event.value()) }
-                }
+                ModelField { name: "For everything", hint: first, model: default(), verdicts, oninput: move |model| default.set(model) }
                 for role in Role::ALL {
-                    label { class: "role", {format!("For the {}", role.name())}
-                        input {
-                            placeholder: "the same",
-                            value: roles.read().get(role.name()).cloned().unwrap_or_default(),
-                            oninput: move |event| { roles.write().insert(role.name().to_owned(), event.value().trim().to_owned()); },
-                        }
+                    ModelField {
+                        name: format!("For the {}", role.name()),
+                        hint: "the same",
+                        model: roles.read().get(role.name()).cloned().unwrap_or_default(),
+                        verdicts,
+                        oninput: move |model: String| { roles.write().insert(role.name().to_owned(), model.trim().to_owned()); },
                     }
                 }
-                button { class: "secondary", "Keep models" }
+                div { class: "controls",
+                    button { class: "secondary", "Keep models" }
+                    button {
+                        r#type: "button",
+                        class: "secondary",
+                        onclick: move |_| {
+                            let all: BTreeSet<String> = roles.peek().values().chain([&default()]).map(|model| model.trim().to_owned()).collect();
+                            test_models(all, verdicts, offered);
+                        },
+                        "Test models"
+                    }
+                }
             }
         }
     }
+}
+
+/// What was found out of each model, by its name.
+type Verdicts = BTreeMap<String, String>;
+
+/// A model by its name, and below it what is known of it.
+#[component]
+fn ModelField(
+    name: String,
+    hint: String,
+    model: String,
+    verdicts: Signal<Verdicts>,
+    oninput: EventHandler<String>,
+) -> Element {
+    let words = verdicts.read().get(model.trim()).cloned().unwrap_or_default();
+    rsx! {
+        div {
+            label { "{name}",
+                input { list: "offered", placeholder: hint, value: "{model}", oninput: move |event| oninput.call(event.value()) }
+            }
+            p { role: "status", "aria-label": "{name}", class: "quietly", Phrase { text: words } }
+        }
+    }
+}
+
+/// Tries each of these; no name is no model.
+fn test_models(wanted: BTreeSet<String>, mut verdicts: Signal<Verdicts>, offered: Offered) {
+    verdicts.write().clear();
+    spawn(async move {
+        for model in wanted.into_iter().filter(|model| !model.is_empty()) {
+            let words = match named(&model) {
+                Some((provider, name)) => {
+                    verdicts.write().insert(model.clone(), "Asking …".to_owned());
+                    let tested = test(provider).await;
+                    offered.add(provider, &tested);
+                    tested.of_model(provider, name)
+                }
+                None => "It is written PROVIDER/MODEL.".to_owned(),
+            };
+            verdicts.write().insert(model, words);
+        }
+    });
 }
 
 /// Money and network.
