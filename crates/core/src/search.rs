@@ -64,13 +64,18 @@ pub fn result(
     question: &str,
     blob: &dyn Fn(&Hash) -> Option<Vec<u8>>,
 ) -> Option<SearchResult> {
-    let text = words(event, blob)?.text?;
+    let mut text = words(event, blob)?.text?;
     let (found, title) = match event {
         Event::DocumentVersioned(versioned) => {
             (Found::Document { document_id: versioned.document_id }, versioned.title.clone())
         }
         Event::ArtifactImported(artifact) => {
-            (Found::Artifact { artifact_id: artifact.artifact_id }, artifact.origin.clone())
+            // Its kind is found by, and says nothing to whoever reads what was found.
+            let source = source_text(artifact, blob);
+            let named = artifact.origin != ArtifactImported::UNNAMED || source.trim().is_empty();
+            let title = if named { artifact.origin.clone() } else { heading(&source) };
+            text = source;
+            (Found::Artifact { artifact_id: artifact.artifact_id }, title)
         }
         Event::FileChanged(file) => (Found::File { path: file.path.clone() }, file.path.clone()),
         Event::RunAccepted(_) => (Found::Run { run_id: header.run? }, first_line(&text)),
@@ -125,16 +130,32 @@ fn first_line(text: &str) -> String {
     line.chars().take(TITLE_CHARACTERS_MAX).collect()
 }
 
-/// A little of the text around the first word of the question that occurs in it.
+/// What a text without a name is called: its first line, without the marks of a heading.
+fn heading(text: &str) -> String {
+    first_line(text.trim_start().trim_start_matches('#'))
+}
+
+/// A little of the text around the first word of the question that occurs in it, in whole words.
 fn snippet(text: &str, question: &str) -> String {
     let lower = text.to_lowercase();
     let terms = question.split(|c: char| !c.is_alphanumeric()).filter(|term| !term.is_empty());
     let place = terms.filter_map(|term| lower.find(&term.to_lowercase())).min().unwrap_or(0);
     // Lower case may be longer or shorter than the original; a character's width more or less does no harm here.
     let at = text.floor_char_boundary(place.min(text.len()));
-    let before: Vec<char> = text[..at].chars().rev().take(SNIPPET_CHARACTERS).collect();
-    let shown = before.into_iter().rev().chain(text[at..].chars().take(SNIPPET_CHARACTERS));
-    shown.map(|c| if c.is_whitespace() { ' ' } else { c }).collect::<String>().trim().to_owned()
+    let before: Vec<char> = text[..at].chars().rev().take(SNIPPET_CHARACTERS + 1).collect();
+    let after: Vec<char> = text[at..].chars().take(SNIPPET_CHARACTERS + 1).collect();
+    let before: String = ending(&before).chars().rev().collect();
+    let shown = format!("{before}{}", ending(&after));
+    shown.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The first of these letters, without the part of a word where they are cut.
+fn ending(letters: &[char]) -> String {
+    let Some(cut) = letters.get(..SNIPPET_CHARACTERS).filter(|_| letters.len() > SNIPPET_CHARACTERS) else {
+        return letters.iter().collect();
+    };
+    let whole = cut.iter().rposition(|letter| letter.is_whitespace()).unwrap_or(cut.len());
+    format!("{} …", cut[..whole].iter().collect::<String>())
 }
 
 #[cfg(test)]
@@ -147,6 +168,17 @@ mod tests {
         let shown = snippet(&text, "missing NEEDLE");
         assert!(shown.contains("needle") && shown.chars().count() <= 2 * SNIPPET_CHARACTERS);
         assert_eq!(snippet("", "x"), "");
+        assert_eq!(snippet("a\n needle", "needle"), "a needle");
+        let words = "words that are whole ".repeat(20);
+        let shown = snippet(&format!("{words}needle {words}"), "needle");
+        let inside = shown.strip_prefix("… ").and_then(|rest| rest.strip_suffix(" …")).expect(&shown);
+        assert!(inside.split(' ').all(|word| "words that are whole needle".split(' ').any(|known| known == word)));
+    }
+
+    #[test]
+    fn a_text_without_a_name_is_called_by_its_first_line() {
+        assert_eq!(heading("\n# Wren in production\n\nText."), "Wren in production");
+        assert_eq!(heading("Text."), "Text.");
     }
 
     #[test]

@@ -98,24 +98,35 @@ pub fn retitled(content: &str, title: &str) -> String {
     }
 }
 
-/// What is shorter than this was found whole.
-const CUT_BYTES_MIN: usize = 80;
-
 /// What was found, without the title that stands above it and without the marks of headings.
 pub fn excerpt(title: &str, found: &str) -> String {
     let marks = |word: &&str| !word.chars().all(|letter| letter == '#');
     let words = found.split_whitespace().filter(marks).collect::<Vec<_>>().join(" ");
+    if title.starts_with(words.trim_end_matches([' ', '…'])) {
+        return String::new();
+    }
     // A document begins with its title, and its text with the heading that it is named by.
     let mut rest = words.as_str();
-    while let Some(after) = rest.strip_prefix(title).filter(|after| after.starts_with(' ') && !title.is_empty()) {
-        rest = after.trim_start();
+    while let Some(after) = rest.strip_prefix(title).filter(|_| !title.is_empty()) {
+        // A title that was cut within a word goes on here with that word.
+        let begun = if after.starts_with(' ') { title.len() } else { title.rfind(' ').unwrap_or_default() };
+        rest = rest[begun..].trim_start();
+        if begun < title.len() {
+            return format!("… {rest}");
+        }
     }
-    let ends = rest.ends_with(['.', '!', '?', '”', ')', '"']);
-    match rest.rsplit_once(' ') {
-        // A long one was cut, and seldom at a word's end.
-        Some((whole, _)) if !ends && found.len() >= CUT_BYTES_MIN => format!("{whole} …"),
-        _ => rest.to_owned(),
-    }
+    rest.to_owned()
+}
+
+/// Why there is a version, beside the name of who made it: the log says it by the names of tools.
+pub fn version_words(reason: &str) -> &str {
+    const KNOWN: [(&str, &str); 4] = [
+        ("write_document ", "wrote it"),
+        ("edit_document ", "changed a part"),
+        ("edited by a person", "edited it"),
+        ("accepted by a person", "accepted a proposal"),
+    ];
+    KNOWN.iter().find(|(said, _)| reason.starts_with(said)).map_or(reason, |(_, words)| words)
 }
 
 /// `1 run`, `2 runs`.
@@ -171,9 +182,16 @@ mod tests {
     #[test]
     fn what_was_found_does_not_repeat_its_title() {
         assert_eq!(excerpt("Pears", "Pears # Pears Ripe ones.\n## More"), "Ripe ones. More");
-        assert_eq!(excerpt("Pears", "Pears."), "Pears.");
-        let long = format!("{} bro", "whole ".repeat(20));
-        assert!(excerpt("", &long).ends_with("whole …"));
+        assert_eq!(excerpt("", "Ripe ones."), "Ripe ones.");
+        assert_eq!(excerpt("cite: Pears are ripe", "cite: Pears are …"), "", "the title says it all");
+        assert_eq!(excerpt("cite: Pears are ri", "cite: Pears are ripe in …"), "… ripe in …");
+    }
+
+    #[test]
+    fn a_version_is_not_named_by_a_tool() {
+        assert_eq!(version_words("write_document by writer"), "wrote it");
+        assert_eq!(version_words("edit_document by writer"), "changed a part");
+        assert_eq!(version_words("the prompt"), "the prompt");
     }
 
     #[test]

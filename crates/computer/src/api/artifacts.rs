@@ -63,7 +63,7 @@ pub(super) async fn create(
     if bytes.is_empty() {
         return Err(Rejection::bad("empty_artifact", "There is nothing in it.", "Send the bytes of a file."));
     }
-    keep(&app, bytes, media_type, name.unwrap_or_else(|| "upload".to_owned())).await
+    keep(&app, bytes, media_type, name.unwrap_or_else(|| ArtifactImported::UNNAMED.to_owned())).await
 }
 
 async fn keep(

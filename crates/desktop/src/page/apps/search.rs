@@ -89,7 +89,7 @@ async fn find(words: &str) -> Answer {
 #[component]
 fn Listed(results: Vec<Found>) -> Element {
     let count = match results.len() {
-        0 => "Nothing holds all of these words.".to_owned(),
+        0 => "Nothing holds all of these words. Try fewer of them.".to_owned(),
         1 => "1 result".to_owned(),
         many => format!("{many} results"),
     };
@@ -107,12 +107,13 @@ fn ResultRow(result: Found) -> Element {
     let when = ago(*desk.now.read(), result.at);
     let (icon, kind) = (picture(&result.kind), result.kind.clone());
     let found = result.clone();
+    let more = excerpt(&result.title, &result.snippet);
     rsx! {
         button { r#type: "button", class: "row result", onclick: move |_| show(desk, &found),
             Glyph { icon }
             span { class: "name",
                 strong { "{result.title}" }
-                span { class: "snippet", Phrase { text: excerpt(&result.title, &result.snippet) } }
+                if !more.is_empty() { span { class: "snippet", Phrase { text: more } } }
             }
             span { class: "figure", "{kind} · {when}" }
         }
@@ -123,7 +124,7 @@ fn picture(kind: &str) -> Icon {
     match kind {
         "document" => Icon::FileText,
         "run" => Icon::Trace,
-        "artifact" => Icon::Image,
+        "artifact" => Icon::Quote,
         "file" => Icon::File,
         _ => Icon::Timeline,
     }

@@ -176,3 +176,8 @@ payload! {
         unreadable: Option<String>,
     }
 }
+
+impl ArtifactImported {
+    /// The origin of what was brought in without a name.
+    pub const UNNAMED: &'static str = "upload";
+}
