@@ -102,7 +102,7 @@ journey("a document shows what it stands on, and a person's words change only by
   await writer.getByRole("button", { name: "Find and replace" }).click();
   await writer.getByRole("textbox", { name: "Find" }).fill("Heron 3.1");
   await writer.getByRole("textbox", { name: "Replace" }).fill("Heron 3.2");
-  await writer.getByRole("button", { name: "replace all" }).click();
+  await writer.getByRole("button", { name: "Replace all" }).click();
   await text(writer).filter({ hasText: "Heron 3.2" }).waitFor();
 });
 

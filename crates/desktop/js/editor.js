@@ -188,6 +188,18 @@ async function keepPicture(view, at, file) {
   view.dispatch({ changes: { from: place, insert: words }, selection: { anchor: place + words.length }, userEvent: 'input.paste' });
 }
 
+// What find and replace says of itself, in the desktop's own words.
+const WORDS = {
+  next: 'Next',
+  previous: 'Previous',
+  all: 'All',
+  'match case': 'Match case',
+  regexp: 'Pattern',
+  'by word': 'Whole words',
+  replace: 'Replace',
+  'replace all': 'Replace all',
+};
+
 // Until the text is there, keys would go to the wrong place.
 const locks = (locked) => [EditorState.readOnly.of(locked), EditorView.editable.of(!locked)];
 
@@ -233,7 +245,7 @@ async function read(path) {
 
 // What every text has, editable or not. Only "\n" ends a line: the replica counts every other character as one of the text.
 function base() {
-  return [EditorState.lineSeparator.of('\n'), markdown({ extensions: GFM, completeHTMLTags: false }), preview, EditorView.lineWrapping];
+  return [EditorState.phrases.of(WORDS), EditorState.lineSeparator.of('\n'), markdown({ extensions: GFM, completeHTMLTags: false }), preview, EditorView.lineWrapping, EditorView.perLineTextDirection.of(true)];
 }
 
 function writable() {

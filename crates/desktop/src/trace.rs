@@ -8,7 +8,7 @@ use serde_json::Value;
 const CHARACTERS_MAX: usize = 160;
 
 /// Where the words of each kind stand in its payload. Read by name, so that the page needs no reader of every kind.
-const WORDS: [(&str, &str); 23] = [
+const WORDS: [(&str, &str); 29] = [
     ("run.accepted", "/request/prompt"),
     ("run.blocked", "/message"),
     ("run.steered", "/text"),
@@ -28,16 +28,23 @@ const WORDS: [(&str, &str); 23] = [
     ("citation.made", "/quote"),
     ("document.trashed", "/reason"),
     ("window.opened", "/app"),
+    ("window.shaped", "/shape"),
+    ("theme.chosen", "/theme"),
+    ("inbox.asked", "/question"),
+    ("verify.finished", "/result/status"),
+    ("egress.allowed", "/host"),
+    ("egress.denied", "/host"),
     ("file.changed", "/path"),
     ("artifact.imported", "/origin"),
     ("actor.restarted", "/name"),
     ("actor.escalated", "/name"),
 ];
 /// What is said after it, where there is more: what stands between, and where.
-const MORE: [(&str, &str, &str); 5] = [
+const MORE: [(&str, &str, &str); 6] = [
     ("tool.started", " ", "/arguments"),
     ("document.versioned", " version ", "/version"),
     ("document.updated", "version ", "/version"),
+    ("egress.denied", ": ", "/reason"),
     ("actor.restarted", ": ", "/reason"),
     ("actor.escalated", ": ", "/reason"),
 ];
@@ -64,6 +71,7 @@ fn arguments(value: &Value) -> String {
     match value {
         Value::Object(map) => map.values().map(arguments).collect::<Vec<_>>().join(" "),
         Value::String(text) => text.clone(),
+        Value::Null => String::new(),
         other => other.to_string(),
     }
 }

@@ -248,7 +248,7 @@ impl Desk {
     pub(crate) fn undone(self, as_before: &str, failure: &Failure) {
         match failure {
             Failure::Locked | Failure::Refused(_) => self.fail(as_before, failure),
-            Failure::Unreachable(_) | Failure::Odd(_) => self.fail("Whether it was done is not known.", failure),
+            Failure::Unreachable | Failure::Odd(_) => self.fail("Whether it was done is not known.", failure),
         }
     }
 

@@ -15,7 +15,7 @@ pub(crate) enum Failure {
     /// The server said no, and why.
     Refused(ApiError),
     /// The server could not be reached.
-    Unreachable(String),
+    Unreachable,
     /// The server answered something that this page does not understand.
     Odd(u16),
 }
@@ -25,7 +25,8 @@ impl std::fmt::Display for Failure {
         match self {
             Self::Locked => write!(f, "This computer is locked."),
             Self::Refused(refusal) => write!(f, "{} {}", refusal.error.message, refusal.error.hint),
-            Self::Unreachable(why) => write!(f, "The computer cannot be reached ({why})."),
+            // What the browser calls it helps nobody to mend it.
+            Self::Unreachable => write!(f, "The computer cannot be reached."),
             Self::Odd(status) => write!(f, "The computer answered in a way this page does not know (status {status})."),
         }
     }
@@ -49,7 +50,7 @@ pub(crate) async fn get_text(path: &str) -> Result<String, Failure> {
 
 /// Sends a body and reads the answer.
 pub(crate) async fn send<B: Serialize, T: DeserializeOwned>(method: &str, path: &str, body: &B) -> Result<T, Failure> {
-    let body = serde_json::to_string(body).map_err(|error| Failure::Unreachable(error.to_string()))?;
+    let body = serde_json::to_string(body).map_err(|_| Failure::Unreachable)?;
     understand(&ask(method, path, Some(body)).await?)
 }
 
@@ -74,7 +75,7 @@ fn ask<'a>(
 }
 
 fn taken(reply: Result<bridge::Reply, String>) -> Result<Taken, Failure> {
-    let reply = reply.map_err(Failure::Unreachable)?;
+    let reply = reply.map_err(|_| Failure::Unreachable)?;
     let (status, text) = (reply.status(), reply.text());
     match status {
         200..300 => Ok(Taken { status, text }),

@@ -7,7 +7,7 @@ use crate::page::rich::IconButton;
 use crate::page::server::{self, Failure};
 use choir_desktop::icon::Icon;
 use choir_desktop::trace::role;
-use choir_desktop::words::ago;
+use choir_desktop::words::{ago, version_words};
 use choir_proto::document::{Document, EditDocument, VersionSummary};
 use dioxus::prelude::*;
 use serde::Deserialize;
@@ -65,7 +65,7 @@ fn VersionRow(page: Page, version: VersionSummary, against: u32) -> Element {
             "aria-pressed": "{shown}",
             onclick: move |_| view.set(Shown::Version { number, against }),
             span { class: "figure", "{number}" }
-            span { class: "name", "{who}, {version.reason}" }
+            span { class: "name", "{who}, {version_words(&version.reason)}" }
             span { class: "figure", "{when}" }
         }
     }
