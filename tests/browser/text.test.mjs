@@ -102,6 +102,21 @@ journey("what changed while nobody looked is shown, and the line that is read st
   stayed(await settled(page, top), before);
 });
 
+journey("long words and wide tables leave the text on its paper, and a line begins where its script begins", {}, async (world) => {
+  await world.start();
+  const page = await world.signIn();
+  await prompt(page).waitFor();
+  const word = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft";
+  const content = `# ${word}\n\n${`${word} `.repeat(4)}\n\n| ${word} | ${word} |\n|---|---|\n| 1 | 2 |\n\nשלום עולם, this is a line.\n\nPlain.\n`;
+  await call(page, "POST", "/api/documents", { title: word, content });
+  const writer = await open(page, "Donau");
+  await writer.getByRole("cell", { name: "1", exact: true }).waitFor();
+  const over = await text(writer).evaluate((content) => content.parentElement.scrollWidth - content.parentElement.clientWidth);
+  assert.equal(over, 0, `the text is ${over} px wider than its paper`);
+  const direction = (words) => text(writer).getByText(words).evaluate((line) => getComputedStyle(line).direction);
+  assert.deepEqual([await direction("שלום"), await direction("Plain.")], ["rtl", "ltr"]);
+});
+
 /// The same line at the same height; heights are rounded to whole pixels on the way.
 function stayed(now, before) {
   assert.equal(now.line, before.line);

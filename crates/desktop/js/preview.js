@@ -6,6 +6,8 @@ import { Decoration, EditorView, ViewPlugin, WidgetType } from '@codemirror/view
 
 const INLINE = { StrongEmphasis: 'md-strong', Emphasis: 'md-em', InlineCode: 'md-code', Strikethrough: 'md-strike', Link: 'md-link', URL: 'md-url', CodeInfo: 'md-info' };
 const LINES = { FencedCode: 'md-fence', CodeBlock: 'md-fence', Blockquote: 'md-quote', Table: 'md-table' };
+// Scripts that are read from the right: a line of them begins there.
+const FROM_RIGHT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]/;
 const MARKS = new Set(['HeaderMark', 'EmphasisMark', 'CodeMark', 'LinkMark', 'StrikethroughMark', 'QuoteMark']);
 
 class Bullet extends WidgetType {
@@ -37,6 +39,7 @@ class Rule extends WidgetType {
 const hidden = Decoration.mark({ class: 'md-hidden' });
 const bullet = Decoration.replace({ widget: new Bullet() });
 const rule = Decoration.replace({ widget: new Rule() });
+const ownDirection = Decoration.line({ attributes: { dir: 'auto' } });
 
 function decorations(view, met) {
   const found = [];
@@ -48,6 +51,10 @@ function decorations(view, met) {
     for (let number = doc.lineAt(node.from).number; number <= last; number++) line(doc.line(number).from, name);
   };
   for (const { from, to } of view.visibleRanges) {
+    for (let one = doc.lineAt(from); ; one = doc.line(one.number + 1)) {
+      if (FROM_RIGHT.test(one.text)) found.push(ownDirection.range(one.from));
+      if (one.to >= to || one.number === doc.lines) break;
+    }
     syntaxTree(view.state).iterate({
       from,
       to,
