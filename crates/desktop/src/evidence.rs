@@ -186,7 +186,8 @@ mod tests {
 
     #[test]
     fn sentences_are_whole_again_and_places_stay_where_they_are() {
-        let source = "# Wren\n\nWe pulled the plug of the leader, in all\neleven times.\n- a list\nqueue,single\nwren,357\n";
+        let source =
+            "# Wren\n\nWe pulled the plug of the leader, in all\neleven times.\n- a list\nqueue,single\nwren,357\n";
         let whole = unbroken(source);
         assert!(whole.contains("in all eleven times.\n- a list\nqueue,single\nwren,357\n"), "{whole}");
         assert_eq!(whole.len(), source.len());

@@ -1,5 +1,6 @@
 //! Events as lines that a person can read: who, what, and how long it took.
 
+use crate::json;
 use crate::words::{headline, tokens};
 use choir_proto::event::Actor;
 use serde_json::Value;
@@ -52,12 +53,19 @@ const MORE: [(&str, &str, &str); 6] = [
 /// What an event says, in a few words.
 pub fn describe(kind: &str, payload: &Value) -> String {
     let at = |path: &str| payload.pointer(path).map(arguments).unwrap_or_default();
-    let first = WORDS.iter().find(|(known, _)| *known == kind).map(|(_, path)| at(path));
+    let first = WORDS.iter().find(|(known, _)| *known == kind).map(|(_, path)| told(at(path)));
     let more = match payload.get("usage").filter(|_| kind == "model.called") {
         Some(usage) => Some(format!(", {} tokens", tokens(used(usage)))),
         None => MORE.iter().find(|(known, ..)| *known == kind).map(|(_, before, path)| format!("{before}{}", at(path))),
     };
     headline(&[first, more].into_iter().flatten().collect::<String>(), CHARACTERS_MAX)
+}
+
+/// What a worker told in the end, where the whole of its result was kept as JSON.
+fn told(said: String) -> String {
+    let result =
+        Some(said.as_str()).filter(|said| said.starts_with('{')).and_then(|said| json::read::<Value>(said).ok());
+    result.as_ref().and_then(|result| result.get("summary")?.as_str()).map(str::to_owned).unwrap_or(said)
 }
 
 /// All tokens of a call together.
@@ -122,6 +130,9 @@ mod tests {
             assert!(!said(kind).trim().is_empty(), "{kind} says nothing");
         }
         assert_eq!(said("run.ended"), "done");
+        let result = serde_json::json!({"content": r#"{"status":"ok","summary":"Written."}"#});
+        assert_eq!(describe("tool.finished", &result), "Written.");
+        assert_eq!(describe("tool.finished", &serde_json::json!({"content": "{ no JSON"})), "{ no JSON");
         let usage = serde_json::json!({"input_tokens": 2_000, "output_tokens": 300});
         assert_eq!(describe("model.called", &serde_json::json!({"model": "a/b", "usage": usage})), "a/b, 2.3k tokens");
         assert!(said("document.versioned").contains(" version "));
