@@ -29,6 +29,18 @@ pub enum App {
 }
 
 impl App {
+    /// Those that can be opened, in the order of the menu.
+    pub const INSTALLED: [Self; 8] = [
+        Self::Writer,
+        Self::Terminal,
+        Self::Files,
+        Self::Trace,
+        Self::Timeline,
+        Self::Search,
+        Self::Inbox,
+        Self::Settings,
+    ];
+
     /// The name that people, screen readers and tests rely on.
     pub const fn name(self) -> &'static str {
         match self {

@@ -252,6 +252,22 @@ async fn bad_requests_get_the_one_shape() {
 }
 
 #[tokio::test]
+async fn the_desktop_is_told_with_its_windows_theme_and_apps() {
+    let (_directory, _, desk) = desk(DOCUMENT).await;
+    for command in [
+        serde_json::json!({"command": "open", "app": "files"}),
+        serde_json::json!({"command": "theme", "theme": "vespers"}),
+    ] {
+        assert_eq!(desk.send("POST", "/api/desktop", command).await.0, 200);
+    }
+    let (_, shown) = desk.send("GET", "/api/desktop", serde_json::Value::Null).await;
+    assert_eq!((&shown["theme"], &shown["windows"][0]["app"]), (&"vespers".into(), &"files".into()), "{shown}");
+    let apps = shown["apps"].as_array().unwrap();
+    assert_eq!(apps.first(), Some(&serde_json::json!({"app": "writer", "title": "Writer"})));
+    assert!(apps.iter().all(|app| app["app"] != "preview"), "what cannot be opened is not offered");
+}
+
+#[tokio::test]
 async fn commands_run_without_a_model_and_stop_at_the_first_failure() {
     let (_directory, fake, desk) = desk(DOCUMENT).await;
     fake.has_model.store(false, Ordering::SeqCst);
