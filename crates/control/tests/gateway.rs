@@ -291,6 +291,22 @@ async fn failures_have_their_classes() {
 }
 
 #[tokio::test]
+async fn a_model_that_asks_for_patience_is_left_alone_by_every_run() {
+    let busy = || (StatusCode::TOO_MANY_REQUESTS, [("retry-after", "40")], "slow down").into_response();
+    let (url, mut requests) = provider(Arc::new(busy)).await;
+    let world = World::with(config(&url), FakeComputer::default()).await;
+    let told = async |run| match frames(&world.computer, &call(run)).await.pop() {
+        Some(ModelFrame::Error(error)) => (error.class, error.retry_after_ms),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(told(1).await, (ErrorClass::RateLimit, Some(40_000)));
+    while requests.try_recv().is_ok() {}
+    let (class, wait) = told(2).await;
+    assert!(class == ErrorClass::RateLimit && wait.is_some_and(|wait| (1..=40_000).contains(&wait)), "{wait:?}");
+    assert!(requests.try_recv().is_err(), "nobody was asked");
+}
+
+#[tokio::test]
 async fn a_provider_that_fails_again_and_again_is_passed_over() {
     let (bad, mut asked_bad) = provider(Arc::new(|| StatusCode::INTERNAL_SERVER_ERROR.into_response())).await;
     let (good, _) = provider(says("here", 1)).await;

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "bedrock")]
 mod aws;
+mod cooling;
 mod discovery;
 mod model;
 mod provider;
@@ -46,6 +47,7 @@ struct Parts {
     now: RwLock<Now>,
     available: watch::Sender<wire::Models>,
     failures: model::Failures,
+    cooling: cooling::Cooling,
     reserved: spending::Reserved,
     spent: spending::Spending,
 }
@@ -94,6 +96,7 @@ impl Gateway {
             now: RwLock::new(now),
             available: watch::channel(wire::Models::default()).0,
             failures: model::Failures::default(),
+            cooling: cooling::Cooling::default(),
             reserved: spending::Reserved::default(),
             spent: spending::Spending::default(),
         }));

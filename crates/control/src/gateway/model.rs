@@ -66,9 +66,7 @@ impl Gateway {
             }
             None => {
                 let model = model.unwrap_or_default();
-                let asked = ModelFrame::Asked { model: format!("{}/{model}", provider.name) };
-                frames.send(asked).await.map_err(|_| cancelled())?;
-                let mut answer = self.stream(&provider, &model, &call.request, frames).await?;
+                let mut answer = self.ask_provider(&provider, &model, &call.request, frames).await?;
                 tariff.charge(&call.request, &mut answer);
                 answer
             }
@@ -76,6 +74,21 @@ impl Gateway {
         answer.window = provider.context_tokens;
         self.pay(call.run, &answer).await?;
         Ok(answer)
+    }
+
+    /// Asks a provider, unless it asked to be left alone, and tells whoever waits for whom.
+    async fn ask_provider(
+        &self,
+        provider: &Provider,
+        model: &str,
+        request: &ModelRequest,
+        frames: &Frames,
+    ) -> Result<Answer, ModelError> {
+        let name = format!("{}/{model}", provider.name);
+        self.0.cooling.check(&name)?;
+        frames.send(ModelFrame::Asked { model: name.clone() }).await.map_err(|_| cancelled())?;
+        let answered = self.stream(provider, model, request, frames).await;
+        answered.inspect_err(|error| self.0.cooling.heed(&name, error))
     }
 
     async fn play(
