@@ -229,6 +229,23 @@ async fn the_budget_is_checked_before_the_call() {
 }
 
 #[tokio::test]
+async fn calls_beside_each_other_wait_for_the_money_and_are_not_refused_for_what_they_might_cost() {
+    let (url, _) = provider(says("cheap after all", 1)).await;
+    let mut config = config(&url);
+    // An answer of a hundred tokens, the longest that is asked for, would cost all there is.
+    let rates = choir_llm::price::Rates { input: 0.0, output: 100.0, cache_read: None, cache_write: None };
+    config.providers.get_mut("local").unwrap().usd_per_million = Some(rates);
+    let budget = Budget { usd_per_run: Usd(10_000) };
+    let world = World::with(Config { budget, ..config }, FakeComputer::default()).await;
+    let call = call(1);
+    let answers = futures_util::future::join_all((0..5).map(|_| frames(&world.computer, &call))).await;
+    for answer in &answers {
+        assert!(matches!(answer.last(), Some(ModelFrame::Answer(_))), "{answer:?}");
+    }
+    assert_eq!(written(&world.db(), 5).await.usd, Usd(500));
+}
+
+#[tokio::test]
 async fn a_model_whose_price_nobody_knows_is_not_free() {
     let (url, mut requests) = provider(says("dear", 1_000)).await;
     // The same server by an address that does not say that it is on this machine.

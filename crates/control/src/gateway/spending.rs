@@ -9,21 +9,32 @@ use choir_proto::{RunId, Usd};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use tokio::sync::watch;
 
 impl Gateway {
-    /// Refuses a call whose run has no money left; else reserves what it may cost at most.
+    /// Refuses a call whose run has no money left; else reserves what it may cost at most. Near the wall calls go one at a time:
+    /// what others under way may cost is no reason to end, because most cost far less.
     pub(super) async fn reserve(
         &self,
         call: &ModelCall,
         tariff: &Tariff,
         provider: &str,
     ) -> Result<Reservation, ModelError> {
-        let spent = self.spent(call.run).await.map_err(|error| unaccounted(&error))?;
+        // Before anything is looked up, so that nothing that is given back is missed.
+        let mut freed = self.0.reserved.freed.subscribe();
+        let mut spent = self.spent(call.run).await.map_err(|error| unaccounted(&error))?;
         let limit = self.settings().budget.usd_per_run;
         // The run's own budget may be tighter than the person's; never wider.
         let limit = call.usd_left.map_or(limit, |left| limit.min(spent + left));
-        let reserved = self.0.reserved.take(call.run, tariff.price.most(&call.request), spent, limit);
-        reserved.map_err(|error| if tariff.is_assumed { told_of_price(error, provider) } else { error })
+        let estimate = tariff.price.most(&call.request);
+        loop {
+            if let Some(taken) = self.0.reserved.take(call.run, estimate, spent, limit) {
+                return taken.map_err(|error| if tariff.is_assumed { told_of_price(error, provider) } else { error });
+            }
+            // The sender is our own, and lives as long as we ask.
+            freed.changed().await.ok();
+            spent = self.spent(call.run).await.map_err(|error| unaccounted(&error))?;
+        }
     }
 
     /// Counts what an answer cost. The answer does not wait for the disk.
@@ -102,7 +113,11 @@ impl Spending {
 
 /// What calls under way may cost, by run.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Reserved(Arc<Mutex<HashMap<RunId, u64>>>);
+pub(super) struct Reserved {
+    all: Arc<Mutex<HashMap<RunId, u64>>>,
+    /// Rings when something was given back.
+    freed: watch::Sender<()>,
+}
 
 /// Gives back what was reserved when the call ends, however it ends.
 #[derive(Debug)]
@@ -113,38 +128,47 @@ pub(super) struct Reservation {
 }
 
 impl Reserved {
-    fn take(&self, run: RunId, estimate: Usd, spent: Usd, limit: Usd) -> Result<Reservation, ModelError> {
+    /// Nothing: it has to be seen first what those under way cost.
+    fn take(&self, run: RunId, estimate: Usd, spent: Usd, limit: Usd) -> Option<Result<Reservation, ModelError>> {
         let mut all = self.lock();
-        let under_way = all.get(&run).copied().unwrap_or(0);
+        let under_way = Usd(all.get(&run).copied().unwrap_or(0));
         // A run that has spent nothing at a limit of nothing may still use models that cost nothing.
-        let committed = spent + Usd(under_way);
-        if committed > limit || (committed == limit && estimate > Usd(0)) {
+        if spent > limit || (spent == limit && estimate > Usd(0)) {
             let message = format!(
                 "the run's budget of ${:.2} is used up: ${:.4} spent, ${:.4} under way",
                 limit.dollars(),
                 spent.dollars(),
-                Usd(under_way).dollars()
+                under_way.dollars()
             );
-            return Err(ModelError { class: ErrorClass::Budget, message, retry_after_ms: None });
+            return Some(Err(ModelError { class: ErrorClass::Budget, message, retry_after_ms: None }));
+        }
+        if under_way > Usd(0) && spent + under_way + estimate > limit {
+            return None;
         }
         *all.entry(run).or_default() += estimate.0;
-        Ok(Reservation { all: self.clone(), run, usd: estimate.0 })
+        Some(Ok(Reservation { all: self.clone(), run, usd: estimate.0 }))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, u64>> {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.all.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn give_back(&self, run: RunId, usd: u64) {
+        let mut all = self.lock();
+        if let Some(reserved) = all.get_mut(&run) {
+            *reserved = reserved.saturating_sub(usd);
+            if *reserved == 0 {
+                all.remove(&run);
+            }
+        }
+        drop(all);
+        self.freed.send_replace(());
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        let mut all = self.all.lock();
-        if let Some(reserved) = all.get_mut(&self.run) {
-            *reserved = reserved.saturating_sub(self.usd);
-            if *reserved == 0 {
-                all.remove(&self.run);
-            }
-        }
+        self.all.give_back(self.run, self.usd);
     }
 }
 
@@ -172,21 +196,23 @@ mod tests {
     const RUN: [u8; 16] = [1; 16];
 
     #[test]
-    fn the_budget_is_a_wall_for_calls_in_parallel_too() {
+    fn near_the_wall_calls_go_one_at_a_time_and_at_it_none_goes() {
         let reserved = Reserved::default();
-        let limit = Usd(100);
-        let first = reserved.take(RUN.into(), Usd(60), Usd(0), limit).unwrap();
-        let second = reserved.take(RUN.into(), Usd(60), Usd(0), limit).unwrap();
-        let refused = reserved.take(RUN.into(), Usd(60), Usd(0), limit).unwrap_err();
-        assert_eq!(refused.class, ErrorClass::Budget);
-        drop((first, second));
-        assert!(reserved.take(RUN.into(), Usd(60), Usd(90), limit).is_ok());
-        assert!(reserved.take(RUN.into(), Usd(60), Usd(100), limit).is_err());
+        let take = |estimate, spent| reserved.take(RUN.into(), Usd(estimate), Usd(spent), Usd(100));
+        let first = take(60, 0).unwrap().unwrap();
+        let beside = take(40, 0).unwrap().unwrap();
+        assert!(take(60, 0).is_none(), "the others may cost less than they could: that is waited for");
+        drop(beside);
+        assert!(take(60, 30).is_none());
+        drop(first);
+        let last = take(60, 90).unwrap().unwrap();
+        drop(last);
+        assert_eq!(take(60, 100).unwrap().unwrap_err().class, ErrorClass::Budget);
         assert!(reserved.lock().is_empty(), "what has ended is forgotten");
     }
 
     #[test]
     fn free_models_need_no_money() {
-        assert!(Reserved::default().take(RUN.into(), Usd(0), Usd(0), Usd(0)).is_ok());
+        assert!(Reserved::default().take(RUN.into(), Usd(0), Usd(0), Usd(0)).unwrap().is_ok());
     }
 }
