@@ -396,8 +396,11 @@ impl Tool {
 
 /// Replaces the only occurrence of a text.
 pub fn replace_once(text: &str, old: &str, new: &str) -> Result<String, String> {
-    match text.matches(old).count() {
-        _ if old.is_empty() => Err("`old` is empty.".into()),
+    let Some(step) = old.chars().next().map(char::len_utf8) else { return Err("`old` is empty.".into()) };
+    let next = |from: usize| text[from..].find(old).map(|at| from + at);
+    // Two that overlap are two: which of them is meant nobody knows.
+    let count = std::iter::successors(next(0), |at| next(at + step)).count();
+    match count {
         0 => Err("`old` does not occur in the text. Read it again; somebody may have changed it.".into()),
         1 => Ok(text.replacen(old, new, 1)),
         count => Err(format!("`old` occurs {count} times. Give more of its surroundings.")),
@@ -470,5 +473,7 @@ mod tests {
         assert_eq!(replace_once("a b a", "b", "c"), Ok("a c a".into()));
         assert!(replace_once("a b a", "a", "c").is_err() && replace_once("a", "x", "c").is_err());
         assert!(replace_once("a", "", "c").is_err());
+        assert!(replace_once("ababa", "aba", "c").is_err_and(|why| why.contains("2 times")), "they overlap");
+        assert_eq!(replace_once("éaé", "aé", "c"), Ok("éc".into()));
     }
 }
