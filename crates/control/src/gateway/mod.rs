@@ -4,6 +4,7 @@
 mod aws;
 mod cooling;
 mod discovery;
+mod listen;
 mod model;
 mod provider;
 mod router;

@@ -1,6 +1,7 @@
 //! One call to a model: chosen, checked against the budget, sent, streamed through, and paid for.
 
 use super::Gateway;
+use super::listen::{Broken, STALL, listen};
 use super::provider::Provider;
 use super::tariff::Tariff;
 use crate::config::ProviderKind;
@@ -116,16 +117,17 @@ impl Gateway {
     ) -> Result<Answer, ModelError> {
         let (format, outgoing) = outgoing(provider, model, request)?;
         let sent = self.0.outbound.post(&outgoing.url, &outgoing.headers, outgoing.body).await;
-        let mut response = sent.map_err(|error| unreachable(provider, error))?;
+        let response = sent.map_err(|error| unreachable(provider, error))?;
         if !response.status().is_success() {
             return Err(refused(provider, format, response).await);
         }
         let mut decoder = Decoder::new(format, format!("{}/{model}", provider.name));
-        while let Some(bytes) = response.chunk().await.map_err(|error| unreachable(provider, error))? {
-            for delta in decoder.push(&bytes).map_err(|error| redacted(provider, error))? {
-                frames.send(ModelFrame::Delta(delta)).await.map_err(|_| cancelled())?;
-            }
-        }
+        listen(&mut decoder, response.bytes_stream(), frames).await.map_err(|broken| match broken {
+            Broken::Connection(error) => unreachable(provider, error),
+            Broken::Answer(error) => redacted(provider, error),
+            Broken::Stalled => stalled(provider),
+            Broken::Unwanted => cancelled(),
+        })?;
         decoder.finish().map_err(|error| redacted(provider, error))
     }
 
@@ -303,6 +305,12 @@ fn unreachable(provider: &Provider, error: reqwest::Error) -> ModelError {
     );
     let message = format!("`{}` at {} {what}", provider.name, host_of(&provider.base_url));
     ModelError { class, message, retry_after_ms: None }
+}
+
+fn stalled(provider: &Provider) -> ModelError {
+    let (name, host, seconds) = (&provider.name, host_of(&provider.base_url), STALL.as_secs());
+    let message = format!("`{name}` at {host} gave signs of life for {seconds} s, and no answer");
+    ModelError { class: ErrorClass::Timeout, message, retry_after_ms: None }
 }
 
 /// The part of an address that is never a secret.

@@ -1,0 +1,78 @@
+//! An answer while it comes: every piece is passed on at once, and one that comes without end or without content is left.
+
+use super::model::Frames;
+use choir_llm::Decoder;
+use choir_proto::model::ModelError;
+use choir_proto::wire::ModelFrame;
+use futures_util::{Stream, StreamExt};
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+
+/// How long a provider may give signs of life and nothing else. Some think for minutes behind their keep-alives.
+pub(super) const STALL: Duration = Duration::from_secs(5 * 60);
+
+/// Why an answer did not come to its end.
+#[derive(Debug)]
+pub(super) enum Broken<E> {
+    /// The connection failed.
+    Connection(E),
+    /// There were signs of life for [`STALL`], and nothing else.
+    Stalled,
+    /// What came is no answer.
+    Answer(ModelError),
+    /// Nobody wants it any more.
+    Unwanted,
+}
+
+/// Feeds a decoder until the provider has said everything, and passes on what it understands.
+pub(super) async fn listen<B: AsRef<[u8]>, E>(
+    decoder: &mut Decoder,
+    pieces: impl Stream<Item = Result<B, E>>,
+    frames: &Frames,
+) -> Result<(), Broken<E>> {
+    let mut pieces = std::pin::pin!(pieces);
+    let mut said = Instant::now();
+    while let Some(piece) = timeout_at(said + STALL, pieces.next()).await.map_err(|_| Broken::Stalled)? {
+        for delta in decoder.push(piece.map_err(Broken::Connection)?.as_ref()).map_err(Broken::Answer)? {
+            said = Instant::now();
+            frames.send(ModelFrame::Delta(delta)).await.map_err(|_| Broken::Unwanted)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use choir_llm::Format;
+    use futures_util::stream;
+    use tokio::sync::mpsc;
+
+    /// A provider that says something a few times, and then only that it is there.
+    async fn lives(words: usize) -> (Result<(), Broken<()>>, Duration) {
+        let piece = |index: usize| async move {
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            let word = r#"data: {"choices":[{"delta":{"content":"a"}}]}"#;
+            Ok::<_, ()>(format!("{}\n\n", if index < words { word } else { ": still here" }))
+        };
+        let pieces = stream::iter(0..1_000).then(piece);
+        let (frames, mut heard) = mpsc::channel(64);
+        let reader = tokio::spawn(async move { while heard.recv().await.is_some() {} });
+        let before = Instant::now();
+        let ended = listen(&mut Decoder::new(Format::OpenAi, "a/b"), pieces, &frames).await;
+        drop(frames);
+        reader.await.unwrap();
+        (ended, before.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn signs_of_life_without_a_word_are_not_listened_to_for_ever() {
+        for words in [0, 3] {
+            let (ended, took) = lives(words).await;
+            assert!(matches!(ended, Err(Broken::Stalled)), "{ended:?}");
+            assert_eq!(took, Duration::from_secs(20 * words as u64) + STALL);
+        }
+        let (ended, took) = lives(1_000).await;
+        assert!(ended.is_ok() && took > STALL, "whoever goes on talking is heard: {ended:?}");
+    }
+}
