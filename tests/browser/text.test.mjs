@@ -115,6 +115,17 @@ journey("long words and wide tables leave the text on its paper, and a line begi
   assert.equal(over, 0, `the text is ${over} px wider than its paper`);
   const direction = (words) => text(writer).getByText(words).evaluate((line) => getComputedStyle(line).direction);
   assert.deepEqual([await direction("שלום"), await direction("Plain.")], ["rtl", "ltr"]);
+
+  // What is selected is drawn between the edges of the text, not over the margin of the paper.
+  await text(writer).getByText("Plain.").click();
+  await page.keyboard.press("Control+a");
+  const inset = await text(writer).evaluate(async (content) => {
+    const pieces = () => [...content.closest(".cm-editor").querySelectorAll(".cm-selectionBackground")];
+    while (pieces().length === 0) await new Promise((drawn) => requestAnimationFrame(drawn));
+    const left = Math.min(...pieces().map((piece) => piece.getBoundingClientRect().left));
+    return left - content.getBoundingClientRect().left;
+  });
+  assert.ok(inset >= 16, `the selection begins ${inset} px from the edge`);
 });
 
 /// The same line at the same height; heights are rounded to whole pixels on the way.
