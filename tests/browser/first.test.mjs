@@ -36,12 +36,12 @@ journey("an example is a click away, a server on this machine is found and used,
 
     // Both outcomes in plain words, and no key in either.
     const tested = settings.getByRole("status");
-    await settings.getByRole("button", { name: "Test" }).click();
+    await settings.getByRole("button", { name: "Test", exact: true }).click();
     await tested.getByText(/refused the key|does not accept|not accepted/i).waitFor();
     await settings.getByRole("textbox", { name: "Key for mine" }).fill("right-key");
     await settings.getByRole("button", { name: "Keep", exact: true }).click();
     await settings.getByRole("textbox", { name: "Key for mine" }).and(page.getByPlaceholder("Replace the key")).waitFor();
-    await settings.getByRole("button", { name: "Test" }).click();
+    await settings.getByRole("button", { name: "Test", exact: true }).click();
     await tested.getByText(/It offers 1 model/).waitFor();
     assert.doesNotMatch(await page.content(), /right-key|wrong-key/);
     await world.assertAccessible(page);
