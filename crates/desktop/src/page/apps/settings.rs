@@ -11,7 +11,7 @@ use choir_proto::Role;
 use choir_proto::desktop::{DesktopCommand, Theme};
 use dioxus::prelude::*;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use wasm_bindgen_futures::spawn_local;
 
 /// What is known of a provider by trying it.
@@ -301,7 +301,8 @@ fn Models(settings: View, offered: Offered) -> Element {
                         r#type: "button",
                         class: "secondary",
                         onclick: move |_| {
-                            let all: BTreeSet<String> = roles.peek().values().chain([&default()]).map(|model| model.trim().to_owned()).collect();
+                            let mut all = vec![default()];
+                            all.extend(roles.peek().values().cloned());
                             test_models(all, verdicts, offered);
                         },
                         "Test models"
@@ -335,11 +336,15 @@ fn ModelField(
     }
 }
 
-/// Tries each of these; no name is no model.
-fn test_models(wanted: BTreeSet<String>, mut verdicts: Signal<Verdicts>, offered: Offered) {
+/// Tries each of these; no name is no model, and a name that is there twice is tried once.
+fn test_models(wanted: Vec<String>, mut verdicts: Signal<Verdicts>, offered: Offered) {
     verdicts.write().clear();
     spawn(async move {
-        for model in wanted.into_iter().filter(|model| !model.is_empty()) {
+        for model in wanted {
+            let model = model.trim().to_owned();
+            if model.is_empty() || verdicts.peek().contains_key(&model) {
+                continue;
+            }
             let words = match named(&model) {
                 Some((provider, name)) => {
                     verdicts.write().insert(model.clone(), "Asking …".to_owned());
