@@ -47,15 +47,22 @@ mod tests {
     use choir_llm::Format;
     use futures_util::stream;
     use tokio::sync::mpsc;
+    use tokio::time::interval_at;
+
+    const EVERY: Duration = Duration::from_secs(20);
+    const PIECES: u32 = 1_000;
 
     /// A provider that says something a few times, and then only that it is there.
-    async fn lives(words: usize) -> (Result<(), Broken<()>>, Duration) {
-        let piece = |index: usize| async move {
-            tokio::time::sleep(Duration::from_secs(20)).await;
+    async fn lives(words: u32) -> (Result<(), Broken<()>>, Duration) {
+        let piece = move |index: u32| {
             let word = r#"data: {"choices":[{"delta":{"content":"a"}}]}"#;
             Ok::<_, ()>(format!("{}\n\n", if index < words { word } else { ": still here" }))
         };
-        let pieces = stream::iter(0..1_000).then(piece);
+        let ticks = interval_at(Instant::now() + EVERY, EVERY);
+        let pieces = stream::unfold((ticks, 0), |(mut ticks, index)| async move {
+            ticks.tick().await;
+            (index < PIECES).then(|| (piece(index), (ticks, index + 1)))
+        });
         let (frames, mut heard) = mpsc::channel(64);
         let reader = tokio::spawn(async move { while heard.recv().await.is_some() {} });
         let before = Instant::now();
@@ -70,9 +77,9 @@ mod tests {
         for words in [0, 3] {
             let (ended, took) = lives(words).await;
             assert!(matches!(ended, Err(Broken::Stalled)), "{ended:?}");
-            assert_eq!(took, Duration::from_secs(20 * words as u64) + STALL);
+            assert_eq!(took, EVERY * words + STALL);
         }
-        let (ended, took) = lives(1_000).await;
+        let (ended, took) = lives(PIECES).await;
         assert!(ended.is_ok() && took > STALL, "whoever goes on talking is heard: {ended:?}");
     }
 }
