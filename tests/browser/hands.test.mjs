@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { journey } from "./harness.mjs";
-import { call, prompt, window } from "./speech.mjs";
+import { call, prompt, until, window } from "./speech.mjs";
 
 const SCREEN = { width: 1440, height: 900 };
 const PLACE = { x: 400, y: 200, width: 600, height: 400 };
@@ -44,7 +44,7 @@ async function handle(world, hand, screen) {
   // On the page, and in the state of record.
   const lies = async (want) => {
     await shows(want);
-    await page.waitForFunction(async (want) => {
+    await until(page, async (want) => {
       const { rect } = (await (await fetch("/api/desktop")).json()).windows[0];
       return Object.entries(want).every(([side, length]) => Math.abs(rect[side] - length) < 2);
     }, want);

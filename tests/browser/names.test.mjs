@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { journey } from "./harness.mjs";
-import { ask, call, choose, menu, open, prompt, text, window } from "./speech.mjs";
+import { ask, call, choose, menu, open, prompt, text, until, window } from "./speech.mjs";
 
 const APPS = ["Writer", "Terminal", "Files", "Trace", "Timeline", "Search", "Inbox", "Settings"];
 const SCREEN = { viewport: { width: 1440, height: 900 }, reducedMotion: "reduce" };
@@ -144,7 +144,8 @@ journey("the menu has every app and every action, and the keys that it teaches d
     return windows();
   };
   const becomes = async (before) => {
-    await page.waitForFunction(
+    await until(
+      page,
       async (before) => JSON.stringify((await (await fetch("/api/desktop")).json()).windows.map(({ app, shape, rect }) => ({ app, shape, rect }))) !== before,
       JSON.stringify(before),
     );

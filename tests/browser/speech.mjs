@@ -34,6 +34,19 @@ export function call(page, method, path, body, type = "application/json") {
   );
 }
 
+/// How long something may take to become so, on a machine that is busy compiling.
+const BECOMES_MS = 30_000;
+
+/// Waits until the page finds out that something is so, and has to ask somebody for it. The driver's own `waitForFunction` takes
+/// a promise for a yes, whatever becomes of it.
+export async function until(page, find, argument) {
+  const late = AbortSignal.timeout(BECOMES_MS);
+  while (!(await page.evaluate(find, argument))) {
+    if (late.aborted) throw new Error(`it did not become so within ${BECOMES_MS} ms: ${find}`);
+    await page.evaluate(() => new Promise((drawn) => requestAnimationFrame(drawn)));
+  }
+}
+
 /// Brings in the sources that `studio.json` quotes, and starts the comparison that stands on them.
 export async function compare(page) {
   const context = [];

@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { journey } from "./harness.mjs";
-import { choose, prompt, window } from "./speech.mjs";
+import { choose, prompt, until, window } from "./speech.mjs";
 
 journey("a terminal is copied from, pasted into, searched, followed and found again", {}, async (world) => {
   const choir = await world.start();
@@ -25,7 +25,7 @@ journey("a terminal is copied from, pasted into, searched, followed and found ag
   await run("echo pe''ars-and-plums", "pears-and-plums");
   await choosesWord(page, terminal, "pears-and-plums");
   await page.keyboard.press("Control+Shift+C");
-  await page.waitForFunction(async () => (await navigator.clipboard.readText()) === "pears-and-plums");
+  await until(page, async () => (await navigator.clipboard.readText()) === "pears-and-plums");
 
   // Paste: as if typed.
   await page.evaluate(() => navigator.clipboard.writeText("echo pas''ted"));
@@ -47,7 +47,7 @@ journey("a terminal is copied from, pasted into, searched, followed and found ag
   await find.press("Escape");
   await page.evaluate(() => navigator.clipboard.writeText(""));
   await input.press("Control+Shift+C");
-  await page.waitForFunction(async () => (await navigator.clipboard.readText()) === "pears-and-plums");
+  await until(page, async () => (await navigator.clipboard.readText()) === "pears-and-plums");
 
   // A program reaches neither the clipboard nor a title; a control: the same bytes without their escape are shown.
   const title = await page.title();
