@@ -119,10 +119,10 @@ journey("long words and wide tables leave the text on its paper, and a line begi
   // What is selected is drawn between the edges of the text, not over the margin of the paper.
   await text(writer).getByText("Plain.").click();
   await page.keyboard.press("Control+a");
-  const inset = await text(writer).evaluate(async (content) => {
-    const pieces = () => [...content.closest(".cm-editor").querySelectorAll(".cm-selectionBackground")];
-    while (pieces().length === 0) await new Promise((drawn) => requestAnimationFrame(drawn));
-    const left = Math.min(...pieces().map((piece) => piece.getBoundingClientRect().left));
+  await writer.locator(".cm-selectionBackground").first().waitFor();
+  const inset = await text(writer).evaluate((content) => {
+    const pieces = [...content.closest(".cm-editor").querySelectorAll(".cm-selectionBackground")];
+    const left = Math.min(...pieces.map((piece) => piece.getBoundingClientRect().left));
     return left - content.getBoundingClientRect().left;
   });
   assert.ok(inset >= 16, `the selection begins ${inset} px from the edge`);

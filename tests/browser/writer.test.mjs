@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { journey } from "./harness.mjs";
-import { ask, call, choose, compare, open, prompt, saving, text, window } from "./speech.mjs";
+import { ask, call, choose, compare, open, prompt, saving, text, until, window } from "./speech.mjs";
 
 journey("two people write one text, each undoes their own words, and a dead server loses none", {}, async (world) => {
   const choir = await world.start();
@@ -58,10 +58,8 @@ journey("a document shows what it stands on, and a person's words change only by
   assert.equal(await source.getByRole("mark").textContent(), "Batches of sixty-four are forty times faster.");
   // It lies below the text, by its own name, and the words that cite it stay in sight.
   const card = writer.getByRole("article", { name: "Heron 3.1: a queue for one machine" });
-  await card.evaluate(async (card, words) => {
-    const beneath = () => words.getBoundingClientRect().bottom > card.getBoundingClientRect().top;
-    while (beneath()) await new Promise((drawn) => requestAnimationFrame(drawn));
-  }, await text(writer).getByText("Batches of sixty-four").last().elementHandle());
+  const words = await text(writer).getByText("Batches of sixty-four").last().elementHandle();
+  await until(page, ([words, card]) => words.getBoundingClientRect().bottom <= card.getBoundingClientRect().top, [words, await card.elementHandle()]);
   await world.assertAccessible(page);
   await card.getByRole("button", { name: "Put the source away" }).click();
   await card.waitFor({ state: "detached" });
