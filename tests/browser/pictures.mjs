@@ -3,11 +3,21 @@
 
 import { join } from "node:path";
 import { World } from "./harness.mjs";
-import { ask, call, choose, compare, open, prompt, saving, text, window } from "./speech.mjs";
+import { ask, call, choose, compare, open, prompt, text, until, window } from "./speech.mjs";
 
 const THEMES = ["matins", "vespers"];
-const WIDE = { name: "", screen: { viewport: { width: 1440, height: 900 }, deviceScaleFactor: 1 } };
+const SCREEN = { width: 1440, height: 900 };
+const WIDE = { name: "", screen: { viewport: SCREEN, deviceScaleFactor: 2 } };
 const NARROW = { name: "-phone", screen: { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, hasTouch: true, isMobile: true } };
+
+/// Pictures of the README, which have every pixel; the other wide ones are half as large.
+const LARGE = ["desktop", "changes", "writer", "files", "source"];
+
+/// What a person wrote.
+const NOTES = {
+  "Questions for the review": "- Who runs the machines at night?\n- What does a day without the queue cost?",
+  "Reading list": "1. Heron 3.1: a queue for one machine\n2. Wren in production: a report",
+};
 
 const directory = process.argv[2];
 if (!directory) throw new Error("which directory?");
@@ -43,20 +53,40 @@ async function tour(page, name) {
   for (const { document_id } of documents) await call(page, "POST", `/api/documents/${document_id}/trash`);
 }
 
-/// A day's work: a comparison with sources, a change of files, a question that waits.
+/// A day's work: a comparison with sources, a change of files that was checked, notes, and something that did not work.
 async function fill(page) {
-  await compare(page);
+  for (const [title, content] of Object.entries(NOTES)) await call(page, "POST", "/api/documents", { title, content: `# ${title}\n\n${content}\n` });
   await call(page, "PUT", "/api/files?path=greeting/words.txt", "Hello, world\n", "application/octet-stream");
   await call(page, "PUT", "/api/files?path=notes/queues.md", "# Queues\n\nHeron for one machine, Wren for more.\n\n- batches of 64\n- mind the version\n", "application/octet-stream");
-  await ask(page, "Translate the greeting.");
-  await window(page, "Writer").getByRole("button", { name: "Undo", exact: true }).waitFor();
-  await page.getByRole("button", { name: "Close", exact: true }).click();
-  // The window said it all; a card about it is no part of the other pictures.
-  const cards = page.getByRole("article", { name: "Answer" });
-  if ((await cards.count()) > 0) await cards.first().getByRole("button", { name: "Dismiss" }).click();
+  await begin(page, { prompt: "Publish the comparison on the wiki." }, "failed");
+  await begin(page, { prompt: "Translate the greeting.", verify: { mode: "commands", commands: ["cat greeting/*.txt | grep -q Hallo"] } }, "verified");
+  await compare(page);
+  await ended(page, /^Compare/, "completed");
+  // What is told of it is put away with the next picture.
+  await page.getByRole("status").getByText(/^“Compare/).waitFor();
+}
+
+/// Starts a run and waits for its end.
+async function begin(page, request, status) {
+  await call(page, "POST", "/api/runs", request);
+  await ended(page, new RegExp(`^${request.prompt}`), status);
+}
+
+async function ended(page, prompt, status) {
+  await until(
+    page,
+    async ([prompt, status]) => (await (await fetch("/api/runs")).json()).runs.some((run) => run.prompt.match(prompt) && run.status === status),
+    [prompt.source, status],
+  );
 }
 
 async function apps(page, name) {
+  // Before anything of the furniture is moved: what was done is what there is to see.
+  await choose(page, "Timeline");
+  await window(page, "Timeline").getByText("run.ended").first().waitFor();
+  await each(page, `timeline${name}`);
+  await close(page, window(page, "Timeline"));
+
   const writer = await alone(page, await open(page, "Heron or Wren"));
   await text(writer).filter({ hasText: "One machine" }).waitFor();
   await writer.getByRole("region", { name: "Sources", includeHidden: true }).waitFor({ state: "attached" });
@@ -66,11 +96,12 @@ async function apps(page, name) {
   if (await about.isVisible()) await about.click();
   await writer.getByRole("button", { name: /^Source of “A message is kept/ }).click();
   await writer.getByLabel("Source", { exact: true }).waitFor();
+  if (await about.isVisible()) await about.click();
   await each(page, `source${name}`);
   await close(page, writer);
 
   await choose(page, "Writer");
-  await page.getByRole("region", { name: "Runs" }).getByRole("button", { name: /verified Translate/ }).click();
+  await page.getByRole("region", { name: "Runs" }).getByRole("button", { name: /^verified Translate/ }).click();
   const changed = await alone(page, window(page, "Writer — Translate"));
   await changed.getByRole("button", { name: "Changes", exact: true }).click();
   await changed.getByText("Hallo, Welt", { exact: true }).waitFor();
@@ -96,11 +127,17 @@ async function apps(page, name) {
   await each(page, `files${name}`);
   await close(page, window(page, "Files"));
 
-  for (const app of ["Trace", "Timeline", "Settings", "Search"]) {
+  for (const app of ["Trace", "Settings", "Search"]) {
     await choose(page, app);
     const opened = window(page, app);
     await opened.waitFor();
     if (app === "Trace") await opened.getByRole("button", { name: /Compare Heron/ }).click();
+    if (app === "Trace") await opened.getByText("model.called").first().waitFor();
+    if (app === "Settings") {
+      await opened.getByRole("button", { name: "Test", exact: true }).click();
+      await opened.getByText("answers.").waitFor();
+      await opened.getByRole("heading", { name: "Providers" }).scrollIntoViewIfNeeded();
+    }
     if (app === "Search") {
       await opened.getByRole("searchbox", { name: "Search" }).fill("message");
       await opened.getByRole("region", { name: "Results" }).getByRole("button").first().waitFor();
@@ -108,6 +145,13 @@ async function apps(page, name) {
     await each(page, `${app.toLowerCase()}${name}`);
     await close(page, window(page, app));
   }
+
+  // The desktop is empty, but for the answer.
+  await each(page, "nothing", []);
+  await ask(page, "What day of the week was 29 February 2024, and when is the next such day?");
+  const answer = page.getByRole("article", { name: "Answer" });
+  await answer.getByText("Thursday").waitFor();
+  await each(page, `answer${name}`);
 
   await call(page, "PUT", "/api/settings", { tools: { bash: "ask" } });
   await ask(page, "Ask me about the colour of the bicycle shed.");
@@ -120,35 +164,48 @@ async function apps(page, name) {
   await inbox.getByRole("article", { name: "Approval" }).waitFor();
   await each(page, `approval${name}`);
   await inbox.getByRole("button", { name: "Approve once" }).click();
-  await page.getByRole("article", { name: "Answer" }).getByText("The shed will be green.").waitFor();
-  await close(page, inbox);
-  await each(page, `answer${name}`);
+  await answer.getByText("The shed will be green.").waitFor();
+  await call(page, "PUT", "/api/settings", { tools: { bash: "auto" } });
 }
 
-/// The one on the front page: two authors in a paragraph, evidence beside it, a terminal on the files.
+/// The one on the front page: a person and an agent in one paragraph, a source below it, and a figure that was checked.
 async function hero(page, world) {
-  const answers = page.getByRole("article", { name: "Answer" });
-  while ((await answers.count()) > 0) await answers.first().getByRole("button", { name: "Dismiss" }).click();
   const { windows } = await call(page, "GET", "/api/desktop");
   for (const { window_id } of windows) await call(page, "POST", "/api/desktop", { command: "close", window_id });
   const writer = await alone(page, await open(page, "Heron or Wren"));
-  const other = await world.join(page);
-  const theirs = other.getByRole("dialog", { name: /^Writer — Heron/ });
-  await text(theirs).getByText("Choose Heron").click();
-  // In the paragraph's first line, where the name above the caret hides no words.
-  await other.keyboard.press("ArrowUp");
   await choose(page, "Terminal");
   await window(page, "Terminal").waitFor();
   const { windows: all } = await call(page, "GET", "/api/desktop");
-  const beside = { x: 896, y: 16, width: 528, height: 360 };
+  const beside = { x: 896, y: 16, width: 528, height: 300 };
   await call(page, "POST", "/api/desktop", { command: "move", window_id: all.at(-1).window_id, rect: beside });
   await page.getByRole("textbox", { name: "Terminal input" }).focus();
-  await page.keyboard.type("column -s, -t queues/throughput.csv || cat queues/throughput.csv\n");
+  await page.keyboard.type("column -s, -t queues/throughput.csv\n");
   await window(page, "Terminal").getByText("164000").first().waitFor();
-  await text(writer).getByText("Choose Heron").click();
-  await page.keyboard.press("End");
-  await saving(writer).filter({ hasText: "Saved" }).waitFor();
+  const below = { x: 896, y: 332, width: 528, height: 488 };
+  await call(page, "POST", "/api/desktop", { command: "open", app: "files", subject: { path: "notes" }, rect: below });
+  await window(page, "Files").getByRole("button", { name: /^queues.md/ }).click();
+  await window(page, "Files").getByRole("heading", { name: "Queues" }).waitFor();
+  await writer.getByRole("button", { name: /^Source of “A message that was answered/ }).click();
+  await writer.getByLabel("Source", { exact: true }).waitFor();
+  // The paragraph that is written in the middle of what is left of the paper.
+  await text(writer).hover({ position: { x: 200, y: 200 } });
+  await page.mouse.wheel(0, 230);
+  await page.mouse.move(SCREEN.width / 2, SCREEN.height - 4);
+
+  const other = await world.join(page);
+  const theirs = other.getByRole("dialog", { name: /^Writer — Heron/ });
+  await text(theirs).getByText("Choose Heron").click({ position: { x: 120, y: 12 } });
+  await other.keyboard.press("Control+ArrowRight");
+  await text(writer).getByText("Somebody else").waitFor();
+  const { documents } = await call(page, "GET", "/api/documents");
+  const { document_id } = documents.find(({ title }) => title === "Heron or Wren");
+  const verify = { mode: "commands", commands: ["cat queues/*.csv | grep -q '^wren,2.8'"] };
+  const { run_id } = await call(page, "POST", "/api/runs", { prompt: "Add what one message costs, and check it.", document_id, verify });
+  await writer.getByRole("list", { name: "Plan" }).getByLabel("verified", { exact: true }).waitFor();
+  // The name at the agent's caret.
+  await text(writer).getByText("writer", { exact: true }).waitFor();
   await each(page, "desktop");
+  await call(page, "POST", `/api/runs/${run_id}/cancel`);
 }
 
 /// The Library has done its part; what it opened takes the place that a run would give it.
@@ -169,11 +226,14 @@ async function close(page, opened) {
   await opened.waitFor({ state: "detached" });
 }
 
-async function each(page, name) {
+async function each(page, name, themes = THEMES) {
   // What was only told in passing is no part of the picture.
   const told = page.getByRole("status").getByRole("button", { name: "Dismiss" });
   while ((await told.count()) > 0) await told.first().click();
-  for (const theme of THEMES) {
+  // Cards belong to the pictures that are of them.
+  const cards = page.getByRole("article", { name: /^(Answer|Run)$/ }).getByRole("button", { name: "Dismiss" });
+  while (!name.startsWith("answer") && (await cards.count()) > 0) await cards.first().click();
+  for (const theme of themes) {
     await call(page, "POST", "/api/desktop", { command: "theme", theme });
     await page.locator(`html[data-theme=${theme}]`).waitFor();
     // What moves has come to rest, except what never does, and every letter has its face.
@@ -181,7 +241,8 @@ async function each(page, name) {
       const ends = document.getAnimations().filter((one) => Number.isFinite(one.effect.getComputedTiming().endTime));
       return Promise.all([document.fonts.ready, ...ends.map((one) => one.finished)]);
     });
-    await page.screenshot({ path: join(directory, `${name}-${theme}.png`) });
+    const scale = LARGE.includes(name) || name.includes("-phone") ? "device" : "css";
+    await page.screenshot({ path: join(directory, `${name}-${theme}.png`), scale });
     console.error(`${name}-${theme}`);
   }
 }
