@@ -12,13 +12,15 @@ use alacritty_terminal::index::Line;
 use alacritty_terminal::term::{Config, Osc52, Term};
 use alacritty_terminal::vte::ansi::{Processor, Timeout};
 
-use self::orders::{Orders, ScrolledAway};
+use self::orders::{Orders, ScrolledAway, scrolled_away};
 use crate::protocol::{SCREEN_BYTES_MAX, TERMINAL_SIZE_MAX, TerminalSize};
 
 /// Marks over one letter that are kept. Texts need a few; a program could pile them up for ever.
 const MARKS_MAX: usize = 16;
 /// Characters that may be marks, after which the screen is looked through for piles of them.
 const MARKS_UNSEEN_MAX: usize = 64 * 1024;
+/// Text that is kept undrawn until somebody looks. Of a flood that long, little is ever drawn.
+const UNDRAWN_BYTES_MAX: usize = 128 * 1024;
 /// Ends whatever a program has begun to say without ending it.
 const END_OF_NAME: &[u8] = b"\x1b\\";
 
@@ -29,6 +31,8 @@ pub(super) struct Screen {
     orders: Orders,
     /// The beginning of a character whose rest has not come. The parser loses what follows one that it was given in two.
     begun: Vec<u8>,
+    /// Plain text that is not drawn yet, because most of it may be scrolled away before anybody looks.
+    undrawn: Vec<u8>,
     /// Characters that may be marks and were drawn since the screen was last looked through.
     marks_unseen: usize,
 }
@@ -81,7 +85,8 @@ impl Parser {
 impl Screen {
     pub(super) fn new(size: TerminalSize) -> Self {
         let size = clamp(size);
-        Self { parser: Parser::new(size), size, orders: Orders::default(), begun: Vec::new(), marks_unseen: 0 }
+        let (parser, orders) = (Parser::new(size), Orders::default());
+        Self { parser, size, orders, begun: Vec::new(), undrawn: Vec::new(), marks_unseen: 0 }
     }
 
     /// The size it really has.
@@ -90,6 +95,7 @@ impl Screen {
     }
 
     pub(super) fn resize(&mut self, size: TerminalSize) {
+        self.draw_text();
         self.size = clamp(size);
         let size = self.size;
         self.orders.forget_region();
@@ -112,11 +118,44 @@ impl Screen {
 
     /// Shows what ends with a whole character.
     fn show_whole(&mut self, bytes: &[u8]) {
+        if self.orders.listen(bytes) {
+            self.undrawn.extend_from_slice(bytes);
+            if self.undrawn.len() > UNDRAWN_BYTES_MAX {
+                self.draw_text();
+            }
+            return;
+        }
+        self.draw_text();
         self.draw(bytes);
         if self.orders.is_endless() {
             self.orders.end();
             self.guarded(|parser| parser.process(END_OF_NAME));
         }
+    }
+
+    /// Draws the text that waits, without what nobody could see any more.
+    fn draw_text(&mut self) {
+        let mut text = std::mem::take(&mut self.undrawn);
+        let cursor = &self.parser.term.grid().cursor;
+        // After the last column the cursor is one further than any order could bring it.
+        let column = cursor.point.column.0 + usize::from(cursor.input_needs_wrap);
+        let column = u16::try_from(column).unwrap_or(u16::MAX);
+        match scrolled_away(&text, self.size, column) {
+            Some(ScrolledAway { bytes: gone, column }) => {
+                // Where the cursor would be, by the orders for it.
+                let place = if column == 0 { "\r".to_owned() } else { format!("\r\x1b[{column}C") };
+                self.guarded(|parser| parser.process(place.as_bytes()));
+                self.draw(&text[gone..]);
+            }
+            None => self.draw(&text),
+        }
+        // Its room is used again.
+        text.clear();
+        self.undrawn = text;
+    }
+
+    fn draw(&mut self, bytes: &[u8]) {
+        self.guarded(|parser| parser.process(bytes));
         // Only characters of several bytes can be marks.
         self.marks_unseen += bytes.iter().filter(|byte| **byte >= 0xc0).count();
         if self.marks_unseen > MARKS_UNSEEN_MAX {
@@ -125,24 +164,9 @@ impl Screen {
         }
     }
 
-    fn draw(&mut self, bytes: &[u8]) {
-        let cursor = &self.parser.term.grid().cursor;
-        // After the last column the cursor is one further than any order could bring it.
-        let column = cursor.point.column.0 + usize::from(cursor.input_needs_wrap);
-        let column = u16::try_from(column).unwrap_or(u16::MAX);
-        let Some(ScrolledAway { bytes: gone, column }) = self.orders.scrolled_away(bytes, self.size, column) else {
-            return self.guarded(|parser| parser.process(bytes));
-        };
-        // Where the cursor would be, by the orders for it.
-        let place = if column == 0 { "\r".to_owned() } else { format!("\r\x1b[{column}C") };
-        self.guarded(|parser| {
-            parser.process(place.as_bytes());
-            parser.process(&bytes[gone..]);
-        });
-    }
-
     /// What must be written to another terminal of this size to make it look the same.
     pub(super) fn paint(&mut self) -> Vec<u8> {
+        self.draw_text();
         let region = self.orders.region(self.size);
         let painted = catch_unwind(AssertUnwindSafe(|| paint::paint(&self.parser.term, region)));
         let mut painted = painted.unwrap_or_default();

@@ -13,8 +13,8 @@ const ORDER_BYTES_MAX: usize = 32;
 
 /// Longest title, or whatever else is said beside the text.
 const NAME_BYTES_MAX: usize = 1024 * 1024;
-/// Bytes that are judged together.
-const PIECE_BYTES: usize = 256;
+/// Bytes that are judged together; so few that a byte counts them.
+const PIECE_BYTES: usize = 128;
 
 /// What a program has ordered so far, as far as it concerns scrolling.
 #[derive(Debug, Default)]
@@ -54,18 +54,16 @@ pub(super) struct ScrolledAway {
 }
 
 impl Orders {
-    /// What of the beginning may be left out on a screen whose cursor is in this column.
-    pub(super) fn scrolled_away(&mut self, bytes: &[u8], size: TerminalSize, column: u16) -> Option<ScrolledAway> {
+    /// Hears what a program says. Answers whether it is nothing but text in lines, on a screen that scrolls as a whole.
+    pub(super) fn listen(&mut self, bytes: &[u8]) -> bool {
         self.name_bytes = if self.is_reading_name() { self.name_bytes + bytes.len() } else { 0 };
-        let was_plain = matches!(self.reading, Reading::Nothing) && !self.is_special;
-        let is_plain = is_plain(bytes);
-        if !is_plain {
+        let is_between = matches!(self.reading, Reading::Nothing);
+        let is_text = is_between && is_plain(bytes);
+        // The rest of an order may look like text.
+        if !is_text {
             bytes.iter().for_each(|byte| self.read(*byte));
         }
-        match was_plain && is_plain && bytes.len() >= WORTH_BYTES_MIN {
-            true => find(bytes, size, column),
-            false => None,
-        }
+        is_text && !self.is_special
     }
 
     fn is_reading_name(&self) -> bool {
@@ -152,11 +150,23 @@ impl Orders {
     }
 }
 
+/// What of the beginning of plain text may be left out on a screen whose cursor is in this column.
+pub(super) fn scrolled_away(text: &[u8], size: TerminalSize, column: u16) -> Option<ScrolledAway> {
+    (text.len() >= WORTH_BYTES_MIN).then(|| find(text, size, column)).flatten()
+}
+
 /// Text in lines, and nothing that orders anything.
 fn is_plain(bytes: &[u8]) -> bool {
-    let is_text = |byte: u8| matches!(byte, 0x20..=0x7e | b'\r' | b'\n' | b'\t' | 0x80..=0xbf | 0xc3..=0xff);
-    // Without a way out inside of a piece the processor looks at many bytes at once.
-    bytes.chunks(PIECE_BYTES).all(|piece| piece.iter().fold(true, |plain, byte| plain & is_text(*byte)))
+    // Without a way out inside of a piece, and with numbers as wide as the bytes, the processor looks at many at once.
+    let are_text = |piece: &[u8]| piece.iter().fold(0, |orders, byte| orders | u8::from(is_order(*byte))) == 0;
+    let (pieces, rest) = bytes.as_chunks::<PIECE_BYTES>();
+    pieces.iter().all(|piece| are_text(piece)) && are_text(rest)
+}
+
+/// What may order something: controls but the ends of lines and tabs, and what begins a control in UTF-8.
+fn is_order(byte: u8) -> bool {
+    let is_space = (byte == b'\t') | (byte == b'\n') | (byte == b'\r');
+    ((byte < 0x20) & !is_space) | (byte == 0x7f) | (byte.wrapping_sub(0xc0) < 3)
 }
 
 /// The end of a line after which so many lines follow that it is gone in any case, and after which the column is known.
@@ -178,20 +188,35 @@ fn find(bytes: &[u8], size: TerminalSize, column: u16) -> Option<ScrolledAway> {
 /// Where a line of plain letters ends; nothing where that is beyond the edge, which no order can bring a cursor to.
 fn column_after(bytes: &[u8], columns: u16, column: u16) -> Option<u16> {
     // What came before a return does not matter.
-    let (from, column) = match bytes.iter().rposition(|byte| *byte == b'\r') {
+    let (from, column) = match last_return(bytes) {
         Some(at) => (at, 0),
         None => (0, column),
     };
-    let (mut letters, mut others) = (0, 0);
-    for piece in bytes[from..].chunks(PIECE_BYTES) {
-        letters += piece.iter().map(|byte| u64::from(matches!(byte, 0x20..=0x7e))).sum::<u64>();
-        others += piece.iter().map(|byte| u64::from(!matches!(byte, 0x20..=0x7e | b'\r' | b'\n'))).sum::<u64>();
-    }
-    if others > 0 {
+    let bytes = &bytes[from..];
+    let (pieces, rest) = bytes.as_chunks::<PIECE_BYTES>();
+    let counted = pieces.iter().map(|piece| count(piece)).chain([count(rest)]);
+    let (letters, ends) = counted.fold((0, 0), |all, piece| (all.0 + u64::from(piece.0), all.1 + u64::from(piece.1)));
+    if letters + ends < bytes.len() as u64 {
         return None;
     }
     let (columns, end) = (u64::from(columns), u64::from(column) + letters);
     // A letter that finds the line full begins the next one.
     let column = if end <= columns { end } else { (end - 1) % columns + 1 };
     u16::try_from(column).ok().filter(|column| u64::from(*column) < columns)
+}
+
+/// Where the last return is, looked for in pieces, because most have none.
+fn last_return(bytes: &[u8]) -> Option<usize> {
+    let mut pieces = bytes.chunks(PIECE_BYTES).enumerate().rev();
+    let (at, piece) = pieces.find(|(_, piece)| piece.contains(&b'\r'))?;
+    piece.iter().rposition(|byte| *byte == b'\r').map(|within| at * PIECE_BYTES + within)
+}
+
+/// Letters and ends of lines in a piece.
+fn count(piece: &[u8]) -> (u8, u8) {
+    let is_letter = |byte: u8| byte.wrapping_sub(0x20) < 0x5f;
+    let is_end = |byte: u8| (byte == b'\r') | (byte == b'\n');
+    piece
+        .iter()
+        .fold((0, 0), |(letters, ends), byte| (letters + u8::from(is_letter(*byte)), ends + u8::from(is_end(*byte))))
 }

@@ -19,6 +19,7 @@ const SIZE: TerminalSize = TerminalSize { columns: 20, rows: 4 };
 fn repainted(screen: &mut Screen) -> Screen {
     let mut other = Screen::new(screen.size());
     other.show(&screen.paint());
+    other.draw_text();
     other
 }
 
@@ -50,15 +51,19 @@ fn what_has_no_end_is_not_kept() {
         screen.show(begun.as_bytes());
         (0..40).for_each(|_| screen.show(&[b'x'; 32 * 1024]));
         screen.show(b"\r\nseen again");
+        screen.draw_text();
         assert!(described(&screen).contains("|seen again\n"), "{begun:?}");
     }
     let mut screen = Screen::new(SIZE);
     screen.show(b"a");
     (0..10).for_each(|_| screen.show("\u{301}".repeat(16 * 1024).as_bytes()));
-    let marks = |screen: &Screen| cell(&screen.parser.term, 0, 0).zerowidth().map_or(0, <[char]>::len);
-    assert!(marks(&screen) <= MARKS_UNSEEN_MAX + 16 * 1024);
+    let marks = |screen: &mut Screen| {
+        screen.draw_text();
+        cell(&screen.parser.term, 0, 0).zerowidth().map_or(0, <[char]>::len)
+    };
+    assert!(marks(&mut screen) <= MARKS_UNSEEN_MAX + 16 * 1024);
     screen.show("\u{301}".repeat(MARKS_UNSEEN_MAX + 1).as_bytes());
-    assert_eq!(marks(&screen), MARKS_MAX);
+    assert_eq!(marks(&mut screen), MARKS_MAX);
 }
 
 proptest! {
@@ -96,6 +101,7 @@ fn read(path: PathBuf) -> (PathBuf, TerminalSize, Vec<u8>) {
 fn shown(size: TerminalSize, parts: &[&[u8]]) -> Screen {
     let mut screen = Screen::new(size);
     parts.iter().for_each(|part| screen.show(part));
+    screen.draw_text();
     screen
 }
 
@@ -213,6 +219,7 @@ fn a_screen_survives_every_size() {
             screen.show(rest);
             // What a program draws anew is there again, whatever the size was meanwhile.
             screen.show(b"\x1b[!p\x1b[?7h\x1b[r\x1b[2J\x1b[Hdrawn anew");
+            screen.draw_text();
             assert!(described(&screen).starts_with("|drawn anew\n"), "{} {columns}x{rows}", path.display());
             let late = repainted(&mut screen);
             assert_eq!(described(&late), described(&screen), "{} {columns}x{rows}", path.display());
@@ -237,34 +244,76 @@ fn flood(lines: usize) -> Vec<u8> {
     (0..lines).flat_map(|number| line(number).into_bytes()).collect()
 }
 
+/// What a program may have ordered before it floods.
+const BEGINNINGS: [&[u8]; 14] = [
+    b"\x1b]0;a title\x07",
+    b"\x1b]0;a title without an end",
+    b"",
+    b"no line yet",
+    b"\x1b[2;3H",
+    b"\x1b[1;31;44m",
+    b"\x1b[?1049h",
+    b"\x1b[2;3r",
+    b"\x1b[2;3r\x1b[2;1H",
+    b"\x1b[2;3r\x1b[4;1H",
+    b"\x1b[2;3r\x1b[r\x1b[3;1H",
+    b"\x1b[?7l\x1b[4;1H",
+    b"\x1b[?6h",
+    b"\x1b(0",
+];
+
+/// An order that comes in parts is one: what is left of it looks like text.
+#[test]
+fn an_order_that_comes_in_parts_is_obeyed() {
+    let flood = flood(301);
+    for beginning in BEGINNINGS {
+        for at in 0..beginning.len() {
+            let (one, other) = beginning.split_at(at);
+            let parts: [&[u8]; 5] = [one, other, b"\x1b[m", &flood, b"end"];
+            assert_eq!(described(&shown(SIZE, &parts)), described(&drawn(SIZE, &parts)), "{beginning:?} cut at {at}");
+            let (mut screen, mut whole) = (shown(SIZE, &parts), shown(SIZE, &[&parts.concat()]));
+            assert_eq!(screen.paint(), whole.paint(), "{beginning:?} cut at {at}, painted");
+        }
+    }
+}
+
+/// Text waits to be drawn: whoever looks, or gives the screen another size, finds it drawn.
+#[test]
+fn what_waits_to_be_drawn_is_there_for_whoever_looks() {
+    let (flood, half) = (flood(6000), b"half a line");
+    assert!(flood.len() > UNDRAWN_BYTES_MAX);
+    for size in [1, 100, 4096, 32 * 1024] {
+        let mut screen = Screen::new(SIZE);
+        for part in flood.chunks(size).chain([&half[..]]) {
+            screen.show(part);
+            assert!(screen.undrawn.len() <= UNDRAWN_BYTES_MAX + size, "{}", screen.undrawn.len());
+        }
+        let mut all = drawn(SIZE, &[&flood, half]);
+        assert!(!screen.undrawn.is_empty(), "the control: something waits");
+        assert_eq!(screen.paint(), all.paint(), "in parts of {size}");
+        screen.show(b"more");
+        all.guarded(|parser| parser.process(b"more"));
+        let wide = TerminalSize { columns: 30, rows: 4 };
+        screen.resize(wide);
+        all.resize(wide);
+        assert_eq!(described(&screen), described(&all), "resized, in parts of {size}");
+    }
+}
+
 #[test]
 fn what_is_scrolled_away_is_not_missed() {
-    let beginnings: [&[u8]; 13] = [
-        b"\x1b]0;a title\x07",
-        b"\x1b]0;a title without an end",
-        b"",
-        b"no line yet",
-        b"\x1b[2;3H",
-        b"\x1b[1;31;44m",
-        b"\x1b[?1049h",
-        b"\x1b[2;3r\x1b[2;1H",
-        b"\x1b[2;3r\x1b[4;1H",
-        b"\x1b[2;3r\x1b[r\x1b[3;1H",
-        b"\x1b[?7l\x1b[4;1H",
-        b"\x1b[?6h",
-        b"\x1b(0",
-    ];
     let endings: [&[u8]; 3] = [b"", b"half a line", b"and \x1b[1Aup"];
     let mut left_out = 0;
-    for beginning in beginnings {
+    for beginning in BEGINNINGS {
         for ending in endings {
             for lines in [0, 5, 9, 10, 100, 301] {
                 let flood = flood(lines);
                 let parts: [&[u8]; 3] = [beginning, &flood, ending];
                 assert_eq!(described(&shown(SIZE, &parts)), described(&drawn(SIZE, &parts)), "{beginning:?} {lines}");
                 let mut orders = Orders::default();
-                orders.scrolled_away(beginning, SIZE, 0);
-                left_out += orders.scrolled_away(&flood, SIZE, 0).map_or(0, |gone| gone.bytes);
+                orders.listen(beginning);
+                let gone = orders.listen(&flood).then(|| scrolled_away(&flood, SIZE, 0)).flatten();
+                left_out += gone.map_or(0, |gone| gone.bytes);
             }
         }
     }
@@ -274,7 +323,7 @@ fn what_is_scrolled_away_is_not_missed() {
         let parts: [&[u8]; 2] = [b"abc", &stairs[cut..]];
         assert_eq!(described(&shown(SIZE, &parts)), described(&drawn(SIZE, &parts)), "stairs from {cut}");
     }
-    assert!(Orders::default().scrolled_away(&stairs, SIZE, 0).is_some_and(|gone| gone.bytes > stairs.len() / 2));
+    assert!(scrolled_away(&stairs, SIZE, 0).is_some_and(|gone| gone.bytes > stairs.len() / 2));
     assert!(left_out > 10_000, "the control: something was left out: {left_out}");
 }
 
