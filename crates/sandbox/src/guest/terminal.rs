@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitStatus};
 use rustix::pty::OpenptFlags;
@@ -28,8 +28,13 @@ use crate::protocol::{
     Answer, Channel, EffectId, Ending, Exit, Fault, FaultCode, OpenTerminal, Progress, TerminalSize,
 };
 
-/// Most bytes read from a terminal at once.
-const CHUNK_BYTES: usize = 32 * 1024;
+/// Most bytes read from a terminal at once. With what stands before them in a frame they are one read of the host.
+const CHUNK_BYTES: usize = 64 * 1024 - 16;
+/// Output at once from which a program floods: half of what a terminal holds for its reader.
+const FLOOD_BYTES: usize = 2 * 1024;
+/// How long more of a flood is waited for, so that it travels in few large parts. Far less than anybody can see, and
+/// longer than the kernel takes to bring the next page.
+const FLOOD_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000 };
 /// Orders that may wait for a terminal.
 const ORDERS_MAX: usize = 64;
 /// How long the programs of a closed terminal may take to save their work.
@@ -186,9 +191,14 @@ impl Running {
     }
 
     async fn show(&mut self, bytes: Bytes) {
+        let is_flood = bytes.len() >= FLOOD_BYTES;
         self.screen.show(&bytes);
         if self.viewed {
             self.out.data(self.id, Channel::Output, bytes).await;
+        }
+        if is_flood {
+            // One thread reads and sends and hears what is typed: a flood leaves room for the others after every part.
+            tokio::task::yield_now().await;
         }
     }
 
@@ -212,7 +222,7 @@ impl Running {
 
     /// Sends what the ended program left, waiting for a viewer that is behind, but not for ever.
     async fn drain(&mut self) {
-        while is_readable(self.master.get_ref()) {
+        while is_readable(self.master.get_ref(), Timespec::default()) {
             let credit = self.viewed.then_some(&self.credit);
             match tokio::time::timeout(DRAIN_WAIT, read(&self.master, credit, &mut self.buffer)).await {
                 Ok(Read::Bytes(bytes)) => self.show(bytes).await,
@@ -222,10 +232,9 @@ impl Running {
     }
 }
 
-fn is_readable(master: &OwnedFd) -> bool {
-    let now = rustix::event::Timespec::default();
+fn is_readable(master: &OwnedFd, within: Timespec) -> bool {
     let mut polled = [PollFd::new(master, PollFlags::IN)];
-    rustix::event::poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().contains(PollFlags::IN)
+    rustix::event::poll(&mut polled, Some(&within)).is_ok() && polled[0].revents().contains(PollFlags::IN)
 }
 
 /// Tells the terminal's programs that it is gone, lets them save their work, then ends what is left.
@@ -274,7 +283,8 @@ struct Filled {
     is_empty: bool,
 }
 
-/// Reads as often as there is something: one read of a terminal never gives more than a page.
+/// Reads as often as there is something: one read of a terminal never gives more than a page. In a flood the next page
+/// is a moment away, and going back to wait for it with everything else would cost more than reading it.
 fn fill(master: &OwnedFd, buffer: &mut [u8]) -> Result<Filled, Errno> {
     let mut bytes = 0;
     while bytes < buffer.len() {
@@ -282,6 +292,7 @@ fn fill(master: &OwnedFd, buffer: &mut [u8]) -> Result<Filled, Errno> {
             Ok(0) => break,
             Ok(read) => bytes += read,
             Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) if bytes >= FLOOD_BYTES && is_readable(master, FLOOD_WAIT) => {}
             Err(errno) if bytes > 0 => return Ok(Filled { bytes, is_empty: errno == Errno::AGAIN }),
             Err(errno) => return Err(errno),
         }

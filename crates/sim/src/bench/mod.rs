@@ -25,7 +25,11 @@ pub enum Area {
         only: Option<Part>,
     },
     /// Sandboxes: starting them, commands, snapshots, terminals.
-    Sandbox,
+    Sandbox {
+        /// Only this part of the table.
+        #[arg(long)]
+        only: Option<sandbox::Part>,
+    },
     /// How long people wait for agents and documents.
     Agents {
         /// Only this part of the table.
@@ -57,7 +61,7 @@ pub enum Part {
 pub fn run(area: Area) -> anyhow::Result<bool> {
     let only = match area {
         Area::Store { only } => only,
-        Area::Sandbox => return sandbox::measure(),
+        Area::Sandbox { only } => return sandbox::measure(only),
         Area::Agents { only } => return agents::measure(only),
         Area::Harness { only } => return harness::measure(only),
     };

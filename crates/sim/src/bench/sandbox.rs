@@ -40,22 +40,44 @@ const FLOOD_BYTES: usize = 4 << 20;
 const LINE: &str = "0123456789abcdef";
 const GIB: f64 = (1_u64 << 30) as f64;
 
+/// A part of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Part {
+    /// Starting sandboxes, and commands in them.
+    Commands,
+    /// Snapshots of a workspace.
+    Snapshots,
+    /// Terminals.
+    Terminals,
+    /// Computers at rest.
+    Idle,
+}
+
 /// Measures and prints; false when a gate was missed.
-pub(super) fn measure() -> anyhow::Result<bool> {
+pub(super) fn measure(only: Option<Part>) -> anyhow::Result<bool> {
     let runtime = super::runtime()?;
     // As a task: whoever uses a sandbox in earnest is one, and waking the thread that waits for all of them costs more.
-    let mut table = runtime.block_on(async { tokio::spawn(with_guests(Place::make()?)).await? })?;
+    let mut table = runtime.block_on(async { tokio::spawn(with_guests(Place::make()?, only)).await? })?;
     drop(runtime);
-    idle(&mut table)?;
+    if only.is_none_or(|only| only == Part::Idle) {
+        idle(&mut table)?;
+    }
     Ok(table.end())
 }
 
-async fn with_guests(place: Place) -> anyhow::Result<Table> {
+async fn with_guests(place: Place, only: Option<Part>) -> anyhow::Result<Table> {
+    let wanted = |part| only.is_none_or(|only| only == part);
     let mut table = Table::begin("bench sandbox");
-    fresh(&mut table, &place).await?;
-    warm(&mut table, &place).await?;
-    snapshots(&mut table, &place).await?;
-    terminals(&mut table, &place).await?;
+    if wanted(Part::Commands) {
+        fresh(&mut table, &place).await?;
+        warm(&mut table, &place).await?;
+    }
+    if wanted(Part::Snapshots) {
+        snapshots(&mut table, &place).await?;
+    }
+    if wanted(Part::Terminals) {
+        terminals(&mut table, &place).await?;
+    }
     Ok(table)
 }
 
