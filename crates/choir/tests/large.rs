@@ -91,6 +91,48 @@ fn until(instance: &Instance, wanted: impl Fn(&[String]) -> bool) {
     }
 }
 
+/// What a task made of large files is had as a whole, while control and the computer hold no more than a part of it.
+#[test]
+fn the_whole_difference_of_a_task_is_applied_to_the_same_tree() {
+    let instance = Instance::start(NO_MODEL);
+    let size = 90 << 20;
+    let before: Vec<u8> = (0..size).map(|at: usize| (at / 3 % 251) as u8).collect();
+    std::fs::write(instance.workspace().join("big"), before).unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    std::fs::copy(instance.workspace().join("big"), elsewhere.path().join("big")).unwrap();
+    let result = instance.task(&commands(&["printf new >> big; echo small > small"]));
+    assert_eq!(result["status"], "ok", "{}", result["summary"]);
+    let content = result["diff"]["content"].as_str().unwrap();
+    assert!(content.starts_with("This difference is not whole.") && content.len() < 2000, "{content:.300}");
+    let whole = result["diff"]["whole"].as_str().unwrap();
+    assert!(content.contains(whole), "{whole}");
+
+    let processes = [instance.pid(), instance.computer()];
+    let peaks = processes.map(peak_kib);
+    let mut stream = std::net::TcpStream::connect(instance.authority()).unwrap();
+    let (host, token) = (instance.authority(), instance.token("read"));
+    write!(stream, "GET {whole} HTTP/1.0\r\nhost: {host}\r\nauthorization: Bearer {token}\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    for (process, before) in processes.into_iter().zip(peaks) {
+        let grown = peak_kib(process) - before;
+        assert!(grown < 16 << 10, "it grew by {grown} KiB over a difference of {} bytes", answer.len());
+    }
+    let body = answer.windows(4).position(|end| end == b"\r\n\r\n").unwrap() + 4;
+    assert!(answer.starts_with(b"HTTP/1.0 200 ") && answer.len() - body > size, "{}", answer.len());
+    std::fs::write(elsewhere.path().join("patch"), &answer[body..]).unwrap();
+    let git =
+        std::process::Command::new("git").args(["apply", "patch"]).current_dir(elsewhere.path()).output().unwrap();
+    assert!(git.status.success(), "{git:?}");
+    for name in ["big", "small"] {
+        let (made, live) = (elsewhere.path().join(name), instance.workspace().join(name));
+        assert!(std::fs::read(made).unwrap() == std::fs::read(live).unwrap(), "{name} differs");
+    }
+    for (query, status) in [("from=x&to=y", 400), ("from=", 400), (&*format!("from={0}&to={0}", "0".repeat(64)), 404)] {
+        assert_eq!(instance.api(&format!("GET /api/trees/diff?{query}"), &Value::Null).0, status, "{query}");
+    }
+}
+
 #[test]
 fn an_artifact_that_is_too_large_is_refused_like_every_other_body() {
     let instance = Instance::start(NO_MODEL);

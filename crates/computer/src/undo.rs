@@ -9,7 +9,7 @@ use choir_proto::api::{self, Change, NewUndo};
 use choir_proto::event::{Actor, UndoFinished, UndoOutcome, UndoStarted, Undone};
 use choir_proto::task::Diff;
 use choir_proto::wire::{ChangesUndone, UndoChanges};
-use choir_proto::{Event, Seq, UndoId};
+use choir_proto::{Event, Hash, Seq, UndoId};
 use choir_store::StoreError;
 use std::sync::Arc;
 use tokio::sync::Mutex;
@@ -48,6 +48,9 @@ impl From<StoreError> for UndoError {
         Self::Harness(error.into())
     }
 }
+
+/// Before a change and after it.
+type Trees = (Option<Hash>, Option<Hash>);
 
 /// Which changes of a scope an undo turns around.
 type Wanted = fn(&Changes, Scope, Option<&str>) -> Vec<Undone>;
@@ -180,6 +183,7 @@ impl Undoer {
         if finished.outcome == UndoOutcome::Failed {
             return Err(UndoError::Refused(finished.summary));
         }
+        let trees = (finished.base_tree, finished.result_tree);
         Ok(api::Undo {
             undo_id: finished.undo_id,
             seq,
@@ -189,7 +193,7 @@ impl Undoer {
             files_changed: finished.files_changed,
             conflicts: finished.conflicts,
             already: finished.already,
-            diff: self.whole(finished.diff).await?,
+            diff: self.whole(finished.diff, trees).await?,
         })
     }
 
@@ -209,7 +213,7 @@ impl Undoer {
                     files_changed: result.files_changed.clone(),
                     conflicts: result.conflicts.clone(),
                     turned: folded.turned(change),
-                    diff: self.whole(result.diff.clone()).await?,
+                    diff: self.whole(result.diff.clone(), (result.base_tree, result.result_tree)).await?,
                 },
                 Made::Undo(undo) => Change {
                     seq: change.seq,
@@ -221,7 +225,7 @@ impl Undoer {
                     files_changed: undo.files_changed.clone(),
                     conflicts: undo.conflicts.clone(),
                     turned: Vec::new(),
-                    diff: self.whole(undo.diff.clone()).await?,
+                    diff: self.whole(undo.diff.clone(), (undo.base_tree, undo.result_tree)).await?,
                 },
             };
             changes.push(shown);
@@ -230,8 +234,9 @@ impl Undoer {
     }
 
     /// A difference with its text, wherever that is kept.
-    async fn whole(&self, diff: Option<Diff>) -> Result<Option<Diff>, UndoError> {
+    async fn whole(&self, diff: Option<Diff>, trees: Trees) -> Result<Option<Diff>, UndoError> {
         let Some(mut diff) = diff else { return Ok(None) };
+        diff.lies_between(trees);
         if let Some(blob) = diff.blob {
             diff.content = self.harness.documents.blob_text(blob).await?;
         }

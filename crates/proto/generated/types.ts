@@ -102,7 +102,7 @@ export type Desktop = { theme?: Theme | null; windows: Window[] };
 export type DesktopCommand = ({ app: App; command: "open"; rect?: Rect | null; subject?: Subject | null }) | { command: "focus"; window_id: WindowId } | { command: "move"; rect: Rect; window_id: WindowId } | { command: "shape"; shape: Shape; window_id: WindowId } | { command: "show"; subject: Subject; window_id: WindowId } | { command: "close"; window_id: WindowId } | ({ command: "theme"; theme?: Theme | null });
 
 /** A change as text. */
-export type Diff = { blob?: Hash | null; content: string; format: string };
+export type Diff = { blob?: Hash | null; content: string; format: string; whole?: string | null };
 
 /** A whole document: the answer of `GET /api/documents/{id}`. */
 export type Document = { citations: Citation[]; content: string; document_id: DocumentId; figures?: Figure[]; proposals: Proposal[]; threads?: Thread[]; title: string; unsupported?: Unsupported[]; version: number };

@@ -291,11 +291,24 @@ pub struct LeftOut {
 pub struct Diff {
     /// Always `git`.
     pub format: String,
-    /// The text. In an event it is empty when `blob` has it; answers of the API always carry it.
+    /// The text. In an event it is empty when `blob` has it; answers of the API always carry it. What has no room in 64 MiB is
+    /// named in its first line, and git refuses to apply it then.
     pub content: String,
     /// The text as a blob, when it is long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blob: Option<Hash>,
+    /// Where answers of the API say that the whole is, however long: a path with its query.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole: Option<String>,
+}
+
+impl Diff {
+    /// Says where the whole is, for answers: it is made of the trees whenever it is asked for.
+    pub fn lies_between(&mut self, trees: (Option<Hash>, Option<Hash>)) {
+        if let (Some(from), Some(to)) = trees {
+            self.whole = Some(format!("/api/trees/diff?from={from}&to={to}"));
+        }
+    }
 }
 
 /// One path that changed.

@@ -86,10 +86,12 @@ fn check(request: &TaskRequest) -> Result<(), Rejection> {
 #[utoipa::path(get, path = "/api/tasks/{id}", params(("id" = String, Path)), responses((status = 200, body = TaskResult)))]
 pub(super) async fn get(State(app): State<App>, Path(task): Path<String>) -> Result<Json<TaskResult>, Rejection> {
     let mut task = find(&app, &task).await?;
-    if let Some(diff) = &mut task.diff
-        && let Some(blob) = diff.blob
-    {
-        diff.content = app.harness.documents.blob_text(blob).await?;
+    let trees = (task.base_tree, task.result_tree);
+    if let Some(diff) = &mut task.diff {
+        diff.lies_between(trees);
+        if let Some(blob) = diff.blob {
+            diff.content = app.harness.documents.blob_text(blob).await?;
+        }
     }
     Ok(Json(task))
 }

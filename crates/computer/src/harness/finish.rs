@@ -196,10 +196,10 @@ impl Harness {
     pub(crate) async fn keep_diff(&self, content: String) -> Option<Diff> {
         let format = "git".to_owned();
         if content.len() <= DIFF_BYTES_INLINE_MAX {
-            return Some(Diff { format, content, blob: None });
+            return Some(Diff { format, content, blob: None, whole: None });
         }
         match self.documents.keep(content.into_bytes()).await {
-            Ok(blob) => Some(Diff { format, content: String::new(), blob: Some(blob) }),
+            Ok(blob) => Some(Diff { format, content: String::new(), blob: Some(blob), whole: None }),
             Err(error) => {
                 // The trees are named beside it, so the difference can be made again.
                 tracing::warn!(%error, "a difference could not be kept");

@@ -31,6 +31,7 @@ mod sync;
 mod terminals;
 mod tokens;
 mod tours;
+mod trees;
 mod upload;
 
 pub use auth::{Account, COOKIE_NAME, Proof};
@@ -140,6 +141,7 @@ pub fn router(app: App) -> Router {
         .route("/api/files", get(files::read).put(files::write).delete(files::remove))
         .route("/api/files/list", get(files::list))
         .route("/api/files/move", post(files::rename))
+        .route("/api/trees/diff", get(trees::diff))
         .route("/api/terminals", get(terminals::list).post(terminals::open))
         .route("/api/terminals/{id}", get(terminals::attach).delete(terminals::close))
         .route("/api/documents/{id}/sync", get(sync::open))

@@ -2,7 +2,9 @@
 
 use super::App;
 use super::json::Json;
-use super::{files, health, inbox, providers, session, settings, stream, supervision, sync, terminals, tokens, tours};
+use super::{
+    files, health, inbox, providers, session, settings, stream, supervision, sync, terminals, tokens, tours, trees,
+};
 use axum::extract::State;
 use utoipa::OpenApi;
 use utoipa::openapi::path::{Operation, PathItem};
@@ -15,7 +17,7 @@ use utoipa::openapi::{ContentBuilder, Ref, Response, ResponseBuilder};
     paths(health::get, settings::get, settings::put, providers::put, providers::test, session::end, stream::open, supervision::get, get,
         files::list, files::read, files::write, files::remove, files::rename, inbox::list, inbox::decide,
         sync::open, terminals::list, terminals::open, terminals::close, terminals::attach, tokens::list, tokens::revoke,
-        tours::begin, tours::pull_the_plug),
+        tours::begin, tours::pull_the_plug, trees::diff),
     components(schemas(choir_proto::ApiError, choir_proto::Envelope)),
     security(("session" = []), ("token" = []))
 )]

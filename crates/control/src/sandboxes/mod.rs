@@ -10,7 +10,7 @@ pub(crate) mod files;
 mod identity;
 mod router;
 mod session;
-mod trees;
+pub(crate) mod trees;
 mod workspace;
 
 pub use collect::{Room, collect};

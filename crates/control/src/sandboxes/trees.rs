@@ -2,9 +2,11 @@
 
 use super::associate::{hash, text, tree};
 use super::{Error, Sandboxes};
+use axum::body::Body;
 use choir_proto::Hash;
 use choir_proto::wire::{ReadTree, TreeFile, TreeFiles};
 use choir_sandbox::path::RelativePath;
+use choir_sandbox::runtime::{CallError, Guest};
 use choir_sandbox::tree::{ContentHash, Node};
 
 /// Most files that one answer tells of.
@@ -13,6 +15,21 @@ const FILES_MAX: usize = 512;
 const TEXT_BYTES_MAX: u64 = 16 << 20;
 /// Longest file whose text is told, in bytes. What describes or checks a project is shorter.
 const FILE_BYTES_MAX: u64 = 512 << 10;
+
+/// The difference between two trees as a stream of its parts. Whatever its length, no more of it is here than one part.
+pub(crate) async fn whole_diff(keeper: Guest, (from, to): (Hash, Hash)) -> Result<Body, Error> {
+    let (from, to) = (tree(from), tree(to));
+    let (first, last) = keeper.whole_diff(from, to, 0).await?;
+    let begun = (!last).then_some(first.len() as u64);
+    let rest = futures_util::stream::try_unfold((keeper, begun), move |(keeper, at)| async move {
+        let Some(at) = at else { return Ok(None) };
+        let (part, last) = keeper.whole_diff(from, to, at).await?;
+        let next = (!last).then_some(at + part.len() as u64);
+        Ok::<_, CallError>(Some((part, (keeper, next))))
+    });
+    let whole = futures_util::StreamExt::chain(futures_util::stream::once(async { Ok(first) }), rest);
+    Ok(Body::from_stream(whole))
+}
 
 impl Sandboxes {
     /// Files of a tree by their names or paths, with what they say.

@@ -349,6 +349,11 @@ impl Work {
             Ask::Diff { from, to, offset, length } => {
                 self.part(id, move |keeper| keeper.diff((from, to), offset, length)).await
             }
+            Ask::WholeDiff { from, to, offset } => {
+                let (bytes, last) = self.on_keeper(move |keeper| keeper.whole_diff((from, to), offset)).await?;
+                self.out.data(id, Channel::Content, Bytes::from(bytes)).await;
+                Ok(Answer::Next { last })
+            }
             Ask::Merge { base, result } => {
                 self.on_keeper(move |keeper| keeper.merge(base, result)).await.map(Answer::Merged)
             }

@@ -283,6 +283,15 @@ pub enum Ask {
         /// Most bytes wanted, at most [`super::READ_BYTES_MAX`].
         length: u64,
     },
+    /// Read the next part of that difference, however long it is; at most [`super::READ_BYTES_MAX`] arrive as data frames.
+    WholeDiff {
+        /// The first tree.
+        from: TreeId,
+        /// The second tree.
+        to: TreeId,
+        /// Where the part before ended.
+        offset: u64,
+    },
     /// Apply the changes between two trees to the live directory.
     Merge {
         /// What was changed.
@@ -325,6 +334,7 @@ impl Ask {
             | Self::DropTrees { .. }
             | Self::DropContents
             | Self::Diff { .. }
+            | Self::WholeDiff { .. }
             | Self::Merge { .. }
             | Self::Undo { .. } => role == GuestRole::Keeper,
             Self::Kill { .. } | Self::CloseInput { .. } | Self::Health | Self::Shutdown => true,

@@ -44,7 +44,7 @@ pub const WINDOW_STEP_BYTES: usize = 64 * 1024;
 pub const TERMINAL_SIZE_MAX: u16 = 500;
 /// Most bytes of a terminal's screen as it is sent to a new viewer.
 pub const SCREEN_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Largest difference between two trees in bytes.
+/// Largest difference between two trees that is answered as a whole, in bytes; a longer one is read in parts.
 pub const DIFF_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Most changes that are taken back as one; their names fit in a frame.
 pub const UNDONE_MAX: usize = 256;

@@ -75,6 +75,11 @@ pub enum Answer {
         /// Bytes of the whole.
         size: u64,
     },
+    /// A part was sent of something whose size nobody knows yet.
+    Next {
+        /// Nothing follows.
+        last: bool,
+    },
     /// A merge was done.
     Merged(MergeReport),
     /// Room was given back.

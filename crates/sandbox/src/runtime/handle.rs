@@ -444,7 +444,16 @@ impl Guest {
         }
     }
 
-    /// The difference between two trees, in git's format.
+    /// The part of the difference between two trees that begins at `offset`, where the part before ended, and whether it is
+    /// the last. However long the whole is, no more than [`READ_BYTES_MAX`] of it is anywhere.
+    pub async fn whole_diff(&self, from: TreeId, to: TreeId, offset: u64) -> Result<(Bytes, bool), CallError> {
+        match self.inner.connection.call(Ask::WholeDiff { from, to, offset }).await? {
+            (Answer::Next { last }, bytes) if last || !bytes.is_empty() => Ok((bytes, last)),
+            _ => Err(CallError::Unexpected),
+        }
+    }
+
+    /// The difference between two trees in git's format, as far as it has room in 64 MiB; else it says what it lacks.
     pub async fn diff(&self, from: TreeId, to: TreeId) -> Result<Bytes, CallError> {
         let part = |offset| Ask::Diff { from, to, offset, length: READ_BYTES_MAX };
         self.read_parts(DIFF_BYTES_MAX as u64, part).await

@@ -373,6 +373,74 @@ async fn a_difference_that_is_too_large_says_so_and_is_not_applied_by_halves() {
     assert!(rest.status.success(), "{rest:?}");
     let left: Vec<_> = kept.changes(kept.snapshot().await.tree, result).await;
     assert_eq!(left.len(), 3, "{left:?}");
+    assert!(said.contains(&format!("/api/trees/diff?from={base}&to={result}")), "{said}");
+}
+
+/// Reads a difference in parts, as long as there are any.
+async fn whole_diff(kept: &Kept, from: TreeId, to: TreeId) -> Vec<u8> {
+    let mut whole = Vec::new();
+    loop {
+        let (part, last) = kept.guest.whole_diff(from, to, whole.len() as u64).await.expect("a part");
+        whole.extend_from_slice(&part);
+        if last {
+            return whole;
+        }
+    }
+}
+
+fn apply(kept: &Kept, diff: &[u8]) -> std::process::Output {
+    let patch = kept.store.path().join("patch");
+    std::fs::write(&patch, diff).expect("writes");
+    Command::new("git").arg("apply").arg(&patch).current_dir(kept.workspace.path()).output().expect("runs")
+}
+
+/// Whatever the size: added, changed, deleted, renamed, with other permissions, and all that without holding it.
+#[tokio::test]
+async fn a_difference_in_parts_carries_files_of_any_size() {
+    const SIZE: usize = 40 << 20;
+    let kept = kept().await;
+    let content = |seed: usize| (0..SIZE).map(|at| (at * seed / 7 % 253) as u8).collect::<Vec<u8>>();
+    for (name, seed) in [("changed", 3), ("deleted", 5), ("renamed", 9), ("mode", 11)] {
+        kept.write(name, content(seed));
+    }
+    kept.write("a line", "before\n");
+    let base = kept.snapshot().await.tree;
+    let command = "printf x >> changed; rm deleted; mkdir d; mv renamed 'd/of another name'; chmod 755 mode 'd/of another name'; \
+        tail -c 41943000 changed > added; echo after > 'a line'";
+    let result = kept.run_task("any-size", base, command).await;
+    let bounded = kept.guest.diff(base, result).await.expect("a difference");
+    assert!(bounded.starts_with(b"This difference is not whole."), "two such files have no room in it");
+    let whole = whole_diff(&kept, base, result).await;
+    let carried = 2 * SIZE * 5 / 4;
+    assert!(
+        (carried..carried + carried / 20).contains(&whole.len()),
+        "two files are carried, once each: {}",
+        whole.len()
+    );
+    let applied = apply(&kept, &whole);
+    assert!(applied.status.success(), "{applied:?}");
+    assert_eq!(kept.changes(kept.snapshot().await.tree, result).await, []);
+
+    // A part that does not follow the one before is not made up.
+    assert!(kept.guest.whole_diff(base, result, 1 << 20).await.is_err());
+    assert_eq!(whole_diff(&kept, result, result).await, b"");
+}
+
+/// One large file has room in a difference that is held as a whole, and parts of any other difference say the same.
+#[tokio::test]
+async fn a_difference_carries_a_large_file() {
+    let kept = kept().await;
+    kept.write("small", "x\n");
+    let base = kept.snapshot().await.tree;
+    let result =
+        kept.run_task("one", base, "head -c 41943040 /dev/urandom > big; echo y > small; chmod 600 small").await;
+    let diff = kept.guest.diff(base, result).await.expect("a difference");
+    assert_eq!(whole_diff(&kept, base, result).await, diff);
+    let applied = apply(&kept, &diff);
+    assert!(applied.status.success(), "{applied:?}");
+    let big = path("big");
+    let (live, wanted) = (kept.snapshot().await.tree, kept.guest.read_tree(result).await.expect("reads"));
+    assert_eq!(kept.guest.read_tree(live).await.expect("reads").get(&big), wanted.get(&big));
 }
 
 #[tokio::test]

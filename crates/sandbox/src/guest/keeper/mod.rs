@@ -19,6 +19,7 @@ use std::collections::HashSet;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use self::diff::{Between, Writing};
 use self::index::Index;
 use self::merge::Merged;
 use self::store::Store;
@@ -37,7 +38,13 @@ pub(super) struct Keeper {
     store: Store,
     /// Held by every operation: they are long, and two at once would only see each other's halves.
     state: Mutex<State>,
+    /// Long differences that are being read, each with how much of it was; the oldest first. Not part of the state: they
+    /// only read the store.
+    writings: Mutex<Vec<(u64, Writing)>>,
 }
+
+/// Long differences that are read at once. A reader whose difference is forgotten has to begin again.
+const WRITINGS_MAX: usize = 4;
 
 #[derive(Debug)]
 struct State {
@@ -53,7 +60,8 @@ impl Keeper {
     pub(super) fn open(files: Arc<Files>, store: OwnedFd) -> Result<Self, Fault> {
         let store = Store::open(store)?;
         let index = Index::load(&store);
-        Ok(Self { files, store, state: Mutex::new(State { index, last: None, diff: None }) })
+        let state = Mutex::new(State { index, last: None, diff: None });
+        Ok(Self { files, store, state, writings: Mutex::default() })
     }
 
     /// Takes the live directory's tree and its contents. The directory of links over which a task runs is made when the
@@ -157,13 +165,46 @@ impl Keeper {
     pub(super) fn diff(&self, (from, to): (TreeId, TreeId), offset: u64, length: u64) -> Result<(Vec<u8>, u64), Fault> {
         let mut state = self.lock();
         if !matches!(&state.diff, Some((known_from, known_to, _)) if (*known_from, *known_to) == (from, to)) {
-            let text = diff::diff(&self.store, &self.store.get_tree(from)?, &self.store.get_tree(to)?)?;
+            let text = diff::bounded(&self.store, &Between::read(&self.store, (from, to))?)?;
             state.diff = Some((from, to, text));
         }
         let (_, _, text) = state.diff.as_ref().ok_or_else(broken)?;
         let start = usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());
         let end = start.saturating_add(usize::try_from(length.min(READ_BYTES_MAX)).unwrap_or(0)).min(text.len());
-        Ok((text[start..end].to_vec(), text.len() as u64))
+        let (part, size) = (text[start..end].to_vec(), text.len());
+        if end == size {
+            state.diff = None;
+        }
+        Ok((part, size as u64))
+    }
+
+    /// The next part of the difference between two trees, however long it is, and whether it is the last.
+    pub(super) fn whole_diff(&self, trees: (TreeId, TreeId), offset: u64) -> Result<(Vec<u8>, bool), Fault> {
+        let mut writing = match offset {
+            0 => Writing::new(Between::read(&self.store, trees)?),
+            _ => self.take_writing(trees, offset).ok_or_else(broken)?,
+        };
+        let part = writing.next(&self.store, READ_BYTES_MAX as usize)?;
+        let is_last = (part.len() as u64) < READ_BYTES_MAX;
+        if !is_last {
+            let mut writings = self.writings();
+            if writings.len() >= WRITINGS_MAX {
+                writings.remove(0);
+            }
+            writings.push((offset + part.len() as u64, writing));
+        }
+        Ok((part, is_last))
+    }
+
+    fn take_writing(&self, trees: (TreeId, TreeId), offset: u64) -> Option<Writing> {
+        let mut writings = self.writings();
+        let at = writings.iter().position(|(at, writing)| (*at, writing.trees()) == (offset, trees))?;
+        Some(writings.remove(at).1)
+    }
+
+    fn writings(&self) -> MutexGuard<'_, Vec<(u64, Writing)>> {
+        // Each change is one insertion or removal, so the list is whole even after a panic.
+        self.writings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Applies the changes from `base` to `result` to the live directory, where it still is as in `base`.
