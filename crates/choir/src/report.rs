@@ -71,7 +71,7 @@ fn up_hint(error: &up::Error) -> Option<String> {
         up::Error::Data(error) => Some(data_hint(error)),
         up::Error::Db(error) => Some(db_hint(error)),
         up::Error::Heads(_) => Some(HEADS.to_owned()),
-        up::Error::Mcp(_) => Some("Set the variable to the token, or leave `token_env` out.".into()),
+        up::Error::Mcp(_) | up::Error::Broker(_) => Some("Set the variable to the token, or leave `token_env` out.".into()),
         up::Error::Sandboxes(_) => Some("Is another instance still ending, or the disk full or read-only?".into()),
         up::Error::Computer(_) => Some("What it said is above; `choir verify` looks at its log.".into()),
         up::Error::Contradicted(_) => Some(

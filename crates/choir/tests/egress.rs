@@ -4,10 +4,10 @@
 use crate::support::Instance;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// Hosts as somebody would write them who wants another one to be read. `{port}` is the port of a server on this machine
 /// that the person allowed by one spelling.
@@ -222,4 +222,102 @@ fn what_one_task_may_is_nothing_to_the_next() {
     let (said, _) = run(&instance, &none, Some(&[]));
     assert_eq!(said, ["proxy=", "none"], "an empty list is no network at all");
     assert_eq!(canary.visits.load(Ordering::SeqCst), 1);
+}
+
+/// A line as git writes it: its length first.
+fn packet(text: &str) -> String {
+    format!("{:04x}{text}", text.len() + 4)
+}
+
+/// A place of repositories that shows them to whoever brings the right credential, and repeats a wrong one. Answers with its
+/// address and with every first line that it was asked.
+fn repositories(authorization: String) -> (String, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, asked) = (listener.local_addr().unwrap().to_string(), Arc::<Mutex<Vec<String>>>::default());
+    let told = asked.clone();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut head = Vec::new();
+            let mut byte = [0];
+            while !head.ends_with(b"\r\n\r\n") && stream.read_exact(&mut byte).is_ok() {
+                head.push(byte[0]);
+            }
+            let head = String::from_utf8_lossy(&head).into_owned();
+            told.lock().unwrap().push(head.lines().next().unwrap_or_default().to_owned());
+            let shown = head.lines().find_map(|line| line.strip_prefix("authorization: ")).unwrap_or_default();
+            let name = "1234567890123456789012345678901234567890";
+            let (status, body) = match (shown == authorization, head.contains("/closed/")) {
+                (true, false) => {
+                    let refs =
+                        packet(&format!("{name} HEAD\0agent=test\n")) + &packet(&format!("{name} refs/heads/main\n"));
+                    ("200 OK", format!("{}0000{refs}0000", packet("# service=git-upload-pack\n")))
+                }
+                _ => ("403 Forbidden", format!("you said {shown}")),
+            };
+            let kind = "application/x-git-upload-pack-advertisement";
+            let length = body.len();
+            let head = format!(
+                "HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\nconnection: close\r\n"
+            );
+            write!(stream, "{head}\r\n{body}").ok();
+        }
+    });
+    (address, asked)
+}
+
+/// What opens a place of repositories is attached outside: the task fetches, and finds it nowhere.
+#[test]
+fn a_credential_is_attached_outside_of_the_sandbox() {
+    let token = "canary-0123456789abcdef-4711";
+    // `me:` and the token, in base 64.
+    let pair = "bWU6Y2FuYXJ5LTAxMjM0NTY3ODlhYmNkZWYtNDcxMQ==";
+    let (address, asked) = repositories(format!("Basic {pair}"));
+    let config = format!(
+        "[broker.acme]\nurl = \"http://{address}/acme/\"\ntoken_env = \"ACME_TOKEN\"\nuser = \"me\"\n\
+         [broker.none]\nurl = \"http://{address}/none/\"\ntoken_env = \"NO_SUCH_TOKEN\"\n"
+    );
+    let instance = Instance::start_with_environment(
+        r#"{"roles": {"conductor": [{"text": "hm"}]}}"#,
+        &config,
+        &[("ACME_TOKEN", token)],
+    );
+    let whole = |line: &str| {
+        let request = format!("{line} HTTP/1.1\\r\\nhost: broker\\r\\nconnection: close\\r\\n\\r\\n");
+        format!("bash -c 'exec 3<>/dev/tcp/127.0.0.1/3128; printf \"{request}\" >&3; cat <&3'")
+    };
+    let commands = [
+        format!("git ls-remote http://{address}/acme/r"),
+        whole("GET http://broker/acme/closed/r/info/refs?service=git-upload-pack"),
+        format!("git ls-remote http://{address}/none/r || true"),
+        whole("POST http://broker/acme/r/git-receive-pack"),
+        "env; cat /proc/1/environ || true".to_owned(),
+    ];
+    let result = instance.task(&json!({"kind": "run", "instruction": "fetch", "commands": commands}));
+    assert_eq!(result["status"], "ok", "{result}");
+    let said = |at: usize| result["commands"][at]["stdout"].as_str().unwrap();
+    assert!(said(0).contains("refs/heads/main"), "{result}");
+    let refused = |at: usize| said(at).strip_prefix("HTTP/1.1 403 ").and_then(|rest| rest.split("\r\n\r\n").nth(1));
+    assert_eq!(refused(1), Some(""), "what a refusal says may repeat what was shown: {result}");
+    let missing = result["commands"][2]["stderr"].as_str().unwrap();
+    assert!(missing.contains("403"), "{missing}");
+    assert!(refused(3).is_some_and(|said| said.contains("only fetching is allowed")), "{result}");
+    let asked = asked.lock().unwrap().clone();
+    assert_eq!(asked.len(), 2, "the one that is open, the one that is closed: {asked:?}");
+    let everything = format!("{result} {:?}", instance.events());
+    assert!(!everything.contains(token) && !everything.contains(pair), "{everything}");
+    let host = address.split(':').next().unwrap();
+    let allowed = |event: &Value| event["kind"] == "egress.allowed" && event["payload"]["host"] == host;
+    assert_eq!(instance.follow(allowed)["payload"]["rule"], "git");
+}
+
+/// Whoever may reach a host by its name is not led to the broker, which would not let it through.
+#[test]
+fn git_is_led_to_the_broker_only_where_that_is_open() {
+    let instance = instance(1);
+    let settings = |allow: &[&str]| {
+        let (said, _) = run(&instance, &["env | grep -c ^GIT_CONFIG_ || true".to_owned()], Some(allow));
+        said[0].clone()
+    };
+    assert_eq!(settings(&["127.0.0.1:1"]), "0");
+    assert_eq!(settings(&["git"]), "9");
 }

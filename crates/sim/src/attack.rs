@@ -4,8 +4,7 @@
 use crate::instance;
 use crate::table::say;
 use anyhow::{Context, ensure};
-use choir_control::egress::{self, clamp};
-use choir_control::outbound::Outbound;
+use choir_control::egress::{self, Outside, clamp};
 use choir_proto::task::Egress;
 use choir_sandbox::attack::{self, ControlRow, Options as Suite, Probe, Row, Verdict};
 use choir_sandbox::guest::{self, GuestRole};
@@ -162,7 +161,7 @@ fn way_out() -> attack::WayOut {
         let (decisions, mut decided) = mpsc::channel(DECISIONS_MAX);
         // Control writes them down; here nobody reads them, and the proxy waits for whoever should.
         tokio::spawn(async move { while decided.recv().await.is_some() {} });
-        let proxy = egress::open(path.to_owned(), None, policy, Outbound::default(), decisions)?;
+        let proxy = egress::open(path.to_owned(), None, policy, Outside::default(), decisions)?;
         Ok(Box::new(proxy) as Box<dyn Send + Sync>)
     })
 }

@@ -31,6 +31,8 @@ pub struct Config {
     pub git: Git,
     /// What tasks may reach without asking.
     pub egress: Egress,
+    /// Places of repositories that want a credential.
+    pub broker: BTreeMap<String, BrokerEndpoint>,
     /// Which tool calls need a yes.
     pub tools: Tools,
     /// Servers that offer tools.
@@ -191,6 +193,20 @@ impl Default for Egress {
     fn default() -> Self {
         Self { ceiling: vec!["git".into(), "registries".into()] }
     }
+}
+
+/// `[broker.NAME]`: repositories that tasks fetch as `http://broker/NAME/…`, by a credential that none of them sees.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BrokerEndpoint {
+    /// Where they are: a host, or what lies beneath a path of it. Git is led from there to the broker.
+    pub url: String,
+    /// The environment variable that holds the token for it.
+    #[serde(default)]
+    pub token_env: Option<String>,
+    /// As whom the token is shown.
+    #[serde(default)]
+    pub user: Option<String>,
 }
 
 /// `[mcp.NAME]`: a program that is started inside of each task's sandbox, or an address that control speaks to.

@@ -1,6 +1,6 @@
 //! Reading the file, and saying what is wrong with it: the key, the line, and how to mend it.
 
-use super::{Config, McpServer, Provider, ProviderKind, RuntimeMode};
+use super::{BrokerEndpoint, Config, McpServer, Provider, ProviderKind, RuntimeMode};
 use choir_llm::price::{PRICE_MAX, Price};
 use choir_proto::Role;
 use choir_proto::egress;
@@ -98,6 +98,9 @@ fn check(config: &Config) -> Result<(), Wrong> {
         }
         check_provider(provider).map_err(|(key, message)| (format!("providers.{name}.{key}"), message))?;
     }
+    for (name, endpoint) in &config.broker {
+        check_endpoint(name, endpoint).map_err(|(key, message)| (format!("broker.{name}{key}"), message))?;
+    }
     for (name, server) in &config.mcp {
         check_server(name, server).map_err(|(key, message)| (format!("mcp.{name}{key}"), message))?;
     }
@@ -186,6 +189,26 @@ fn check_server(name: &str, server: &McpServer) -> Result<(), Wrong> {
     }
 }
 
+fn check_endpoint(name: &str, endpoint: &BrokerEndpoint) -> Result<(), Wrong> {
+    let wrong = |key: &str, message: &str| Err((key.to_owned(), message.to_owned()));
+    if !is_provider_name(name) {
+        return wrong("", &format!("is no name: {PROVIDER_NAME}"));
+    }
+    check_url(Some(&endpoint.url)).map_err(|(_, message)| (".url".to_owned(), message))?;
+    let Ok(url) = reqwest::Url::parse(&endpoint.url) else { return wrong(".url", "is not a URL") };
+    let is_here = matches!(url.host_str(), Some("127.0.0.1" | "[::1]" | "localhost"));
+    match &endpoint.user {
+        _ if url.as_str() != endpoint.url || !url.path().ends_with('/') || url.query().is_some() => {
+            wrong(".url", "must be spelled as https://HOST/ or https://HOST/PATH/, with a slash at its end")
+        }
+        _ if url.scheme() != "https" && !is_here => wrong(".url", "must begin with https://, except on this machine"),
+        Some(user) if user.is_empty() || user.contains(':') || user.chars().any(char::is_control) => {
+            wrong(".user", "is no name")
+        }
+        _ => Ok(()),
+    }
+}
+
 fn check_url(url: Option<&str>) -> Result<(), Wrong> {
     let Some(url) = url else { return Ok(()) };
     let wrong = |message: &str| Err(("base_url".into(), message.to_owned()));
@@ -223,6 +246,25 @@ mod tests {
     fn an_unknown_key_is_named_with_its_line() {
         let said = refused("[budget]\nusd_per_run = 1.0\n\n[egress]\nceilling = []\n");
         assert!(said.contains("line 5") && said.contains("ceilling"), "{said}");
+    }
+
+    #[test]
+    fn a_place_of_repositories_is_spelled_in_one_way_and_not_spoken_to_in_the_clear() {
+        let of = |name: &str, url: &str, more: &str| format!("[broker.{name}]\nurl = \"{url}\"\n{more}\n");
+        let good = [of("acme", "https://git.example/acme/", "token_env = \"T\""), of("a", "http://127.0.0.1:8/", "")];
+        good.iter().for_each(|text| drop(parse(Path::new("choir.toml"), text).unwrap()));
+        for (text, said) in [
+            (of("Acme", "https://git.example/", ""), "`broker.Acme`"),
+            (of("a", "https://git.example", ""), "slash"),
+            (of("a", "https://git.example/a/../b/", ""), "slash"),
+            (of("a", "https://git.example/?a/", ""), "slash"),
+            (of("a", "http://git.example/", ""), "https://"),
+            (of("a", "https://me:it@git.example/", ""), "password"),
+            (of("a", "https://git.example/", "user = \"a:b\""), "`broker.a.user`"),
+            (of("a", "https://git.example/", "token = \"x\""), "token"),
+        ] {
+            assert!(refused(&text).contains(said), "{text}: {}", refused(&text));
+        }
     }
 
     #[test]

@@ -1,79 +1,178 @@
-//! The broker: repositories over `http://broker/HOST/…`, fetched and never pushed to.
+//! The broker: repositories over `http://broker/NAME/…`, fetched and never pushed to.
 //!
 //! Fetching is two requests whose names are known, so that control can tell it from everything else without looking into
-//! anybody's TLS.
+//! anybody's TLS. A credential that a place of repositories wants is attached here: no sandbox ever holds it.
 
+use crate::config;
 use crate::outbound::Outbound;
+use crate::secret::Secret;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
-use choir_proto::egress::Host;
-use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE};
+use choir_llm::SecretError;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE};
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The name by which sandboxes know it.
 pub(super) const NAME: &str = "broker";
-/// Whose repositories are fetched.
+/// Whose repositories are fetched by everybody.
 const HOSTS: [&str; 4] = ["github.com", "gitlab.com", "codeberg.org", "bitbucket.org"];
+/// As whom a token is shown where nobody says.
+const USER: &str = "x-access-token";
 /// What a client says it has; far below this for any repository that people work on.
 const WANTS_BYTES_MAX: usize = 16 << 20;
 /// Headers that fetching needs, in both directions.
 const PASSED: [&str; 3] = ["git-protocol", "user-agent", "cache-control"];
 
-/// Git's settings that lead it here.
-pub(crate) fn environment() -> BTreeMap<String, String> {
-    let mut variables = BTreeMap::from([("GIT_CONFIG_COUNT".to_owned(), HOSTS.len().to_string())]);
-    for (index, host) in HOSTS.iter().enumerate() {
-        variables.insert(format!("GIT_CONFIG_KEY_{index}"), format!("url.http://{NAME}/{host}/.insteadOf"));
-        variables.insert(format!("GIT_CONFIG_VALUE_{index}"), format!("https://{host}/"));
-    }
-    variables
+/// The places of repositories; a cheap handle.
+#[derive(Debug, Clone)]
+pub struct Broker(Arc<[Endpoint]>);
+
+/// One place.
+#[derive(Debug)]
+pub(super) struct Endpoint {
+    /// What stands after `http://broker/`.
+    name: String,
+    /// What that stands for; it ends with a slash.
+    url: String,
+    pub(super) host: String,
+    pub(super) port: u16,
+    credential: Credential,
 }
 
-/// Where a request leads, if it is one of the two of a fetch.
-pub(super) fn target<B>(request: &Request<B>) -> Result<(Host, String), &'static str> {
-    let path = request.uri().path().trim_start_matches('/');
-    let (host, repository) = path.split_once('/').ok_or("a repository has to be named")?;
-    if !HOSTS.contains(&host) {
-        return Err("the broker does not know this host");
+#[derive(Debug)]
+enum Credential {
+    None,
+    /// The value of a header.
+    Authorization(Secret),
+    /// One was meant to be there.
+    Missing,
+}
+
+/// Why a configured place cannot be used at all.
+#[derive(Debug, thiserror::Error)]
+#[error("the environment variable `{variable}` of the broker's `{name}` holds no token")]
+pub struct TokenError {
+    name: String,
+    variable: String,
+    source: SecretError,
+}
+
+impl Default for Broker {
+    /// The public ones.
+    fn default() -> Self {
+        Self(HOSTS.iter().map(|host| public(host)).collect())
     }
-    let clean =
-        repository.split('/').all(|part| !part.is_empty() && part != "." && part != ".." && !part.contains('%'));
-    let query = request.uri().query();
-    let fetches = match (request.method(), query) {
-        (&Method::GET, Some("service=git-upload-pack")) => repository.ends_with("/info/refs"),
-        (&Method::POST, None) => repository.ends_with("/git-upload-pack"),
-        _ => false,
-    };
-    match clean && fetches {
-        true => {
-            let query = query.map(|query| format!("?{query}")).unwrap_or_default();
-            Ok((Host::Name(host.to_owned()), format!("https://{host}/{repository}{query}")))
+}
+
+fn public(host: &str) -> Endpoint {
+    let url = format!("https://{host}/");
+    Endpoint { name: host.to_owned(), url, host: host.to_owned(), port: 443, credential: Credential::None }
+}
+
+impl Broker {
+    /// The configured places, and the public ones that none of them replaces.
+    pub fn new(configured: &BTreeMap<String, config::BrokerEndpoint>) -> Result<Self, TokenError> {
+        let mut endpoints: Vec<Endpoint> =
+            configured.iter().map(|(name, endpoint)| read(name, endpoint)).collect::<Result<_, _>>()?;
+        let replaced = |host: &str| configured.values().any(|endpoint| endpoint.url == format!("https://{host}/"));
+        endpoints.extend(HOSTS.iter().filter(|host| !replaced(host)).map(|host| public(host)));
+        Ok(Self(endpoints.into()))
+    }
+
+    /// Git's settings that lead it here.
+    pub(crate) fn environment(&self) -> BTreeMap<String, String> {
+        let mut variables = BTreeMap::from([("GIT_CONFIG_COUNT".to_owned(), self.0.len().to_string())]);
+        for (index, Endpoint { name, url, .. }) in self.0.iter().enumerate() {
+            variables.insert(format!("GIT_CONFIG_KEY_{index}"), format!("url.http://{NAME}/{name}/.insteadOf"));
+            variables.insert(format!("GIT_CONFIG_VALUE_{index}"), url.clone());
         }
-        false => Err("only fetching is allowed"),
+        variables
     }
+
+    /// Where a request leads, if it is one of the two of a fetch.
+    pub(super) fn target<B>(&self, request: &Request<B>) -> Result<Target<'_>, &'static str> {
+        let path = request.uri().path().trim_start_matches('/');
+        let (name, repository) = path.split_once('/').ok_or("a repository has to be named")?;
+        let known = self.0.iter().find(|endpoint| endpoint.name == name);
+        let endpoint = known.ok_or("the broker does not know this host")?;
+        let clean =
+            repository.split('/').all(|part| !part.is_empty() && part != "." && part != ".." && !part.contains('%'));
+        let query = request.uri().query();
+        let fetches = match (request.method(), query) {
+            (&Method::GET, Some("service=git-upload-pack")) => repository.ends_with("/info/refs"),
+            (&Method::POST, None) => repository.ends_with("/git-upload-pack"),
+            _ => false,
+        };
+        if !clean || !fetches {
+            return Err("only fetching is allowed");
+        }
+        let authorization = match &endpoint.credential {
+            Credential::None => None,
+            Credential::Authorization(value) => Some(value),
+            Credential::Missing => return Err("its credential is not in the environment of this instance"),
+        };
+        let query = query.map(|query| format!("?{query}")).unwrap_or_default();
+        Ok(Target { endpoint, url: format!("{}{repository}{query}", endpoint.url), authorization })
+    }
+}
+
+/// Where a request leads.
+pub(super) struct Target<'a> {
+    pub(super) endpoint: &'a Endpoint,
+    url: String,
+    authorization: Option<&'a Secret>,
+}
+
+fn read(name: &str, from: &config::BrokerEndpoint) -> Result<Endpoint, TokenError> {
+    let url = reqwest::Url::parse(&from.url).ok();
+    let host = url.as_ref().and_then(|url| url.host_str()).unwrap_or_default().to_owned();
+    let port = url.as_ref().and_then(reqwest::Url::port_or_known_default).unwrap_or_default();
+    let credential = credential(name, from)?;
+    Ok(Endpoint { name: name.to_owned(), url: from.url.clone(), host, port, credential })
+}
+
+fn credential(name: &str, from: &config::BrokerEndpoint) -> Result<Credential, TokenError> {
+    let Some(variable) = &from.token_env else { return Ok(Credential::None) };
+    let Some(value) = std::env::var(variable).ok().filter(|value| !value.is_empty()) else {
+        // Asked without it, the place would say that there is no such repository, and nobody would know why.
+        tracing::warn!(name, variable, "a credential of the broker is not in the environment");
+        return Ok(Credential::Missing);
+    };
+    let wrong = |source| TokenError { name: name.to_owned(), variable: variable.clone(), source };
+    let token = choir_llm::Secret::parse(&value).map_err(wrong)?;
+    let user = from.user.as_deref().unwrap_or(USER);
+    let pair = BASE64_STANDARD.encode(format!("{user}:{}", token.expose()));
+    Ok(Credential::Authorization(Secret::new(format!("Basic {pair}"))))
 }
 
 /// Does the request outside and passes the answer back.
-pub(super) async fn fetch<B>(outbound: &Outbound, url: &str, request: Request<B>) -> Response
+pub(super) async fn fetch<B>(outbound: &Outbound, target: Target<'_>, request: Request<B>) -> Response
 where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let (head, body) = request.into_parts();
+    let Target { url, authorization, .. } = target;
     let names = PASSED.iter().copied().chain([ACCEPT.as_str(), CONTENT_TYPE.as_str(), CONTENT_ENCODING.as_str()]);
-    let headers: Vec<(&str, String)> =
+    let mut headers: Vec<(&str, String)> =
         names.filter_map(|name| Some((name, head.headers.get(name)?.to_str().ok()?.to_owned()))).collect();
+    headers.extend(authorization.map(|value| (AUTHORIZATION.as_str(), value.expose().to_owned())));
     let answer = match head.method {
         Method::POST => match Limited::new(body, WANTS_BYTES_MAX).collect().await {
-            Ok(body) => outbound.post(url, &headers, body.to_bytes().into()).await,
+            Ok(body) => outbound.post(&url, &headers, body.to_bytes().into()).await,
             Err(_) => return StatusCode::PAYLOAD_TOO_LARGE.into_response(),
         },
-        _ => outbound.get_stream(url, &headers).await,
+        _ => outbound.get_stream(&url, &headers).await,
     };
     match answer {
+        // What a refusal says is for whoever holds the credential, and may repeat it.
+        Ok(answer) if authorization.is_some() && !answer.status().is_success() => answer.status().into_response(),
         Ok(answer) => pass_back(answer),
         Err(error) => {
             tracing::debug!(error = &error.without_url() as &dyn std::error::Error, "a fetch failed");
@@ -99,7 +198,7 @@ mod tests {
 
     fn leads(method: &str, path: &str) -> Result<String, &'static str> {
         let request = Request::builder().method(method).uri(format!("http://broker{path}")).body(()).unwrap();
-        target(&request).map(|(_, url)| url)
+        Broker::default().target(&request).map(|target| target.url)
     }
 
     #[test]
@@ -126,5 +225,34 @@ mod tests {
         ] {
             assert!(leads(method, path).is_err(), "{method} {path}");
         }
+    }
+
+    #[test]
+    fn a_configured_place_stands_before_the_public_one_and_says_when_its_credential_is_missing() {
+        let endpoint = |url: &str, variable: Option<&str>| config::BrokerEndpoint {
+            url: url.to_owned(),
+            token_env: variable.map(ToOwned::to_owned),
+            user: None,
+        };
+        let broker = Broker::new(&BTreeMap::from([
+            ("hub".to_owned(), endpoint("https://github.com/", None)),
+            ("acme".to_owned(), endpoint("https://git.example/acme/", Some("CHOIR_TEST_NO_SUCH_TOKEN"))),
+        ]))
+        .unwrap();
+        let variables = broker.environment();
+        assert_eq!(variables["GIT_CONFIG_COUNT"], "5");
+        let leads: Vec<_> = variables.values().filter(|value| *value == "https://github.com/").collect();
+        assert_eq!(leads.len(), 1, "{variables:?}");
+        let ask = |path: &str| {
+            let uri = format!("http://broker{path}/info/refs?service=git-upload-pack");
+            broker.target(&Request::builder().uri(uri).body(()).unwrap()).map(|target| target.url)
+        };
+        assert_eq!(ask("/hub/a/b").unwrap(), "https://github.com/a/b/info/refs?service=git-upload-pack");
+        assert!(ask("/github.com/a/b").is_err());
+        assert_eq!(ask("/acme/b"), Err("its credential is not in the environment of this instance"));
+        assert!(
+            ask("/acme/../other/b").is_err() && ask("/acme/%2e%2e/b").is_err(),
+            "what lies beneath, and nothing else"
+        );
     }
 }

@@ -11,7 +11,7 @@ mod pages;
 mod policy;
 mod proxy;
 
-pub(crate) use broker::environment as git_environment;
+pub use broker::{Broker, TokenError};
 pub use fetch::{Fetcher, service as fetch_service};
 pub(crate) use fetch::{decide, host_and_port};
 pub use pages::Pages;
@@ -19,7 +19,17 @@ pub(crate) use policy::hash_of;
 pub use policy::{Policy, clamp};
 pub use proxy::{Proxy, open};
 
+use crate::outbound::Outbound;
 use choir_proto::TaskId;
+
+/// By what the outside is reached.
+#[derive(Debug, Clone, Default)]
+pub struct Outside {
+    /// The one client.
+    pub outbound: Outbound,
+    /// The places of repositories, with their credentials.
+    pub broker: Broker,
+}
 
 /// What was decided about one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,10 +1,9 @@
 //! The proxy behind one sandbox's only way out: a unix socket that belongs to one task and dies with it.
 
-use super::Decision;
 use super::address::is_public;
 use super::broker;
 use super::policy::{Policy, Rule};
-use crate::outbound::Outbound;
+use super::{Decision, Outside};
 use axum::response::{IntoResponse, Response};
 use choir_proto::TaskId;
 use choir_proto::egress::{GIT, Host};
@@ -13,6 +12,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -34,6 +34,7 @@ const CONNECT: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 pub struct Proxy {
     path: PathBuf,
+    environment: BTreeMap<String, String>,
     serving: AbortHandle,
 }
 
@@ -41,6 +42,12 @@ impl Proxy {
     /// The socket, to be shown to the sandbox.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Variables that lead programs of the sandbox the right way. Git is led to the broker only where that is open to it: a
+    /// host that the person named is reached as everything else is.
+    pub fn environment(&self) -> &BTreeMap<String, String> {
+        &self.environment
     }
 }
 
@@ -58,22 +65,23 @@ pub fn open(
     path: PathBuf,
     task: Option<TaskId>,
     policy: Policy,
-    outbound: Outbound,
+    outside: Outside,
     decisions: mpsc::Sender<Decision>,
 ) -> io::Result<Proxy> {
     if path.exists() {
         std::fs::remove_file(&path)?;
     }
     let listener = UnixListener::bind(&path)?;
-    let door = Arc::new(Door { task, policy, outbound, decisions });
+    let environment = if policy.has_git() { outside.broker.environment() } else { BTreeMap::new() };
+    let door = Arc::new(Door { task, policy, outside, decisions });
     let serving = tokio::spawn(accept(listener, door)).abort_handle();
-    Ok(Proxy { path, serving })
+    Ok(Proxy { path, environment, serving })
 }
 
 struct Door {
     task: Option<TaskId>,
     policy: Policy,
-    outbound: Outbound,
+    outside: Outside,
     decisions: mpsc::Sender<Decision>,
 }
 
@@ -155,15 +163,15 @@ impl Door {
             self.decide(host, port, Err(reason.clone())).await;
             return refuse(&reason);
         }
-        let target = match broker::target(&request) {
+        let target = match self.outside.broker.target(&request) {
             Ok(target) if self.policy.has_git() => Ok(target),
             Ok(_) => Err("this task may not reach repositories"),
             Err(reason) => Err(reason),
         };
         match target {
-            Ok((host, url)) => {
-                self.decide(host.to_string(), 443, Ok(GIT.into())).await;
-                broker::fetch(&self.outbound, &url, request).await
+            Ok(target) => {
+                self.decide(target.endpoint.host.clone(), target.endpoint.port, Ok(GIT.into())).await;
+                broker::fetch(&self.outside.outbound, target, request).await
             }
             Err(reason) => {
                 self.decide(broker::NAME.into(), 80, Err(reason.into())).await;

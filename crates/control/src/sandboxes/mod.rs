@@ -23,7 +23,7 @@ use crate::clock::Clock;
 use crate::computer::KEPT_APART;
 use crate::data::{self, DataDir};
 use crate::db::{Approval, Db};
-use crate::egress::{self, Decision, Proxy};
+use crate::egress::{self, Broker, Decision, Outside, Proxy};
 use crate::gateway::Gateway;
 use crate::inbox;
 use associate::Associate;
@@ -86,6 +86,7 @@ struct Parts {
     record: Record,
     db: Db,
     gateway: Gateway,
+    broker: Broker,
     clock: Clock,
     decisions: mpsc::Sender<Decision>,
     /// Also held while one is started, so that two calls for one task make one sandbox.
@@ -122,7 +123,7 @@ impl Sandboxes {
     pub async fn open(
         places: Places,
         db: Db,
-        gateway: Gateway,
+        (gateway, broker): (Gateway, Broker),
         clock: Clock,
         decisions: mpsc::Sender<Decision>,
     ) -> Result<Self, Error> {
@@ -142,6 +143,7 @@ impl Sandboxes {
             record,
             db,
             gateway,
+            broker,
             clock,
             decisions,
             associates: Mutex::default(),
@@ -277,8 +279,8 @@ impl Sandboxes {
         // The random end of the id alone: a socket's path must be short.
         let name = task.map_or_else(|| "session".to_owned(), |task| task.to_string().split_off(SOCKET_NAME_FROM));
         let path = self.0.places.egress.join(name);
-        let outbound = self.0.gateway.outbound();
-        let opened = egress::open(path.clone(), task, policy, outbound, self.0.decisions.clone())
+        let outside = Outside { outbound: self.0.gateway.outbound(), broker: self.0.broker.clone() };
+        let opened = egress::open(path.clone(), task, policy, outside, self.0.decisions.clone())
             .and_then(|proxy| identity::admit(proxy.path(), self.0.identity).map(|()| proxy));
         opened.map(|proxy| Ok(Some(proxy))).map_err(|source| Error::Directory { path, source })
     }
@@ -323,9 +325,7 @@ enum AboveCeiling {
 /// Shows a sandbox its way out.
 fn lead_out(spec: &mut Spec, proxy: Option<&Proxy>) {
     spec.egress = proxy.map(|proxy| proxy.path().to_owned());
-    if proxy.is_some() {
-        spec.environment.extend(egress::git_environment());
-    }
+    spec.environment.extend(proxy.into_iter().flat_map(|proxy| proxy.environment().clone()));
 }
 
 /// Opens the record of effects. An instance that has just ended may still hold it for a moment.

@@ -10,7 +10,7 @@ use crate::data::{self, DataDir, Lock};
 use crate::db::{self, Db};
 use crate::descriptors;
 use crate::door;
-use crate::egress::{Decision, Fetcher, Pages, fetch_service};
+use crate::egress::{self, Broker, Decision, Fetcher, Pages, fetch_service};
 use crate::gateway::{self, Gateway};
 use crate::http::{self, App, Front, Limits, Names, Parts};
 use crate::inbox::{self, Inbox};
@@ -90,6 +90,9 @@ pub enum Error {
     /// A server that offers tools.
     #[error(transparent)]
     Mcp(#[from] mcp::TokenError),
+    /// A credential of the broker is none.
+    #[error(transparent)]
+    Broker(#[from] egress::TokenError),
     /// Sandboxes.
     #[error(transparent)]
     Sandboxes(#[from] sandboxes::Error),
@@ -177,13 +180,14 @@ pub async fn start(options: Options) -> Result<Control, Error> {
     let directory = data.computer(computer);
     let engines = options.config.search.engines.clone();
     let servers = options.config.mcp.clone();
+    let broker = Broker::new(&options.config.broker)?;
     let models = options.config.models.clone();
     let gateway = Gateway::open(options.config, &options.config_directory, db.clone(), keys.seal).await?;
     check_models(&gateway, &models)?;
     let (decisions, decided) = mpsc::channel(DECISIONS_MAX);
     let places = Places::of(&data, computer, options.guest_program);
-    let sandboxes =
-        Sandboxes::open(places, db.clone(), gateway.clone(), options.clock.clone(), decisions.clone()).await?;
+    let reach = (gateway.clone(), broker);
+    let sandboxes = Sandboxes::open(places, db.clone(), reach, options.clock.clone(), decisions.clone()).await?;
     let pages = Pages::default();
     let fetcher = Fetcher::new(gateway.clone(), sandboxes.clone(), engines, pages.clone(), decisions.clone());
     let servers = Servers::new(servers, sandboxes.clone(), db.clone(), gateway.clone(), decisions)?;
