@@ -4,6 +4,7 @@
 
 mod alone;
 mod checks;
+mod contract;
 mod description;
 mod discovering;
 mod documents;

@@ -263,7 +263,12 @@ impl Driver {
         if self.identity.role != Role::Terminal {
             return Ok(None);
         }
-        let start = StartAssociate { egress: self.request.egress.clone(), run: Some(self.identity.run), check: None };
+        let start = StartAssociate {
+            egress: self.request.egress.clone(),
+            run: Some(self.identity.run),
+            base: self.request.base(),
+            check: None,
+        };
         match start_associate(&self.person(), self.identity.task, start).await? {
             Ok(None) => Ok(Some(cancelled())),
             Ok(Some(started)) => {

@@ -8,7 +8,7 @@ use choir_core::fold::figure::Figures;
 use choir_core::fold::proposal::Proposals;
 use choir_core::fold::replica::{Authors, Tails};
 use choir_core::fold::run::{ActiveRuns, Runs};
-use choir_core::fold::task::{ActiveTasks, TaskRuns, Tasks};
+use choir_core::fold::task::{ActiveTasks, TaskRuns, TaskWishes, Tasks};
 use choir_core::undo::ActiveUndos;
 use choir_proto::Event;
 use choir_proto::event::Header;
@@ -25,6 +25,7 @@ pub fn projections() -> Vec<Box<dyn Projection>> {
         Box::new(Typed::<Tasks>::default()),
         Box::new(Typed::<ActiveTasks>::default()),
         Box::new(Typed::<TaskRuns>::default()),
+        Box::new(Typed::<TaskWishes>::default()),
         Box::new(Typed::<ActiveUndos>::default()),
         Box::new(Typed::<Documents>::default()),
         Box::new(Typed::<Titles>::default()),

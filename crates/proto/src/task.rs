@@ -58,6 +58,11 @@ impl TaskRequest {
             wanted: None,
         }
     }
+
+    /// The tree to begin with; nothing for the live workspace as it is then.
+    pub fn base(&self) -> Option<Hash> {
+        self.base_ref.as_deref().and_then(|base| base.parse().ok())
+    }
 }
 
 /// What sort of work a task is.
@@ -179,6 +184,26 @@ pub struct Wanted {
 impl Default for Wanted {
     fn default() -> Self {
         Self { diff: true, logs: true, files_changed: true, artifacts: false }
+    }
+}
+
+impl Wanted {
+    /// Leaves out of a result what nobody wants to be told.
+    pub fn of(self, mut result: TaskResult) -> TaskResult {
+        if !self.diff {
+            result.diff = None;
+        }
+        if !self.files_changed {
+            result.files_changed.clear();
+        }
+        if !self.logs {
+            let checks = result.verify.iter_mut().flat_map(|verify| &mut verify.commands);
+            for command in result.commands.iter_mut().chain(checks) {
+                command.stdout.clear();
+                command.stderr.clear();
+            }
+        }
+        result
     }
 }
 

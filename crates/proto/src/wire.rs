@@ -89,6 +89,9 @@ pub struct StartAssociate {
     /// The run that the task belongs to: some approvals hold for a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
+    /// Over this tree instead of a snapshot of the live workspace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<Hash>,
     /// Over a task's result instead of the live workspace, to check it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<Check>,

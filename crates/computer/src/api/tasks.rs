@@ -4,16 +4,18 @@ use super::App;
 use super::reject::{Rejection, TypedJson, id};
 use super::runs::check_budget;
 use crate::actor::{SessionMessage, ask};
+use crate::control::ControlError;
 use crate::journal::Scope;
 use axum::Json;
 use axum::extract::{Path, State};
-use choir_core::fold::task::{Tasks, run_of};
+use choir_core::fold::task::{TaskWishes, Tasks, run_of};
 use choir_core::tool::{ELSEWHERE, specs};
 use choir_proto::api::{Acknowledged, TaskAccepted};
 use choir_proto::egress::impossible;
 use choir_proto::event::{Actor, TaskRequested};
 use choir_proto::schema::standalone;
 use choir_proto::task::{TaskKind, TaskRequest, TaskResult};
+use choir_proto::wire::ReadTree;
 use choir_proto::{Role, TaskId};
 use http::StatusCode;
 use serde_json::Value;
@@ -31,6 +33,7 @@ pub(super) async fn create(
     TypedJson(request): TypedJson<TaskRequest>,
 ) -> Result<(StatusCode, Json<TaskAccepted>), Rejection> {
     check(&request)?;
+    find_base(&app, &request).await?;
     let journal = &app.harness.journal;
     let task_id = TaskId::new(journal.world().uuid());
     let scope = Scope::of(Actor::Person).run(run_of(task_id)).task(task_id);
@@ -47,9 +50,6 @@ fn check(request: &TaskRequest) -> Result<(), Rejection> {
     if request.git_action.is_some() || request.kind == TaskKind::Git {
         let hint = "Leave out `git_action`, and use another kind.";
         return Err(Rejection::not_available("Git actions come with time travel, which does not exist yet.", hint));
-    }
-    if request.base_ref.as_deref().is_some_and(|base| base != "head") {
-        return Err(Rejection::not_available("Only `head` can be a base yet.", "Leave out `base_ref`."));
     }
     if request.instruction.trim().is_empty() && request.commands.is_empty() {
         return Err(Rejection::bad("empty_instruction", "The instruction is empty.", "Say what you want done."));
@@ -82,10 +82,30 @@ fn check(request: &TaskRequest) -> Result<(), Rejection> {
     Ok(())
 }
 
+/// A base is the live workspace, or a tree that is there.
+async fn find_base(app: &App, request: &TaskRequest) -> Result<(), Rejection> {
+    let unknown = |why: &str| {
+        let hint = "Give `head`, or the `base_tree` or `result_tree` of a task.";
+        Rejection::bad("unknown_base", format!("`base_ref` names no tree{why}."), hint)
+    };
+    let tree = match (request.base_ref.as_deref(), request.base()) {
+        (None | Some("head"), _) => return Ok(()),
+        (Some(_), None) => return Err(unknown("")),
+        (Some(_), Some(tree)) => tree,
+    };
+    match app.harness.control.read_tree(tree, ReadTree::default()).await {
+        Ok(_) => Ok(()),
+        Err(ControlError::Refused(_)) => Err(unknown(" that is kept here")),
+        Err(gone) => Err(Rejection::unavailable("sandbox_refused", gone.to_string(), "Try again.")),
+    }
+}
+
 /// What came of a task, or that it runs.
 #[utoipa::path(get, path = "/api/tasks/{id}", params(("id" = String, Path)), responses((status = 200, body = TaskResult)))]
 pub(super) async fn get(State(app): State<App>, Path(task): Path<String>) -> Result<Json<TaskResult>, Rejection> {
-    let mut task = find(&app, &task).await?;
+    let task = find(&app, &task).await?;
+    let wanted = app.harness.views.get::<TaskWishes>(task.task_id).await?.unwrap_or_default();
+    let mut task = wanted.of(task);
     let trees = (task.base_tree, task.result_tree);
     if let Some(diff) = &mut task.diff {
         diff.lies_between(trees);

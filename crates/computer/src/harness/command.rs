@@ -74,7 +74,12 @@ impl Worker {
 
     /// The end already, when there is no sandbox to be had.
     async fn start(&mut self) -> Result<Option<(TaskStatus, String)>, HarnessError> {
-        let start = StartAssociate { egress: self.request.egress.clone(), run: Some(self.context.run), check: None };
+        let start = StartAssociate {
+            egress: self.request.egress.clone(),
+            run: Some(self.context.run),
+            base: self.request.base(),
+            check: None,
+        };
         let person = Person { context: &self.context, scope: self.scope(), purse: None };
         match start_associate(&person, self.task, start).await? {
             Ok(Some(started)) => {

@@ -249,7 +249,8 @@ impl Performer {
                 on_output.lock().unwrap_or_else(|poisoned| poisoned.into_inner())(stream, bytes);
             })
         };
-        let start = StartAssociate { egress: self.egress.clone(), run: Some(self.identity.run), check: None };
+        let start =
+            StartAssociate { egress: self.egress.clone(), run: Some(self.identity.run), base: None, check: None };
         let mut tries = 1;
         loop {
             let ended = control.exec(self.identity.task, exec.clone(), shared()).await;

@@ -58,7 +58,7 @@ impl Harness {
     /// The text of something that no agent asked for, in a sandbox of its own that is gone afterwards.
     pub(crate) async fn read_alone(&self, format: Format, media_type: &str, bytes: &[u8]) -> Result<String, String> {
         let task = TaskId::new(self.journal.world().uuid());
-        let start = StartAssociate { egress: Some(Egress { allow: Vec::new() }), run: None, check: None };
+        let start = StartAssociate { egress: Some(Egress { allow: Vec::new() }), run: None, base: None, check: None };
         let started = self.control.start_associate(task, start).await;
         started.map_err(|error| format!("No sandbox could be started to read it in: {error}"))?;
         let sheet = Sheet { format, charset: charset(media_type), bytes, wall: PARSE_TIMEOUT };

@@ -87,7 +87,7 @@ impl Performer {
             return Ok(Ok(()));
         }
         let egress = Some(Egress { allow: Vec::new() });
-        let start = StartAssociate { egress, run: Some(self.identity.run), check: None };
+        let start = StartAssociate { egress, run: Some(self.identity.run), base: None, check: None };
         Ok(match start_associate(&self.person(), self.task(), start).await? {
             Ok(Some(_)) => Ok(()),
             Ok(None) => Err("Stopped.".to_owned()),

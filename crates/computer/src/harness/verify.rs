@@ -94,6 +94,7 @@ impl Home<'_> {
         let start = StartAssociate {
             egress: Some(egress(self.egress)),
             run: None,
+            base: None,
             check: Some(Check { base_tree, result_tree, from_base }),
         };
         let ready = async {

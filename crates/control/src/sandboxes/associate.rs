@@ -89,7 +89,7 @@ impl Sandboxes {
             Ok(egress) => egress,
             Err(waits) => return Ok(AssociateStarted { base_tree: None, waits, alone: false }),
         };
-        let base = self.prepare(task, wish.check).await?;
+        let base = self.prepare(task, wish.base, wish.check).await?;
         let mut spec = self.associate_spec(&self.0.places.workspace);
         spec.workspace = Workspace::Overlay(Overlay::of_task(&self.0.places.store, &name(task)?, base));
         lead_out(&mut spec, egress.as_ref());
@@ -117,20 +117,20 @@ impl Sandboxes {
         Ok(self.0.large.clone().acquire_owned().await.ok())
     }
 
-    /// The tree under a task's overlay: the one it began with, the one to check, or a fresh snapshot.
-    async fn prepare(&self, task: TaskId, check: Option<Check>) -> Result<TreeId, Error> {
+    /// The tree under a task's overlay: the one it began with, the one to check, the one that was named, or a fresh snapshot.
+    async fn prepare(&self, task: TaskId, named: Option<Hash>, check: Option<Check>) -> Result<TreeId, Error> {
         let keeper = self.keeper().await?;
         if let Some(base) = self.0.db.task_base(task).await? {
             return Ok(tree(base));
         }
-        let taken = match check {
-            Some(check) => {
+        let base = match (check, named) {
+            (Some(check), _) => {
                 let from_base = check.from_base.iter().map(RelativePath::parse).collect::<Result<_, _>>()?;
-                keeper.check_tree(tree(check.base_tree), tree(check.result_tree), from_base).await?
+                keeper.check_tree(tree(check.base_tree), tree(check.result_tree), from_base).await?.tree
             }
-            None => keeper.take_snapshot().await?,
+            (None, Some(named)) => tree(named),
+            (None, None) => keeper.take_snapshot().await?.tree,
         };
-        let base = taken.tree;
         keeper.prepare_task(&name(task)?, base).await?;
         self.0.db.add_task(task, hash(base)).await?;
         Ok(base)

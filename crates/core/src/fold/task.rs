@@ -3,7 +3,7 @@
 use super::Fold;
 use choir_proto::Event;
 use choir_proto::event::Header;
-use choir_proto::task::{TaskResult, TaskStatus};
+use choir_proto::task::{TaskResult, TaskStatus, Wanted};
 use choir_proto::{RunId, TaskId};
 
 /// Every task, by id.
@@ -83,6 +83,26 @@ impl Fold for TaskRuns {
 
     fn apply(row: &mut Option<RunId>, header: &Header, _: &Event) {
         *row = header.run;
+    }
+}
+
+/// What the result of a task is to carry, by the task's id, where somebody said so.
+pub struct TaskWishes;
+
+impl Fold for TaskWishes {
+    type Row = Wanted;
+    const NAME: &'static str = "task_wishes";
+    const VERSION: u32 = 1;
+
+    fn key(header: &Header, event: &Event) -> Option<String> {
+        let said = matches!(event, Event::TaskRequested(requested) if requested.request.wanted.is_some());
+        header.task.filter(|_| said).map(|task| task.to_string())
+    }
+
+    fn apply(row: &mut Option<Wanted>, _: &Header, event: &Event) {
+        if let Event::TaskRequested(requested) = event {
+            *row = requested.request.wanted;
+        }
     }
 }
 

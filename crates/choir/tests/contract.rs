@@ -1,0 +1,73 @@
+//! The contract of a task, field by field, as a program outside relies on it.
+
+use crate::support::Instance;
+use serde_json::{Value, json};
+
+const NO_MODEL: &str = r#"{"roles": {"conductor": [{"error": {"class": "bad_request", "message": "no"}}]}}"#;
+
+fn task(commands: &[&str], more: Value) -> Value {
+    let mut request = json!({"kind": "run", "instruction": "a test", "commands": commands, "egress": {"allow": []}});
+    request.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    request
+}
+
+#[test]
+fn a_result_carries_what_is_wanted_and_the_log_everything() {
+    let instance = Instance::start(NO_MODEL);
+    let act = &["echo said; echo complained >&2; echo new > file"];
+    let check = json!({"mode": "commands", "commands": ["echo checked"]});
+    let everything = instance.task(&task(act, json!({"verify": check})));
+    assert!(everything["diff"]["content"].as_str().unwrap().contains("+new"), "{everything}");
+    assert_eq!(everything["files_changed"], json!([{"path": "file", "change": "added"}]));
+    assert_eq!(everything["commands"][0]["stdout"], "said\n");
+    assert_eq!(everything["verify"]["commands"][0]["stdout"], "checked\n");
+
+    let nothing = json!({"diff": false, "logs": false, "files_changed": false});
+    let act = &["echo said; echo complained >&2; echo newer > file"];
+    let little = instance.task(&task(act, json!({"verify": check, "return": nothing})));
+    assert_eq!((&little["status"], &little["verify"]["status"]), (&json!("ok"), &json!("pass")), "{little}");
+    assert_eq!((little.get("diff"), &little["files_changed"]), (None, &json!([])), "{little}");
+    for command in [&little["commands"][0], &little["verify"]["commands"][0]] {
+        assert_eq!(
+            (&command["exit_code"], &command["stdout"], &command["stderr"]),
+            (&json!(0), &json!(""), &json!(""))
+        );
+    }
+    // What is not told is known all the same, and can be taken back.
+    let id = little["task_id"].as_str().unwrap();
+    let (_, listed) = instance.api(&format!("GET /api/tasks/{id}/changes"), &Value::Null);
+    assert!(listed["changes"][0]["diff"]["content"].as_str().unwrap().contains("+newer"), "{listed}");
+    let only_logs = instance.task(&task(&["echo said"], json!({"return": {"diff": false}})));
+    assert_eq!((only_logs.get("diff"), &only_logs["commands"][0]["stdout"]), (None, &json!("said\n")), "{only_logs}");
+}
+
+#[test]
+fn a_task_begins_with_the_tree_that_it_names() {
+    let instance = Instance::start(NO_MODEL);
+    let first = instance.task(&task(&["echo 1 > a"], json!({})));
+    let (before, tree) = (first["base_tree"].as_str().unwrap(), first["result_tree"].as_str().unwrap());
+    std::fs::write(instance.workspace().join("a"), "2\n").unwrap();
+
+    let later = instance.task(&task(&["cat a; cp a b"], json!({"base_ref": tree})));
+    assert_eq!((&later["status"], &later["base_tree"]), (&json!("ok"), &json!(tree)), "{later}");
+    assert_eq!(later["commands"][0]["stdout"], "1\n");
+    let live = |name: &str| std::fs::read_to_string(instance.workspace().join(name)).unwrap();
+    assert_eq!(
+        (live("a"), live("b")),
+        ("2\n".to_owned(), "1\n".to_owned()),
+        "what it changed came home, and nothing else"
+    );
+
+    let conflict = instance.task(&task(&["echo 3 > a; echo c > c"], json!({"base_ref": tree})));
+    assert_eq!((&conflict["status"], &conflict["conflicts"]), (&json!("needs_input"), &json!(["a"])), "{conflict}");
+    assert_eq!((live("a"), live("c")), ("2\n".to_owned(), "c\n".to_owned()));
+    let earliest = instance.task(&task(&["ls -A"], json!({"base_ref": before})));
+    assert_eq!(earliest["commands"][0]["stdout"], "", "{earliest}");
+    let head = instance.task(&task(&["cat a"], json!({"base_ref": "head"})));
+    assert_eq!(head["commands"][0]["stdout"], "2\n", "{head}");
+
+    for unknown in ["nonsense", "", "HEAD", &"0".repeat(64), &"a".repeat(63)] {
+        let (status, said) = instance.api("POST /api/tasks", &task(&["true"], json!({"base_ref": unknown})));
+        assert_eq!((status, &said["error"]["code"]), (400, &json!("unknown_base")), "{unknown}: {said}");
+    }
+}
