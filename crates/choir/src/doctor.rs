@@ -10,7 +10,7 @@ use choir_control::outbound::Outbound;
 use choir_proto::api::Health;
 use choir_sandbox::confine;
 use choir_sandbox::guest::GuestRole;
-use choir_sandbox::runtime::{Runtime, Spec};
+use choir_sandbox::runtime::{Runtime, Spec, StartError};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -148,10 +148,11 @@ async fn sandbox(data: &Path) -> Finding {
         Ok(()) => Finding::good("sandbox", "a guest started behind namespaces"),
         Err(error) => {
             let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
+            let mend = error.downcast_ref::<StartError>().and_then(StartError::mend);
             Finding::bad(
                 "sandbox",
-                causes.join(": "),
-                "Documents and settings work; commands wait until this is mended.",
+                format!("{}; documents and settings work, commands do not", causes.join(": ")),
+                mend.unwrap_or("See the kernel and landlock above, and the kernel's own log: `sudo dmesg | tail`."),
             )
         }
     }

@@ -167,6 +167,36 @@ fn a_computer_without_landlock_says_so() {
     assert!(landlock["ok"] == false && landlock["mend"].as_str().unwrap().contains("lsm="), "{report}");
 }
 
+/// Lets a program run where nobody may make namespaces: in one of its own, in which there may be no more.
+const WITHOUT_NAMESPACES: &str = r#"my ($uid, $gid) = ($<, (split " ", $()[0]);
+    syscall(`uname -m` =~ /^x86_64/ ? 272 : 97, 0x10000000) == 0 or die $!;
+    my %said = ("/proc/self/setgroups" => "deny", "/proc/self/uid_map" => "1000 $uid 1", "/proc/self/gid_map" => "1000 $gid 1",
+        "/proc/sys/user/max_user_namespaces" => "0");
+    for (sort { $b cmp $a } keys %said) { open(my $file, ">", $_) or die "$_: $!"; syswrite($file, $said{$_}) or die "$_: $!" }
+    exec @ARGV or die $!;"#;
+
+#[test]
+fn where_namespaces_are_forbidden_the_command_that_allows_them_is_said() {
+    let within = |arguments: &[&str]| {
+        let mut command = std::process::Command::new("perl");
+        command.args(["-e", WITHOUT_NAMESPACES, env!("CARGO_BIN_EXE_choir")]).args(arguments);
+        command
+    };
+    let remedy = "sudo sysctl -w user.max_user_namespaces=10000";
+    let instance = Instance::start_within(within(&[]));
+    let (status, refused) = instance.api("POST /api/terminals", &serde_json::json!({"cols": 80, "rows": 24}));
+    assert_eq!((status, &refused["error"]["code"]), (503, &"sandbox_refused".into()), "{refused}");
+    assert!(refused["error"]["message"].as_str().unwrap().contains(remedy), "{refused}");
+    let (_, health) = instance.api("GET /health", &serde_json::Value::Null);
+    let part = &health["components"]["sandbox"];
+    assert!(part["status"] == "degraded" && part["detail"].as_str().unwrap().contains(remedy), "{health}");
+    assert_eq!(instance.api("GET /api/documents", &serde_json::Value::Null).0, 200, "documents open all the same");
+    let checked = within(&["doctor", "--json"]).env("CHOIR_DATA", instance.directory.path()).output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&checked.stdout).unwrap();
+    let sandbox = report["findings"].as_array().unwrap().iter().find(|one| one["name"] == "sandbox").unwrap();
+    assert_eq!((&sandbox["ok"], &sandbox["mend"]), (&false.into(), &remedy.into()), "{report}");
+}
+
 /// Everything that came from a process, as it is now.
 fn descendants(pid: i32) -> Vec<i32> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();

@@ -209,6 +209,12 @@ impl Entry {
         (REPORT_REFUSED + 2..REPORT_REFUSED + 4).contains(&what)
     }
 
+    /// Whether it can be refused because namespaces are forbidden. Some systems let everybody enter them and forbid what is
+    /// done there.
+    pub(super) fn needs_namespaces(what: u32) -> bool {
+        (REPORT_REFUSED + 2..REPORT_REFUSED + 11).contains(&what)
+    }
+
     /// The first process. Never returns.
     pub(super) fn enter(&self) -> ! {
         let Some(descriptors) = &self.descriptors else { exit(1) };

@@ -214,7 +214,7 @@ async fn refusal(mut processes: Processes, refusals: Refusals, complaint: OwnedF
     tokio::time::timeout(LAST_WORDS_TIMEOUT, one_ended).await.ok();
     end(&mut processes).await;
     let complaint = read_complaint(complaint).await;
-    StartError::Refused(refusals.read().unwrap_or(complaint))
+    refusals.read().unwrap_or(StartError::Refused(complaint))
 }
 
 /// The beginning of what is complained, read to its end so that nobody waits for a full pipe.

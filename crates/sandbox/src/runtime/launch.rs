@@ -14,6 +14,7 @@ use super::enter::{Descriptors, Entry, Report, ShimDescriptors, read_report};
 use super::layers::Layer;
 use super::limits::Backend;
 use super::process::Process;
+use super::remedy::{Settings, of_container};
 use super::spec::{Overlay, Spec, Workspace};
 use super::view::View;
 use crate::guest::GuestRole;
@@ -38,6 +39,14 @@ pub enum StartError {
     /// The sandbox ended before its guest said hello.
     #[error("the sandbox was refused: {0}")]
     Refused(String),
+    /// This machine forbids what a sandbox is made of.
+    #[error("the sandbox was refused: {said}; mend it with `{mend}`")]
+    Forbidden {
+        /// What was refused.
+        said: String,
+        /// The command that allows it.
+        mend: String,
+    },
     /// The guest did not say hello in time.
     #[error("the guest did not answer in time")]
     Silent,
@@ -101,30 +110,33 @@ pub(super) struct Refusals {
     entry: Box<Entry>,
 }
 
+impl StartError {
+    /// The command that mends it, where there is one.
+    pub fn mend(&self) -> Option<&str> {
+        match self {
+            Self::Forbidden { mend, .. } => Some(mend),
+            _ => None,
+        }
+    }
+}
+
 impl Refusals {
     /// What was refused, once the process is known to have ended.
-    pub(super) fn read(&self) -> Option<String> {
+    pub(super) fn read(&self) -> Option<StartError> {
         match read_report(self.report.as_fd())? {
             Report::Refused { what, errno } => Some(self.say(what, errno)),
             Report::Started { .. } => None,
         }
     }
 
-    fn say(&self, what: u32, errno: i32) -> String {
-        let mend = if Entry::is_about_namespaces(what) { mend(errno) } else { "" };
-        format!("{}: {}{mend}", self.entry.name(what), io::Error::from_raw_os_error(errno))
-    }
-}
-
-/// The usual reason why a system forbids namespaces to ordinary users, and its remedy.
-fn mend(errno: i32) -> &'static str {
-    match errno {
-        libc::EPERM | libc::EACCES => {
-            " (if this system forbids user namespaces: `sudo sysctl kernel.unprivileged_userns_clone=1` on Debian, \
-             `sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0` on Ubuntu)"
+    fn say(&self, what: u32, errno: i32) -> StartError {
+        let said = format!("{}: {}", self.entry.name(what), io::Error::from_raw_os_error(errno));
+        let setting = || Settings::read().remedy(errno, &std::env::current_exe().unwrap_or_default());
+        let container = || Entry::is_about_namespaces(what).then(|| of_container(errno)).flatten();
+        match Entry::needs_namespaces(what).then(setting).flatten().or_else(container) {
+            Some(mend) => StartError::Forbidden { said, mend },
+            None => StartError::Refused(said),
         }
-        libc::ENOSPC => " (`sudo sysctl user.max_user_namespaces=10000`)",
-        _ => "",
     }
 }
 
@@ -209,7 +221,7 @@ fn launch(mut entry: Box<Entry>, report: OwnedFd) -> Result<Forked, StartError> 
             let pid = Pid::from_raw(pid).ok_or_else(|| StartError::Refused("no process was started".to_owned()))?;
             Ok(Forked { guest: adopt(pid)?, shim, refusals })
         }
-        Some(Report::Refused { what, errno }) => Err(StartError::Refused(refusals.say(what, errno))),
+        Some(Report::Refused { what, errno }) => Err(refusals.say(what, errno)),
         None => Err(StartError::Refused("the first process ended without a word".to_owned())),
     }
 }

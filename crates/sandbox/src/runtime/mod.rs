@@ -15,6 +15,7 @@ mod layers;
 mod limits;
 mod port;
 mod process;
+mod remedy;
 mod spec;
 mod terminal;
 mod view;
