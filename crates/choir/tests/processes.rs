@@ -167,6 +167,31 @@ fn a_computer_without_landlock_says_so() {
     assert!(landlock["ok"] == false && landlock["mend"].as_str().unwrap().contains("lsm="), "{report}");
 }
 
+/// The associate of the terminals is there while one of them needs it, and is made anew for the next.
+#[test]
+fn the_last_terminal_takes_the_associate_with_it() {
+    let instance = Instance::start(r#"{"roles": {"conductor": [{"text": "hm"}]}}"#);
+    let associates = || {
+        let is_associate = |pid: &i32| {
+            let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            line.contains("guest") && line.contains("associate")
+        };
+        descendants(instance.pid().as_raw_nonzero().get()).iter().filter(|pid| is_associate(pid)).count()
+    };
+    for _ in 0..2 {
+        let open = || instance.api("POST /api/terminals", &serde_json::json!({"cols": 80, "rows": 24})).1;
+        let ids = [open(), open()].map(|opened| opened["terminal_id"].as_str().unwrap().to_owned());
+        let close = |id: &str| instance.api(&format!("DELETE /api/terminals/{id}"), &serde_json::Value::Null).0;
+        assert_eq!((close(&ids[0]), associates()), (204, 1), "the other one needs it");
+        assert_eq!(close(&ids[1]), 204);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while associates() > 0 {
+            assert!(std::time::Instant::now() < deadline, "an associate is left without a terminal");
+            std::thread::yield_now();
+        }
+    }
+}
+
 /// Lets a program run where nobody may make namespaces: in one of its own, in which there may be no more.
 const WITHOUT_NAMESPACES: &str = r#"my ($uid, $gid) = ($<, (split " ", $()[0]);
     syscall(`uname -m` =~ /^x86_64/ ? 272 : 97, 0x10000000) == 0 or die $!;

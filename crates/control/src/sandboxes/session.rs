@@ -1,6 +1,7 @@
 //! Terminals of the open desktop, in one associate on the live workspace. They outlive every browser tab.
 
 use super::{AboveCeiling, Error, Sandboxes, lead_out};
+use crate::egress::Proxy;
 use crate::secret::random_bytes;
 use bytes::Bytes;
 use choir_proto::TerminalId;
@@ -9,12 +10,18 @@ use choir_sandbox::protocol::{Command, EffectId, Ending, OpenTerminal, TerminalS
 use choir_sandbox::runtime::{self, Guest, TerminalEvent, TerminalOutput};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::sync::{broadcast, watch};
 
 /// Terminals at once.
 const TERMINALS_MAX: usize = 32;
 /// Pieces of output that a viewer may be behind. One that falls further gets the whole screen instead.
 const BEHIND_MAX: usize = 256;
+/// Processes of an associate in which nothing goes on: its guest.
+const PROCESSES_AT_REST: u32 = 1;
+/// How often, and after which pauses, it is looked whether what a terminal left behind is gone.
+const LOOKS: u32 = 5;
+const LOOK_PAUSE: Duration = Duration::from_millis(200);
 /// A login shell, as people expect it.
 const SHELL: &str = r"command -v bash >/dev/null && PS1='\w \$ ' exec bash -i; exec sh -i";
 
@@ -52,7 +59,9 @@ impl Sandboxes {
         }
         let id = TerminalId::new(uuid::Builder::from_random_bytes(random_bytes()).into_uuid());
         let size = TerminalSize { columns, rows };
-        let session = self.session().await?;
+        // Held until it is known as open, so that nobody lets the associate go meanwhile.
+        let mut way_out = self.0.session_egress.lock().await;
+        let session = self.session(&mut way_out).await?;
         let what = OpenTerminal {
             effect: EffectId::parse(format!("terminal-{id}"))?,
             command: Command::Shell(SHELL.into()),
@@ -70,8 +79,7 @@ impl Sandboxes {
     }
 
     /// The session's associate, started with its way out if it does not run.
-    async fn session(&self) -> Result<Guest, Error> {
-        let mut way_out = self.0.session_egress.lock().await;
+    async fn session(&self, way_out: &mut Option<Proxy>) -> Result<Guest, Error> {
         if let Some(guest) = self.0.session.lock().await.as_ref().filter(|guest| guest.is_alive()) {
             return Ok(guest.clone());
         }
@@ -81,6 +89,31 @@ impl Sandboxes {
         let mut spec = self.associate_spec(&self.0.places.workspace);
         lead_out(&mut spec, way_out.as_ref());
         self.running(&self.0.session, || spec).await
+    }
+
+    /// Lets the associate go when no terminal needs it any more, unless something that was started there goes on.
+    async fn rest(&self) {
+        for _ in 0..LOOKS {
+            if self.has_rested().await {
+                return;
+            }
+            tokio::time::sleep(LOOK_PAUSE).await;
+        }
+    }
+
+    /// Whether there is nothing more to let go.
+    async fn has_rested(&self) -> bool {
+        let mut way_out = self.0.session_egress.lock().await;
+        let mut session = self.0.session.lock().await;
+        let Some(guest) = session.as_ref().filter(|_| self.lock_terminals().is_empty()) else { return true };
+        if guest.health().await.is_ok_and(|health| health.processes > PROCESSES_AT_REST) {
+            return false;
+        }
+        if let Some(guest) = session.take() {
+            guest.shutdown().await;
+        }
+        *way_out = None;
+        true
     }
 
     /// All that are open.
@@ -119,6 +152,7 @@ impl Sandboxes {
         };
         self.lock_terminals().remove(&id);
         end.send_replace(Some(Ended { exit_code }));
+        self.rest().await;
     }
 
     fn lock_terminals(&self) -> std::sync::MutexGuard<'_, std::collections::HashMap<TerminalId, Arc<Terminal>>> {
