@@ -23,7 +23,6 @@ const ALLOWED: &str = "write its own log";
 /// Traces without stopping, because where it is allowed it happens to whoever runs this.
 const SEIZE: i64 = 0x4206;
 const PROCESS: i64 = libc::PRIO_PROCESS as i64;
-const USER: i64 = libc::PRIO_USER as i64;
 
 /// One attempt: its name, the row of the threat model, and what is done in a directory.
 struct Attempt {
@@ -55,8 +54,7 @@ const ATTEMPTS: &[Attempt] = &[
     Attempt { id: "take a hold of control", threat: "A35", act: |at| call(libc::SYS_pidfd_open, &[at.parent, 0]) },
     Attempt { id: "trace control", threat: "A35", act: |at| call(libc::SYS_ptrace, &[SEIZE, at.parent, 0, 0]) },
     Attempt { id: "read control's limits", threat: "A35", act: |at| call(libc::SYS_prlimit64, &[at.parent, 7, 0, 0]) },
-    Attempt { id: "put control back", threat: "A38", act: |at| call(libc::SYS_setpriority, &[PROCESS, at.parent, 19]) },
-    Attempt { id: "put everybody back", threat: "A38", act: |_| call(libc::SYS_setpriority, &[USER, 0, 19]) },
+    Attempt { id: "put control back", threat: "A38", act: |at| call(libc::SYS_setpriority, &[PROCESS, at.parent, 0]) },
     Attempt { id: "make a namespace", threat: "A35", act: |_| call(libc::SYS_unshare, &[libc::CLONE_NEWUSER.into()]) },
     Attempt { id: "queue calls past the filter", threat: "A35", act: |_| call(libc::SYS_io_uring_setup, &[1, 0]) },
 ];
@@ -71,8 +69,6 @@ const CONTROLS: &[(&[&str], &str)] = &[
     (&["namespaces", "landlock", "seccomp"], "start a program"),
     (&["seccomp", "landlock"], "signal control"),
     (&["seccomp"], "read control's limits"),
-    (&["seccomp"], "put control back"),
-    (&["seccomp"], "put everybody back"),
 ];
 
 /// What became of one attempt.
