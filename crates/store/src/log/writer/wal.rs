@@ -14,7 +14,7 @@ use std::time::Duration;
 const CHECKPOINT_EVERY_PAGES: usize = 500;
 
 /// Pages that are little enough for the writer to fold in between two commits.
-const LITTLE_PAGES: usize = 64;
+const LITTLE_PAGES: usize = 128;
 
 /// How long the writer waits for whoever reads an old page before it gives up cutting the write-ahead log off. Readers of our
 /// own are done within it.
