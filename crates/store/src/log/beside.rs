@@ -1,7 +1,7 @@
 //! How threads behave that work beside the writer.
 
-/// As low as it goes: such a thread still gets whatever time nobody else wants.
-const NICENESS: i32 = 19;
+/// Behind everybody else, but not by much: a process has ended, and given up its lock, only when each of its threads had a turn.
+const NICENESS: i32 = 5;
 
 /// Lets the calling thread stand back behind everybody who waits for an answer. It has milliseconds of work at a time, which is
 /// as long as the kernel lets a thread go on while one that was just woken stands behind it: without this every commit that

@@ -224,6 +224,9 @@ impl Index {
         {
             tracing::error!("the thread that writes the index panicked");
         }
+        // Here, because somebody waits for it.
+        self.tail_mut().end_segment();
+        tell_failure(self.tend());
     }
 
     fn tail(&self) -> RwLockReadGuard<'_, Tail> {
@@ -255,8 +258,6 @@ fn spawn_writer(index: Arc<Index>, woken: Receiver<()>) -> std::io::Result<JoinH
         while woken.recv().is_ok() {
             tell_failure(index.tend());
         }
-        index.tail_mut().end_segment();
-        tell_failure(index.tend());
     };
     std::thread::Builder::new().name("log-index".into()).spawn(work)
 }
