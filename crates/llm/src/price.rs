@@ -289,30 +289,21 @@ mod tests {
         assert!(dearest().cost(&usage(1_000_000, 0, 0, 0)) >= Usd(15_000_000), "{:?}", dearest());
     }
 
+    fn three_hundred_letters() -> ModelRequest {
+        let (role, system) = (choir_proto::Role::Writer, "x".repeat(300));
+        ModelRequest { model: None, role, system, messages: Vec::new(), tools: Vec::new(), tokens_max: 50 }
+    }
+
     #[test]
     fn an_answer_that_says_nothing_of_what_it_took_is_guessed_at() {
-        let request = ModelRequest {
-            model: None,
-            role: choir_proto::Role::Writer,
-            system: "x".repeat(300),
-            messages: Vec::new(),
-            tools: Vec::new(),
-            tokens_max: 50,
-        };
+        let request = three_hundred_letters();
         let message = AssistantMessage { text: "y".repeat(30), ..AssistantMessage::default() };
         assert_eq!(guess(&request, &message), usage(100, 10, 0, 0));
     }
 
     #[test]
     fn an_estimate_counts_everything_that_is_sent() {
-        let mut request = ModelRequest {
-            model: None,
-            role: choir_proto::Role::Writer,
-            system: "x".repeat(300),
-            messages: Vec::new(),
-            tools: Vec::new(),
-            tokens_max: 50,
-        };
+        let mut request = three_hundred_letters();
         assert_eq!((estimate(&request).input_tokens, estimate(&request).output_tokens), (100, 50));
         let image = Part::Image { media_type: "image/png".to_owned(), data: "A".repeat(1000) };
         request.messages = vec![Message::user("y".repeat(31)), Message::User { parts: vec![image] }];
