@@ -7,6 +7,9 @@ const TOGETHER_MS: u64 = 10;
 /// How long work waits for the others to be accepted. A model takes far longer to say its first word.
 const WAIT_MS: u64 = 40;
 
+/// How long work waits at most, however long the crowd lasts.
+const CROWD_MAX_MS: u64 = 1_000;
+
 /// Who came when.
 #[derive(Debug, Clone, Default)]
 pub struct Pace {
@@ -17,9 +20,18 @@ impl Pace {
     /// Something was accepted: how long its work is put off. Nothing is put off for one that comes alone.
     pub fn put_off_ms(&mut self, now_ms: u64) -> u64 {
         let before = self.newest_ms.replace(now_ms);
-        let together = before.is_some_and(|before| now_ms.saturating_sub(before) < TOGETHER_MS);
-        if together { WAIT_MS } else { 0 }
+        if before.is_some_and(|before| are_together(before, now_ms)) { WAIT_MS } else { 0 }
     }
+
+    /// Work was put off when something was accepted: how much longer it waits, because others still come.
+    pub fn still_ms(&self, accepted_ms: u64, now_ms: u64) -> u64 {
+        let crowded = self.newest_ms.is_some_and(|newest| are_together(newest, now_ms));
+        if crowded && now_ms.saturating_sub(accepted_ms) < CROWD_MAX_MS { WAIT_MS } else { 0 }
+    }
+}
+
+fn are_together(before_ms: u64, now_ms: u64) -> bool {
+    now_ms.saturating_sub(before_ms) < TOGETHER_MS
 }
 
 #[cfg(test)]
@@ -31,6 +43,17 @@ mod tests {
         let mut pace = Pace::default();
         let waits = [5, 6, 9, 18, 28, 1000, 2000].map(|now| pace.put_off_ms(now));
         assert_eq!(waits, [0, WAIT_MS, WAIT_MS, WAIT_MS, 0, 0, 0]);
+    }
+
+    #[test]
+    fn work_waits_until_the_crowd_is_gone_but_not_for_ever() {
+        let mut pace = Pace::default();
+        pace.put_off_ms(0);
+        assert_eq!(pace.put_off_ms(5), WAIT_MS);
+        assert_eq!(pace.still_ms(5, 45), 0, "nobody came since");
+        let crowd = (5..=2_000).step_by(5).map(|now| (pace.put_off_ms(now), pace.still_ms(5, now + 1)).1);
+        let waited = crowd.take_while(|still| *still > 0).count() as u64 * 5;
+        assert_eq!(waited, CROWD_MAX_MS);
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub mod search;
 pub mod verify;
 pub mod view;
 
+mod seats;
 mod sqlite;
 
 pub use blob::Blobs;

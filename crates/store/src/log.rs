@@ -12,6 +12,7 @@ pub use reader::Query;
 pub use subscription::Subscription;
 
 use crate::blob::{Blobs, sync_directory};
+use crate::seats::Seats;
 use crate::sqlite::{OpenError, StoreError};
 use choir_proto::event::{Header, NewEvent};
 use choir_proto::{Envelope, EventId, Hash, Seq};
@@ -31,6 +32,9 @@ pub const PAYLOAD_INLINE_BYTES_MAX: usize = 64 * 1024;
 
 /// Appends waiting for the writer. More callers wait for a place, which slows them down instead of filling memory.
 const APPENDS_QUEUED_MAX: usize = 1024;
+
+/// Who reads from disk at once: enough for a disk to have something to put in order.
+const READ_AT_ONCE_MAX: usize = 8;
 
 // The log and nothing but the log: what finds events by id, run or kind is derived and lies in the index beside it, so that a
 // commit writes as few pages as possible.
@@ -131,6 +135,8 @@ struct Shared {
     commands: mpsc::Sender<writer::Command>,
     turn: Arc<writer::Turn>,
     readers: Readers,
+    /// For those who read from disk.
+    seats: Seats,
     /// Changed only by the writer, after a commit is on disk.
     head: watch::Receiver<Head>,
     recent: Recent,
@@ -237,6 +243,7 @@ impl Log {
                 commands,
                 turn,
                 readers,
+                seats: Seats::new(READ_AT_ONCE_MAX),
                 head,
                 recent,
                 blobs,
@@ -253,6 +260,7 @@ impl Log {
             let head = self.head().seq;
             return Ok(Appended { first: head, last: head, repeated: false });
         }
+        let _asking = self.shared.turn.ask();
         let events = self.prepare(events).await?;
         let (reply, answer) = oneshot::channel();
         self.ask(writer::Command::Append { events, expect, reply }).await?;
@@ -284,14 +292,14 @@ impl Log {
         let upto = query.upto.map_or(head, |upto| upto.min(head));
         let query = Query { upto: Some(upto), limit: query.limit.min(reader::EVENTS_READ_MAX), ..query };
         let read = move || shared.readers.read(&query, &shared.blobs);
-        tokio::task::spawn_blocking(read).await.map_err(|_| StoreError::Closed)?
+        self.shared.seats.work(read).await?
     }
 
     /// Reads one event by its id.
     pub async fn find(&self, id: EventId) -> Result<Option<Envelope>, StoreError> {
         let shared = Arc::clone(&self.shared);
         let read = move || shared.readers.find(id, &shared.blobs);
-        tokio::task::spawn_blocking(read).await.map_err(|_| StoreError::Closed)?
+        self.shared.seats.work(read).await?
     }
 
     /// Shows acknowledged events after a position on the calling thread, in order and without copying them.

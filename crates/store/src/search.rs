@@ -4,6 +4,7 @@
 //! is kept twice and an erased payload is gone from here as soon as the index is built anew.
 
 use crate::log::{Head, Log};
+use crate::seats::Seats;
 use crate::sqlite::{self, OpenError, StoreError};
 use choir_proto::event::Header;
 use choir_proto::{Event, Hash, Seq};
@@ -32,6 +33,9 @@ const COALESCE: Duration = Duration::from_millis(50);
 
 /// How long a question waits for the newest events to be indexed. A full disk must not make people wait for ever.
 const CATCH_UP: Duration = Duration::from_secs(1);
+
+/// Questions at once: one is answered, another is ready to be.
+const FIND_AT_ONCE_MAX: usize = 2;
 
 /// Words of one question; more are ignored.
 const TERMS_MAX: usize = 16;
@@ -67,6 +71,7 @@ pub struct Search {
     log: Log,
     index: Arc<Mutex<Index>>,
     at: watch::Receiver<Seq>,
+    seats: Arc<Seats>,
 }
 
 impl Search {
@@ -77,7 +82,7 @@ impl Search {
         let index = Arc::new(Mutex::new(index));
         let follower = Follower { log: log.clone(), index: Arc::clone(&index), words, at: sender };
         tokio::spawn(follower.run());
-        Ok(Self { log, index, at })
+        Ok(Self { log, index, at, seats: Arc::new(Seats::new(FIND_AT_ONCE_MAX)) })
     }
 
     /// Places of events that hold every word, best first; the last word may be only begun. Sees what was acknowledged before
@@ -91,7 +96,7 @@ impl Search {
         }
         let index = Arc::clone(&self.index);
         let work = move || lock(&index).find(&expression, limit);
-        tokio::task::spawn_blocking(work).await.map_err(|_| StoreError::Closed)?
+        self.seats.work(work).await?
     }
 }
 

@@ -15,7 +15,7 @@ use choir_proto::event::{Actor as By, ActorEscalated, ActorRestarted, RunEnded, 
 use choir_proto::task::{TaskResult, TaskStatus};
 use choir_proto::{RunId, RunStatus, TaskId};
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::time::Duration;
 
 /// Runs picked up at a start. More than that many unfinished runs is not a session but a mistake.
@@ -88,8 +88,9 @@ pub(super) struct SessionState {
     runs: HashMap<RunId, ActorRef<RunMessage>>,
     tasks: HashMap<TaskId, ActorRef<TaskMessage>>,
     children: HashMap<ActorId, Child>,
-    /// Accepted or found unfinished, and not started yet. Whoever asks for one of them does not have to wait for its turn.
-    unfinished: HashSet<Child>,
+    /// Accepted or found unfinished, and not started yet, with when its waiting began. Whoever asks for one of them does not have
+    /// to wait for its turn.
+    unfinished: HashMap<Child, u64>,
     pace: Pace,
 }
 
@@ -112,7 +113,7 @@ impl Actor for Session {
             runs: HashMap::new(),
             tasks: HashMap::new(),
             children: HashMap::new(),
-            unfinished: HashSet::new(),
+            unfinished: HashMap::new(),
             pace: Pace::default(),
         };
         state.spawn(&myself, Child::Desktop).await?;
@@ -127,7 +128,7 @@ impl Actor for Session {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             SessionMessage::PickUp => state.pick_up(&myself).await?,
-            SessionMessage::Turn(child) => state.hasten(&myself, child).await?,
+            SessionMessage::Turn(child) => state.turn(&myself, child).await?,
             SessionMessage::Start(run) => state.accepted(&myself, Child::Run(run)).await?,
             SessionMessage::StartTask(task) => state.accepted(&myself, Child::Task(task)).await?,
             SessionMessage::CancelTask(task, reply) => {
@@ -179,6 +180,10 @@ impl Actor for Session {
     }
 }
 
+fn put_off(myself: &ActorRef<SessionMessage>, child: Child, after_ms: u64) {
+    myself.send_after(Duration::from_millis(after_ms), move || SessionMessage::Turn(child));
+}
+
 impl SessionState {
     /// One by one, so that nobody has to wait for all of them to be greeted.
     async fn pick_up(&mut self, myself: &ActorRef<SessionMessage>) -> Result<(), ActorProcessingErr> {
@@ -195,25 +200,41 @@ impl SessionState {
 
     /// Starts what was just accepted, unless others are being accepted in this moment.
     async fn accepted(&mut self, myself: &ActorRef<SessionMessage>, child: Child) -> Result<(), ActorProcessingErr> {
-        let now = self.harness.journal.world().elapsed().as_millis() as u64;
+        let now = self.now_ms();
         match self.pace.put_off_ms(now) {
             0 => self.start(myself, child).await,
             after_ms => {
-                self.unfinished.insert(child);
-                myself.send_after(Duration::from_millis(after_ms), move || SessionMessage::Turn(child));
+                self.unfinished.insert(child, now);
+                put_off(myself, child, after_ms);
                 Ok(())
             }
         }
     }
 
+    /// Starts what was put off, unless it was started already or a crowd is still being accepted.
+    async fn turn(&mut self, myself: &ActorRef<SessionMessage>, child: Child) -> Result<(), ActorProcessingErr> {
+        let Some(since) = self.unfinished.get(&child) else { return Ok(()) };
+        match self.pace.still_ms(*since, self.now_ms()) {
+            0 => self.start(myself, child).await,
+            after_ms => {
+                put_off(myself, child, after_ms);
+                Ok(())
+            }
+        }
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.harness.journal.world().elapsed().as_millis() as u64
+    }
+
     fn queue(&mut self, myself: &ActorRef<SessionMessage>, child: Child) -> Result<(), ActorProcessingErr> {
-        self.unfinished.insert(child);
+        self.unfinished.insert(child, self.now_ms());
         myself.send_message(SessionMessage::Turn(child)).map_err(|error| error.to_string().into())
     }
 
     /// Starts what was found unfinished, unless that was done already.
     async fn hasten(&mut self, myself: &ActorRef<SessionMessage>, child: Child) -> Result<(), ActorProcessingErr> {
-        if self.unfinished.contains(&child) { self.start(myself, child).await } else { Ok(()) }
+        if self.unfinished.contains_key(&child) { self.start(myself, child).await } else { Ok(()) }
     }
 
     /// Starts a child. One that cannot even start has failed like any other.

@@ -58,6 +58,15 @@ pub(super) fn measure(table: &mut Table) -> anyhow::Result<()> {
     instance.stop()
 }
 
+/// Only how prompts are accepted, on a new computer.
+pub(super) fn measure_prompts(table: &mut Table) -> anyhow::Result<()> {
+    let data = scratch::directory()?;
+    let token = instance::token(data.path())?;
+    let instance = Instance::start(data.path(), &token)?;
+    super::runtime()?.block_on(prompts(table, instance.address()))?;
+    instance.stop()
+}
+
 pub(super) fn computer_in(data: &Path) -> anyhow::Result<PathBuf> {
     let mut entries = std::fs::read_dir(data.join("computers"))?;
     let found = entries.find_map(|entry| entry.ok().filter(|entry| is_computer(&entry.file_name())));

@@ -55,6 +55,8 @@ pub enum Part {
     Reads,
     /// The real binary.
     Computer,
+    /// The real binary under many prompts, without the rest.
+    Prompts,
 }
 
 /// Measures and prints; false when a gate was missed.
@@ -78,6 +80,9 @@ pub fn run(area: Area) -> anyhow::Result<bool> {
     }
     if wanted(Part::Computer) {
         computer::measure(&mut table)?;
+    }
+    if only == Some(Part::Prompts) {
+        computer::measure_prompts(&mut table)?;
     }
     Ok(table.end())
 }

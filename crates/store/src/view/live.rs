@@ -2,6 +2,7 @@
 
 use super::Views;
 use crate::log::Log;
+use crate::seats::Seats;
 use crate::sqlite::{OpenError, StoreError};
 use choir_proto::event::{DecodeError, Header, PAYLOAD_ERASED};
 use choir_proto::{Envelope, Event, Hash, Seq};
@@ -27,6 +28,9 @@ const BATCHES_AHEAD: usize = 16;
 const AGAIN_SOON: Duration = Duration::from_millis(100);
 const AGAIN_LATE: Duration = Duration::from_secs(30);
 
+/// Who reads views at once: one has them, another is ready to.
+const READ_AT_ONCE_MAX: usize = 2;
+
 /// A handle to views that are kept up to date.
 #[derive(Debug, Clone)]
 pub struct LiveViews {
@@ -35,6 +39,7 @@ pub struct LiveViews {
     /// Tells the follower that a row is damaged.
     damage: Arc<Notify>,
     log: Log,
+    seats: Arc<Seats>,
 }
 
 /// How far the views are.
@@ -66,7 +71,7 @@ impl LiveViews {
             erased_upto: after,
         };
         tokio::spawn(follower.run());
-        Ok(Self { views, at, damage, log })
+        Ok(Self { views, at, damage, log, seats: Arc::new(Seats::new(READ_AT_ONCE_MAX)) })
     }
 
     /// Resolves when the views no longer follow the log.
@@ -89,7 +94,7 @@ impl LiveViews {
         self.seen(head).await?;
         let views = Arc::clone(&self.views);
         let work = move || read(&mut lock(&views));
-        let answer = tokio::task::spawn_blocking(work).await.map_err(|_| StoreError::Closed)?;
+        let answer = self.seats.work(work).await?;
         if matches!(answer, Err(StoreError::Damaged(_))) {
             // Whoever asks again finds it mended.
             self.damage.notify_one();

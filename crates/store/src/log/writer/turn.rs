@@ -5,10 +5,14 @@
 
 use super::gather::Gathering;
 use super::{Command, Writer};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::mpsc;
+
+/// Callers in a row who met no other, after which the next one commits where it is. A thread that blocks hands its tasks to
+/// another one first; under a load in which callers are alone only by chance that costs more than it saves, and threads.
+const ALONE_MIN: u32 = 8;
 
 /// The writer, and who may have it.
 pub(crate) struct Turn {
@@ -16,17 +20,46 @@ pub(crate) struct Turn {
     writer: Mutex<Option<Writer>>,
     /// The thread has something to write. Callers who come now stand behind it, or it might never get its turn.
     thread_waits: AtomicBool,
+    /// Callers who have no answer yet.
+    asking: AtomicUsize,
+    /// How many in a row met no other.
+    alone: AtomicU32,
+}
+
+/// A caller, from its coming to its answer.
+#[must_use]
+pub(crate) struct Asking<'turn>(&'turn Turn);
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.0.asking.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Turn {
     pub(crate) fn new(writer: Writer) -> Self {
-        Self { writer: Mutex::new(Some(writer)), thread_waits: AtomicBool::new(false) }
+        Self {
+            writer: Mutex::new(Some(writer)),
+            thread_waits: AtomicBool::new(false),
+            asking: AtomicUsize::new(0),
+            alone: AtomicU32::new(0),
+        }
+    }
+
+    /// Counts a caller in until it has its answer.
+    pub(crate) fn ask(&self) -> Asking<'_> {
+        match self.asking.fetch_add(1, Ordering::Relaxed) {
+            0 => self.alone.fetch_add(1, Ordering::Relaxed),
+            _ => self.alone.swap(0, Ordering::Relaxed),
+        };
+        Asking(self)
     }
 
     /// Does what is asked for on the calling thread and gives nothing back; or gives the command back, because somebody else
-    /// writes or waits to, or because other tasks would wait for this thread.
+    /// writes or waits to or may soon, or because other tasks would wait for this thread.
     pub(crate) fn take(&self, command: Command) -> Option<Command> {
-        if self.thread_waits.load(Ordering::Acquire) || !may_block() {
+        let alone = self.alone.load(Ordering::Relaxed) >= ALONE_MIN;
+        if !alone || self.thread_waits.load(Ordering::Acquire) || !may_block() {
             return Some(command);
         }
         let Ok(mut held) = self.writer.try_lock() else { return Some(command) };
