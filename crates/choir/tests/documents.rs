@@ -4,6 +4,7 @@ use crate::support::Instance;
 use std::net::TcpStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::{self, Message as Frame, WebSocket};
+use yrs::encoding::read::Read;
 use yrs::sync::{Message, SyncMessage};
 use yrs::updates::decoder::Decode;
 use yrs::updates::encoder::Encode;
@@ -96,6 +97,35 @@ fn types(socket: &mut WebSocket<TcpStream>, doc: &Doc, words: &str) {
     let update = doc.transact().encode_state_as_update_v1(&StateVector::default());
     say(socket, Message::Sync(SyncMessage::Update(update)));
     hear(socket, |message| matches!(message, Message::Custom(ACKNOWLEDGED, _)).then_some(()));
+}
+
+#[test]
+fn a_flood_of_single_letters_is_taken_whole() {
+    const LETTERS: u64 = 20_000;
+    let instance = Instance::start(SCENARIO);
+    let token = instance.token("run");
+    let id = document(&instance, &token, "");
+    let mut socket = open(&instance, &token, &id).unwrap();
+    let doc = Doc::with_client_id(77);
+    let text = doc.get_or_insert_text("content");
+    for place in 0..LETTERS {
+        let mut typing = doc.transact_mut();
+        text.insert(&mut typing, place as u32, "x");
+        let update = typing.encode_update_v1();
+        drop(typing);
+        let frame = Message::Sync(SyncMessage::Update(update)).encode_v1();
+        // All of them are on their way before the first is read.
+        socket.write(Frame::Binary(frame.into())).unwrap();
+    }
+    socket.flush().unwrap();
+    hear(&mut socket, |message| match message {
+        Message::Custom(ACKNOWLEDGED, counted) => {
+            yrs::encoding::read::Cursor::new(&counted).read_var::<u64>().is_ok_and(|count| count == LETTERS).then_some(())
+        }
+        _ => None,
+    });
+    let (_, document) = instance.api(&format!("GET /api/documents/{id}"), &serde_json::Value::Null);
+    assert_eq!(document["content"].as_str().unwrap().len() as u64, LETTERS);
 }
 
 #[test]

@@ -70,7 +70,8 @@ pub async fn serve(
     let escalated = computer.escalated();
     let mut stopping = computer.stopping.subscribe();
     let service = TowerToHyperService::new(api::router(computer.app.clone()));
-    let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+    let mut server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+    server.initial_connection_window_size(CONNECTION_WINDOW);
     let connection = server.serve_connection(TokioIo::new(api), service);
     tokio::pin!(connection);
     let ended = tokio::select! {
@@ -85,6 +86,10 @@ pub async fn serve(
     computer.close("stopped").await?;
     Ok(ended?)
 }
+
+/// Half of it is what may wait unread in small pieces before HTTP/2 breaks the connection off: what many people type at once while
+/// the disk has a bad moment.
+const CONNECTION_WINDOW: u32 = 16 << 20;
 
 /// A computer whose log is open and whose actors run.
 pub struct Computer {

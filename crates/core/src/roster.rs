@@ -85,10 +85,15 @@ impl Roster {
     /// The same events always give the same words.
     pub fn account(&self) -> String {
         let mut order: Vec<&Node> = self.nodes.iter().collect();
-        order.sort_by_key(|node| (self.urgency(node), std::cmp::Reverse(node.signal), node.task));
+        let rank = |node: &&Node| (self.urgency(node), std::cmp::Reverse(node.signal), node.task);
+        if order.len() > NODES_MAX {
+            order.select_nth_unstable_by_key(NODES_MAX, rank);
+            order.truncate(NODES_MAX);
+        }
+        order.sort_by_key(rank);
         let mut text = String::new();
         let mut told = 0;
-        for node in order.into_iter().take(NODES_MAX) {
+        for node in order {
             let line = line(node);
             if text.len() + line.len() > BYTES_MAX - REST_BYTES {
                 break;
@@ -130,10 +135,20 @@ fn line(node: &Node) -> String {
 
 /// One line, cut where it is long.
 fn words(text: &str) -> String {
-    let mut words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if let Some((at, _)) = words.char_indices().nth(WORDS_CHARACTERS_MAX) {
-        words.truncate(at);
-        words.push('…');
+    let mut words = String::new();
+    for word in text.split_whitespace() {
+        if !words.is_empty() {
+            words.push(' ');
+        }
+        words.push_str(word);
+        // Bytes are at least as many as characters: what is long is not read to its end.
+        if words.len() > WORDS_CHARACTERS_MAX
+            && let Some((at, _)) = words.char_indices().nth(WORDS_CHARACTERS_MAX)
+        {
+            words.truncate(at);
+            words.push('…');
+            break;
+        }
     }
     words
 }

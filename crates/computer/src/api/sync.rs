@@ -14,6 +14,9 @@ use http_body_util::BodyExt;
 use std::convert::Infallible;
 use tokio::sync::{mpsc, oneshot};
 
+/// Bytes from which on a piece is large enough.
+const TOGETHER_BYTES: usize = 16 * 1024;
+
 pub(super) async fn open(
     State(app): State<App>,
     Path(document): Path<String>,
@@ -33,8 +36,14 @@ pub(super) async fn open(
         }
     });
     let frames = unfold(Talk { outgoing, ended: Some(ended) }, |mut talk| async move {
-        let frame = talk.next().await?;
-        Some((Ok::<_, Infallible>(Bytes::from(frame.encode())), talk))
+        let mut bytes = talk.next().await?.encode();
+        // What waits already goes with it: pieces cost more than what is in them.
+        while bytes.len() < TOGETHER_BYTES
+            && let Some(frame) = talk.ready()
+        {
+            bytes.extend(frame.encode());
+        }
+        Some((Ok::<_, Infallible>(Bytes::from(bytes)), talk))
     });
     Ok(Body::from_stream(frames).into_response())
 }
@@ -62,6 +71,14 @@ struct Talk {
 }
 
 impl Talk {
+    /// A message that waits.
+    fn ready(&mut self) -> Option<Frame> {
+        match self.outgoing.try_recv().ok()? {
+            Outgoing::Message(message) => Some(Frame::Message(message.into())),
+            Outgoing::Close(leave) => Some(close(leave)),
+        }
+    }
+
     async fn next(&mut self) -> Option<Frame> {
         let ended = async {
             match &mut self.ended {

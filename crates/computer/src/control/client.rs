@@ -19,12 +19,16 @@ use futures_util::future::BoxFuture;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::client::conn::http2::{SendRequest, handshake};
+use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
 use tokio::net::UnixStream;
+
+/// Half of it is what may wait unread in small pieces before HTTP/2 breaks the connection off: two hundred models that speak at
+/// once while this process has no processor for a moment.
+const CONNECTION_WINDOW: u32 = 32 << 20;
 
 /// One line of a streamed answer. A whole model answer is one line.
 const LINE_BYTES_MAX: usize = 32 * 1024 * 1024;
@@ -38,7 +42,9 @@ pub struct ControlClient {
 impl ControlClient {
     /// Begins to speak. The connection is driven in the background until control goes away.
     pub async fn connect(stream: UnixStream) -> Result<Self, ControlError> {
-        let (sender, connection) = handshake(TokioExecutor::new(), TokioIo::new(stream)).await.map_err(gone)?;
+        let mut builder = Builder::new(TokioExecutor::new());
+        builder.initial_connection_window_size(CONNECTION_WINDOW);
+        let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(gone)?;
         tokio::spawn(connection.map(|ended| {
             if let Err(error) = ended {
                 tracing::warn!(%error, "the connection to control broke");

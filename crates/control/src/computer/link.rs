@@ -126,7 +126,8 @@ pub(super) async fn connect(
     hyper::client::conn::http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .initial_stream_window_size(WINDOW)
-        .initial_connection_window_size(4 * WINDOW)
+        // Half of it may wait unread in small pieces before HTTP/2 breaks the connection off.
+        .initial_connection_window_size(16 * WINDOW)
         .max_frame_size(64 << 10)
         .handshake(TokioIo::new(stream))
         .await

@@ -27,6 +27,9 @@ const WRITE_BUFFER: usize = 16 << 10;
 const SEND: Duration = Duration::from_secs(20);
 /// Messages on their way to the computer. Whoever writes faster than it commits waits.
 const QUEUED_MAX: usize = 16;
+
+/// Bytes from which on a piece is large enough.
+const TOGETHER_BYTES: usize = 16 * 1024;
 /// Longest reason that fits a close frame.
 const REASON_BYTES_MAX: usize = 123;
 
@@ -55,7 +58,8 @@ pub(super) async fn open(
 async fn connect(app: &App, id: DocumentId) -> Result<(mpsc::Sender<Bytes>, Incoming), Refused> {
     let (sender, receiver) = mpsc::channel(QUEUED_MAX);
     let frames = unfold(receiver, |mut receiver: mpsc::Receiver<Bytes>| async move {
-        Some((Ok::<_, Infallible>(receiver.recv().await?), receiver))
+        let first = receiver.recv().await?;
+        Some((Ok::<_, Infallible>(together(first, &mut receiver)), receiver))
     });
     let path = format!("/internal/documents/{id}/sync");
     let response = app.link.send(request(Method::POST, &path, Body::from_stream(frames))).await?;
@@ -64,6 +68,19 @@ async fn connect(app: &App, id: DocumentId) -> Result<(mpsc::Sender<Bytes>, Inco
         StatusCode::NOT_FOUND => Err(Refused::not_found()),
         status => Err(crate::computer::LinkError::Refused(status).into()),
     }
+}
+
+/// What came with the first frame while nobody took it, in one piece: pieces cost more than what is in them.
+fn together(first: Bytes, receiver: &mut mpsc::Receiver<Bytes>) -> Bytes {
+    let Ok(second) = receiver.try_recv() else { return first };
+    let mut together = first.to_vec();
+    together.extend_from_slice(&second);
+    while together.len() < TOGETHER_BYTES
+        && let Ok(next) = receiver.try_recv()
+    {
+        together.extend_from_slice(&next);
+    }
+    together.into()
 }
 
 /// Carries messages both ways until one side ends.
