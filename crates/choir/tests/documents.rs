@@ -119,9 +119,10 @@ fn a_flood_of_single_letters_is_taken_whole() {
     }
     socket.flush().unwrap();
     hear(&mut socket, |message| match message {
-        Message::Custom(ACKNOWLEDGED, counted) => {
-            yrs::encoding::read::Cursor::new(&counted).read_var::<u64>().is_ok_and(|count| count == LETTERS).then_some(())
-        }
+        Message::Custom(ACKNOWLEDGED, counted) => yrs::encoding::read::Cursor::new(&counted)
+            .read_var::<u64>()
+            .is_ok_and(|count| count == LETTERS)
+            .then_some(()),
         _ => None,
     });
     let (_, document) = instance.api(&format!("GET /api/documents/{id}"), &serde_json::Value::Null);

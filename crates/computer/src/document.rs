@@ -139,6 +139,16 @@ impl Documents {
         }
     }
 
+    /// The newest text of a document that somebody works on: its replica stands in memory, and nothing has to be read.
+    pub async fn text_at_work(&self, head: &DocumentSummary) -> Result<String, StoreError> {
+        let room = self.room(head.document_id);
+        let held = self.hold(&room).await?;
+        match held.as_ref().and_then(|held| held.as_ref()).filter(|live| live.version == head.version) {
+            Some(live) => Ok(live.replica.content().to_owned()),
+            None => self.head_text(head).await,
+        }
+    }
+
     async fn named_text(&self, id: DocumentId, version: u32, hash: Hash) -> Result<String, StoreError> {
         if let Some(text) = self.views.get::<Texts>(Versions::key_of(id, version)).await? {
             return Ok(text);

@@ -187,6 +187,9 @@ pub fn drive(context: RunContext, assignment: Assignment) -> BoxFuture<'static, 
     .boxed()
 }
 
+/// How long it holds what an answer said about its calls: a person who paused the run may have decided otherwise meanwhile.
+const FREE_FOR: Duration = Duration::from_millis(100);
+
 struct Driver {
     context: RunContext,
     identity: Identity,
@@ -205,6 +208,8 @@ struct Driver {
     elsewhere: Elsewhere,
     /// Who else works on the run, where it is told.
     known: Option<Known>,
+    /// What the newest answer said of its calls, if it did, and when that was.
+    free_said: Option<(Duration, BTreeSet<String>)>,
     /// Tools of the newest calls that nobody has to be asked about.
     free: Arc<BTreeSet<String>>,
 }
@@ -240,6 +245,7 @@ impl Driver {
             base_tree: None,
             elsewhere,
             known,
+            free_said: None,
             free: Arc::default(),
         }
     }
@@ -324,8 +330,16 @@ impl Driver {
         }
     }
 
-    /// Writes down what is about to be done. Meanwhile control says about which of it nobody has to be asked.
+    /// Writes down what is about to be done. About which of it nobody has to be asked came with the answer; where that was a while
+    /// ago, or in another life, control says it meanwhile.
     async fn intend(&mut self, calls: &[Begin]) -> Result<(), HarnessError> {
+        let now = self.context.harness.journal.world().elapsed();
+        if let Some((said, free)) = self.free_said.take()
+            && now.saturating_sub(said) < FREE_FOR
+        {
+            self.free = Arc::new(free);
+            return self.append(intents(calls)).await;
+        }
         let control = Arc::clone(&self.context.harness.control);
         let tools = calls.iter().map(|begin| begin.call.name.clone()).collect();
         // Asked first: an append that nobody competes with holds this task until it is on disk.
@@ -384,6 +398,7 @@ impl Driver {
             Ok(answer) => {
                 self.go_on().await?;
                 self.purse.add(&answer.usage);
+                self.free_said = answer.free.map(|free| (world.elapsed(), free));
                 let called = ModelCalled {
                     turn: self.agent.next_turn(),
                     model: answer.model,

@@ -57,7 +57,8 @@ fn config(base_url: &str) -> Config {
 fn says(text: &str, output_tokens: u64) -> Behaviour {
     let message = AssistantMessage { text: text.into(), ..AssistantMessage::default() };
     let usage = Usage { input_tokens: 10, output_tokens, ..Usage::default() };
-    let answer = Answer { message, stop: StopReason::Finished, usage, model: "local/tiny".into(), window: None };
+    let answer =
+        Answer { message, stop: StopReason::Finished, usage, model: "local/tiny".into(), window: None, free: None };
     let stream = encode_stream(Format::OpenAi, &answer, 4);
     Arc::new(move || ([("content-type", "text/event-stream")], stream.clone()).into_response())
 }

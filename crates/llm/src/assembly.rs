@@ -138,7 +138,7 @@ impl Assembly {
             reasoning_signature: self.signature,
             tool_calls,
         };
-        Ok(Answer { message, stop, usage: self.usage, model, window: None })
+        Ok(Answer { message, stop, usage: self.usage, model, window: None, free: None })
     }
 
     pub(crate) fn grow(&mut self, piece: &str) -> Result<(), ModelError> {

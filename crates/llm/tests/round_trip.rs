@@ -65,6 +65,7 @@ fn any_answer() -> impl Strategy<Value = Answer> {
                 usage: Usage { input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, ..Usage::default() },
                 model: "some/model".to_owned(),
                 window: None,
+                free: None,
             }
         },
     )
@@ -102,6 +103,7 @@ fn several_signed_thoughts_survive() {
         usage: Usage::default(),
         model: "some/model".to_owned(),
         window: None,
+        free: None,
     };
     let bytes = encode_stream(Format::Anthropic, &answer, 1);
     assert_eq!(decode(Format::Anthropic, &bytes, "some/model"), answer);

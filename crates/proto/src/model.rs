@@ -2,6 +2,7 @@
 
 use crate::Usd;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// What an agent is for. Roles differ by prompt, tools, budget and grants, never by loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -210,6 +211,9 @@ pub struct Answer {
     /// How many tokens the model can read at once, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<u64>,
+    /// The tools among its calls that nobody has to be asked about, where whoever passes the answer on knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub free: Option<BTreeSet<String>>,
 }
 
 /// Why an answer ended.

@@ -19,17 +19,18 @@ impl Performer {
         };
         let Some(head) = documents.find(id).await? else { return Ok(put_away()) };
         if let Some(selection) = &self.context.selection
-            && let Some(why) = outside(selection, tool, &documents.head_text(&head).await?)
+            && let Some(why) = outside(selection, tool, &documents.text_at_work(&head).await?)
         {
             return Ok(Performed::new(ToolOutcome::Refused, why));
         }
         match tool {
             Tool::ReadDocument => {
                 documents.was_read(self.task(), head.version);
-                Ok(Performed::new(ToolOutcome::Ok, documents.head_text(&head).await?))
+                Ok(Performed::new(ToolOutcome::Ok, documents.text_at_work(&head).await?))
             }
             Tool::WriteDocument(write) => self.write(begin, id, Some(&write.title), &write.content).await,
-            Tool::EditDocument(edit) => match replace_once(&documents.head_text(&head).await?, &edit.old, &edit.new) {
+            Tool::EditDocument(edit) => match replace_once(&documents.text_at_work(&head).await?, &edit.old, &edit.new)
+            {
                 Ok(text) => self.write_over(begin, id, Base::Version(head.version), None, &text).await,
                 Err(why) => Ok(Performed::new(ToolOutcome::Error, why)),
             },

@@ -73,6 +73,9 @@ impl Gateway {
             }
         };
         answer.window = provider.context_tokens;
+        // Said with the answer, so that nobody has to ask about each call.
+        let called = answer.message.tool_calls.iter().map(|call| &call.name);
+        answer.free = Some(called.filter(|tool| self.settings().tools.is_free(tool)).cloned().collect());
         self.pay(call.run, &answer).await?;
         Ok(answer)
     }

@@ -64,12 +64,20 @@ async fn model(State(gateway): State<Gateway>, body: Bytes) -> Result<Response, 
     Ok(lines(stream))
 }
 
-/// One JSON line for each message, sent as soon as it is there.
+/// Bytes from which on a piece is large enough.
+const TOGETHER_BYTES: usize = 16 * 1024;
+
+/// One JSON line for each message, sent as soon as it is there. Lines that wait already go with it.
 pub(crate) fn lines<T: Serialize + Send + 'static>(messages: mpsc::Receiver<T>) -> Response {
     let stream = futures_util::stream::unfold(messages, |mut messages| async {
-        let mut line = serde_json::to_vec(&messages.recv().await?).expect("frames are plain data");
-        line.push(b'\n');
-        Some((Ok::<_, Infallible>(Bytes::from(line)), messages))
+        let mut lines = Vec::new();
+        let mut next = Some(messages.recv().await?);
+        while let Some(message) = next {
+            serde_json::to_writer(&mut lines, &message).expect("frames are plain data");
+            lines.push(b'\n');
+            next = if lines.len() < TOGETHER_BYTES { messages.try_recv().ok() } else { None };
+        }
+        Some((Ok::<_, Infallible>(Bytes::from(lines)), messages))
     });
     let mut response = Body::from_stream(stream).into_response();
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));

@@ -101,7 +101,8 @@ mod tests {
         };
         let charged = |tariff: Tariff, usage: Usage| {
             let message = AssistantMessage { text: "y".repeat(30), ..AssistantMessage::default() };
-            let mut answer = Answer { message, stop: StopReason::Finished, usage, model: "m".to_owned(), window: None };
+            let mut answer =
+                Answer { message, stop: StopReason::Finished, usage, model: "m".to_owned(), window: None, free: None };
             tariff.charge(&request, &mut answer);
             answer.usage
         };

@@ -1,6 +1,5 @@
 //! What the settings and earlier words of the person say about a call.
 
-use super::policy::is_from_elsewhere;
 use super::{Policy, hash_of_call};
 use crate::db::{self, Db};
 use crate::gateway::Gateway;
@@ -44,9 +43,9 @@ impl Judge {
         Self { db, gateway }
     }
 
-    /// Whether every call of a tool may be. One from elsewhere is looked at each time: it may have changed.
+    /// Whether every call of a tool may be.
     pub(crate) fn is_free(&self, tool: &str) -> bool {
-        !is_from_elsewhere(tool) && self.gateway.settings().tools.policy(tool) == Policy::Auto
+        self.gateway.settings().tools.is_free(tool)
     }
 
     /// About one call. A tool from elsewhere is known by its definition: who allowed it allowed that one.

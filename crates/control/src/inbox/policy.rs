@@ -35,6 +35,11 @@ impl Tools {
         let usual = if is_from_elsewhere(tool) { Policy::Ask } else { Policy::Auto };
         said.copied().unwrap_or(usual)
     }
+
+    /// Whether every call of a tool may be. One from elsewhere is looked at each time: it may have changed.
+    pub fn is_free(&self, tool: &str) -> bool {
+        !is_from_elsewhere(tool) && self.policy(tool) == Policy::Auto
+    }
 }
 
 /// Whether a server elsewhere has the tool.

@@ -269,7 +269,7 @@ const WAITING: &str = "Waiting for the others.";
 fn waiting(scene: &Scene<'_>) -> Script {
     let message = AssistantMessage { text: WAITING.to_owned(), ..AssistantMessage::default() };
     let (stop, usage, model) = (StopReason::Finished, Usage::default(), scene.model.to_owned());
-    Script { deltas: Vec::new(), result: Ok(Answer { message, stop, usage, model, window: None }) }
+    Script { deltas: Vec::new(), result: Ok(Answer { message, stop, usage, model, window: None, free: None }) }
 }
 
 fn play(turn: &Turn, scene: &Scene<'_>, failures: u32) -> Result<Script, ModelError> {
@@ -283,9 +283,14 @@ fn play(turn: &Turn, scene: &Scene<'_>, failures: u32) -> Result<Script, ModelEr
     let deltas = deltas(&message, reply.chunks);
     let result = match failure {
         Some(failure) => Err(failure.error.clone()),
-        None => {
-            Ok(Answer { message, stop: reply.stop, usage: reply.usage, model: scene.model.to_owned(), window: None })
-        }
+        None => Ok(Answer {
+            message,
+            stop: reply.stop,
+            usage: reply.usage,
+            model: scene.model.to_owned(),
+            window: None,
+            free: None,
+        }),
     };
     Ok(Script { deltas, result })
 }

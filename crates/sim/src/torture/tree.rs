@@ -175,6 +175,7 @@ impl Network {
             usage: Usage::default(),
             model: "played/one".into(),
             window: None,
+            free: None,
         })
     }
 }

@@ -92,7 +92,7 @@ impl Stage {
         }
         let stop = if tool_calls.is_empty() { StopReason::Finished } else { StopReason::ToolUse };
         let message = AssistantMessage { text: "played".into(), tool_calls, ..AssistantMessage::default() };
-        Ok(Answer { message, stop, usage: Usage::default(), model: "played/one".into(), window: None })
+        Ok(Answer { message, stop, usage: Usage::default(), model: "played/one".into(), window: None, free: None })
     }
 
     fn call(&self, role: Role, index: usize) -> ToolCall {
