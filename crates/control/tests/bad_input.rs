@@ -17,7 +17,10 @@ async fn the_field_that_is_wrong_is_named_by_its_path() {
         (r#"{"egress":{"ceiling":["git",5]}}"#, "`egress.ceiling[1]`", "bad_field"),
         (r#"{"egress":{"ceiling":[],"floor":[]}}"#, "unknown field `floor`", "bad_field"),
         (r#"{} {}"#, "trailing", "bad_json"),
-        ("[]", "body", "bad_field"),
+        ("[]", "an array", "bad_field"),
+        ("null", "The body is `null`", "bad_field"),
+        ("7", "a number", "bad_field"),
+        ("nothing", "expected", "bad_json"),
         ("", "EOF", "bad_json"),
     ] {
         let answer = browser.json(Method::PUT, "/api/settings", body).await;

@@ -98,7 +98,7 @@ impl Icon {
             Self::SnapLeft => "panel-left",
             Self::SnapRight => "panel-right",
             Self::Steer => "navigation",
-            Self::Stop => "square",
+            Self::Stop => "circle-stop",
             Self::Sun => "sun",
             Self::SunMoon => "sun-moon",
             Self::Terminal => "square-terminal",

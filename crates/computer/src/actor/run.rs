@@ -181,7 +181,7 @@ impl RunState {
 
     async fn command(&mut self, command: RunCommand) -> Result<Seq, ActorError> {
         // Said once is said: a second time adds nothing.
-        if matches!(command, RunCommand::Pause) && self.signal.borrow().paused {
+        if self.is_said(&command) {
             return Ok(self.harness.journal.log().head().seq);
         }
         let seq = self.write_down(&command).await?;
@@ -195,6 +195,15 @@ impl RunState {
             RunCommand::Steer(text) => signal.steered.push((seq, text)),
         });
         Ok(seq)
+    }
+
+    fn is_said(&self, command: &RunCommand) -> bool {
+        let signal = self.signal.borrow();
+        match command {
+            RunCommand::Cancel => signal.cancelled,
+            RunCommand::Pause => signal.paused,
+            RunCommand::Resume | RunCommand::Steer(_) => false,
+        }
     }
 
     async fn write_down(&self, command: &RunCommand) -> Result<Seq, HarnessError> {

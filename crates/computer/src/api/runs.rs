@@ -132,7 +132,7 @@ async fn find_context(app: &App, contexts: &[Context]) -> Result<(), Rejection> 
 }
 
 fn check(request: &NewRun) -> Result<(), Rejection> {
-    if request.prompt.trim().is_empty() {
+    if request.prompt.chars().all(|c| c.is_whitespace() || c.is_control()) {
         return Err(Rejection::bad("empty_prompt", "The prompt is empty.", "Say what you want done."));
     }
     check_budget(request.budget.as_ref())?;

@@ -235,6 +235,7 @@ async fn bad_requests_get_the_one_shape() {
     let (_directory, _, desk) = desk(DOCUMENT).await;
     let cases = [
         ("POST", "/api/runs", serde_json::json!({"prompt": ""}), 400, "empty_prompt"),
+        ("POST", "/api/runs", serde_json::json!({"prompt": "\u{0}\n"}), 400, "empty_prompt"),
         ("POST", "/api/runs", serde_json::json!({"prompt": "x", "speed": 9}), 400, "bad_field"),
         ("POST", "/api/runs", serde_json::json!({"prompt": 7}), 400, "bad_field"),
         ("GET", "/api/runs/nonsense", serde_json::Value::Null, 404, "not_found"),

@@ -256,10 +256,6 @@ pub(super) async fn remove(State(app): State<App>, Asked(at): Asked<At>) -> Resu
         (status = 409, body = choir_proto::ApiError)))]
 pub(super) async fn rename(State(app): State<App>, Json(wanted): Json<Move>) -> Result<Json<Acknowledged>, Refused> {
     let (from, to) = (parse_path(&wanted.from)?, parse_path(&wanted.to)?);
-    if from != to && exists(&app, &to).await? {
-        let (message, hint) = ("There is something of that name already.", "Choose another name, or remove it first.");
-        return Err(Refused::new(StatusCode::CONFLICT, "exists", message, hint));
-    }
     // Once only: a second time it might be another file that has the name.
     let keeper = app.sandboxes.keeper().await?;
     keeper.rename(&from, &to).await.map_err(Error::from)?;

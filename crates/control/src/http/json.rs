@@ -57,15 +57,22 @@ pub(super) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
     Ok(value)
 }
 
-/// Every body is an object. Without this an array would do, field by field and without a name.
+/// Every body is an object. Without this an array would do, field by field and without a name, and what is wrong with a single
+/// value would be said in words of our own code. What is no JSON at all is said elsewhere.
 pub(super) fn require_object(body: &[u8]) -> Result<(), Refused> {
-    match body.trim_ascii_start().first() {
-        Some(b'[') => {
-            let message = "The body is an array; this request takes an object.";
-            Err(Refused::bad_field(message, "See /api/openapi.json for the fields of this request."))
-        }
-        _ => Ok(()),
+    let other = match body.trim_ascii_start().first() {
+        Some(b'{') | None => return Ok(()),
+        Some(b'[') => "an array",
+        Some(b'"') => "a text",
+        Some(b'n') => "`null`",
+        Some(b't' | b'f') => "`true` or `false`",
+        Some(_) => "a number",
+    };
+    if serde_json::from_slice::<serde::de::IgnoredAny>(body).is_err() {
+        return Ok(());
     }
+    let message = format!("The body is {other}; this request takes an object.");
+    Err(Refused::bad_field(message, "See /api/openapi.json for the fields of this request."))
 }
 
 fn refused(error: &serde_json::Error, path: Option<&str>) -> Refused {

@@ -167,7 +167,10 @@ impl Files {
     pub(super) fn rename(&self, from: &RelativePath, to: &RelativePath) -> Result<(), Fault> {
         let (old_parent, old_name) = self.parent(from, "rename the path")?;
         let (new_parent, new_name) = self.parent(to, "rename the path")?;
-        rustix::fs::renameat(&old_parent, &old_name, &new_parent, &new_name).map_err(on("rename the path"))
+        // Whoever looked first whether the name is free may have looked too early.
+        let flags = if from == to { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
+        rustix::fs::renameat_with(&old_parent, &old_name, &new_parent, &new_name, flags)
+            .map_err(on("rename the path"))
     }
 
     /// Makes a directory and those above it.
