@@ -28,7 +28,19 @@ pub struct Cost {
 }
 
 impl Cost {
+    /// Money is synced. What cost none is only counted: the end of a process loses nothing of it, a power cut may, and the sync
+    /// would stand in the way of the computer's own, for every step of an agent.
     fn write(&self, connection: &Connection) -> rusqlite::Result<()> {
+        if self.usage.usd != Usd(0) {
+            return self.insert(connection);
+        }
+        connection.pragma_update(None, "synchronous", "NORMAL")?;
+        let inserted = self.insert(connection);
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        inserted
+    }
+
+    fn insert(&self, connection: &Connection) -> rusqlite::Result<()> {
         const SQL: &str = "INSERT INTO spend (run, model, calls, tokens, micro_usd) VALUES (?1, ?2, 1, ?3, ?4)
             ON CONFLICT (run, model) DO UPDATE SET calls = calls + 1, tokens = tokens + ?3, micro_usd = micro_usd + ?4";
         let (tokens, usd) = (self.usage.tokens() as i64, self.usage.usd.0 as i64);
@@ -67,5 +79,30 @@ impl Db {
             })
         })
         .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cost_nothing_leaves_the_next_one_synced() {
+        let connection = Connection::open_in_memory().unwrap();
+        connection
+            .execute_batch(
+                "CREATE TABLE spend (run, model, calls, tokens, micro_usd, PRIMARY KEY (run, model));
+                 PRAGMA synchronous = FULL",
+            )
+            .unwrap();
+        let run = RunId::new(uuid::Uuid::from_u128(7));
+        for usd in [0, 5, 0] {
+            let usage = Usage { input_tokens: 1, usd: Usd(usd), ..Usage::default() };
+            Cost { run, model: "a/b".into(), usage }.write(&connection).unwrap();
+            let synchronous: i64 = connection.query_row("PRAGMA synchronous", [], |row| row.get(0)).unwrap();
+            assert_eq!(synchronous, 2, "after {usd}");
+        }
+        let sum = connection.query_row("SELECT calls, micro_usd FROM spend", [], |row| Ok((row.get(0)?, row.get(1)?)));
+        assert_eq!(sum.unwrap(), (3i64, 5i64));
     }
 }
