@@ -60,6 +60,7 @@ fn check(directory: &Path, marks: &[(Seq, Hash)], decisions: &Decisions) -> anyh
         let fault = format!("{} is gone, but control signed event {seq}", directory.display());
         return Ok(Report { faults: vec![fault], ..Report::default() });
     }
+    choir_store::refuse_newer(directory)?;
     let told = |seq: Seq| progress(&format!("event {seq}"));
     let witness = |seq: Seq, event: &Event| decisions.contradict(seq, event);
     let report = choir_store::verify_with(directory, marks, told, witness)

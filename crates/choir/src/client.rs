@@ -87,12 +87,19 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Wire for T {}
 /// The log as it is pushed.
 pub(crate) struct Stream(WebSocketStream<Box<dyn Wire>>);
 
+/// Whether something stands where a port would.
+fn has_port(authority: &Authority) -> bool {
+    let place = authority.as_str().rsplit('@').next().unwrap_or_default();
+    place.len() > authority.host().len()
+}
+
 impl Client {
     pub(crate) fn new(url: &str, token: Secret) -> Result<Self, Error> {
         let wrong = || Error::Url(url.to_owned());
         let uri: Uri = url.parse().map_err(|_| wrong())?;
         match (uri.scheme_str(), uri.authority()) {
-            (Some("http"), Some(authority)) => {
+            // A port that is none would be left out, and the request would go somewhere else.
+            (Some("http"), Some(authority)) if authority.port().is_some() || !has_port(authority) => {
                 Ok(Self { place: Place::Network(authority.clone()), token: Some(token) })
             }
             _ => Err(wrong()),

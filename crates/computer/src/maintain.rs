@@ -4,7 +4,7 @@ use crate::journal::{Journal, Scope};
 use crate::view::projections;
 use crate::world::World;
 use choir_proto::event::{Actor, PAYLOAD_ERASED, PayloadErased};
-use choir_proto::{Envelope, EventId, Hash, Seq};
+use choir_proto::{Envelope, Event, EventId, Hash, Seq};
 use choir_store::log::Head;
 use choir_store::{AppendError, Collected, Erasure, LiveViews, Log, OpenError, Query, StoreError, Views};
 use std::collections::BTreeSet;
@@ -85,7 +85,11 @@ pub async fn erase(journal: &Journal, target: EventId) -> Result<Seq, ChoreError
     let blobs: Vec<Hash> = blobs.into_iter().collect();
     let erased = PayloadErased { event_id: target, seq: found.header.seq, blobs: blobs.clone() };
     let tombstone = journal.draft(&Scope::of(Actor::Person), journal.world().uuid(), erased.into());
-    Ok(log.erase(Erasure { target, tombstone, blobs, unnamed_upto }).await?.last)
+    let appended = log.erase(Erasure { target, tombstone, blobs, unnamed_upto }).await?;
+    match appended.repeated {
+        true => Ok(tombstone_of(log, target).await?.unwrap_or(appended.last)),
+        false => Ok(appended.last),
+    }
 }
 
 /// Opens a computer that is not running, which must hold what was `seen` of it, and erases in it. What was derived from the
@@ -98,6 +102,21 @@ pub async fn erase_in(directory: &Path, seen: Head, world: Arc<dyn World>, targe
         choir_store::remove_derived(directory)?;
     }
     erased
+}
+
+/// Where it says that an event was erased.
+async fn tombstone_of(log: &Log, target: EventId) -> Result<Option<Seq>, StoreError> {
+    let mut after = Seq::ZERO;
+    loop {
+        let query = Query { after, limit: PAGE, kind: Some(PAYLOAD_ERASED.to_owned()), ..Query::default() };
+        let page = log.read(query).await?;
+        let Some(last) = page.last() else { return Ok(None) };
+        after = last.header.seq;
+        let names = |event: &Event| matches!(event, Event::PayloadErased(erased) if erased.event_id == target);
+        if let Some(found) = page.iter().find(|envelope| envelope.event().is_ok_and(|event| names(&event))) {
+            return Ok(Some(found.header.seq));
+        }
+    }
 }
 
 fn named(envelope: &Envelope) -> BTreeSet<Hash> {

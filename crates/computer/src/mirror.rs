@@ -75,6 +75,11 @@ pub(crate) enum Broken {
     Closed,
 }
 
+/// Whether only the words of one document are lost.
+fn is_of_one_document(error: &HarnessError) -> bool {
+    matches!(error, HarnessError::Read(StoreError::Damaged(_) | StoreError::Missing(_)))
+}
+
 impl From<ControlError> for Broken {
     fn from(error: ControlError) -> Self {
         Self::Control(error)
@@ -208,7 +213,14 @@ impl Keeper {
         }
         self.obey_erasures().await?;
         for (_, document) in self.harness.views.newest::<Documents>(None, DOCUMENTS_MAX).await? {
-            self.write(document.document_id).await?;
+            let id = document.document_id;
+            match self.write(id).await {
+                // One whose words are lost must not take the mirrors of the others with it.
+                Err(Broken::Log(error)) if is_of_one_document(&error) => {
+                    tracing::warn!(%error, document = %id, "a document has no mirror");
+                }
+                written => written?,
+            }
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ pub use collect::{Collected, Orphans, collect};
 pub use log::{AppendError, Appended, Erasure, Expect, Log, Query, Subscription};
 pub use search::Search;
 pub use sqlite::{OpenError, StoreError, open_reader};
-pub use verify::{Report, verify, verify_with};
+pub use verify::{Report, refuse_newer, verify, verify_with};
 pub use view::{LiveViews, Projection, Views};
 
 use choir_proto::Hash;

@@ -21,7 +21,7 @@ use reader::Readers;
 use recent::Recent;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// The newest format of the log's file that is understood.
@@ -142,6 +142,8 @@ struct Shared {
     recent: Recent,
     blobs: Arc<Blobs>,
     epoch: u32,
+    /// Why something could not be read.
+    damage: OnceLock<String>,
     thread: Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
@@ -248,6 +250,7 @@ impl Log {
                 recent,
                 blobs,
                 epoch,
+                damage: OnceLock::new(),
                 thread: Mutex::new(Some(thread)),
             }),
         })
@@ -292,14 +295,30 @@ impl Log {
         let upto = query.upto.map_or(head, |upto| upto.min(head));
         let query = Query { upto: Some(upto), limit: query.limit.min(reader::EVENTS_READ_MAX), ..query };
         let read = move || shared.readers.read(&query, &shared.blobs);
-        self.shared.seats.work(read).await?
+        self.noticed(self.shared.seats.work(read).await?)
+    }
+
+    /// Remembers that something could not be read because the file is damaged.
+    fn noticed<T>(&self, read: Result<T, StoreError>) -> Result<T, StoreError> {
+        if let Err(StoreError::Sqlite(error)) = &read
+            && crate::verify::is_damage(error)
+        {
+            tracing::error!(%error, "the log is damaged");
+            self.shared.damage.get_or_init(|| error.to_string());
+        }
+        read
+    }
+
+    /// What is wrong with the file, once something could not be read.
+    pub fn damage(&self) -> Option<&str> {
+        self.shared.damage.get().map(String::as_str)
     }
 
     /// Reads one event by its id.
     pub async fn find(&self, id: EventId) -> Result<Option<Envelope>, StoreError> {
         let shared = Arc::clone(&self.shared);
         let read = move || shared.readers.find(id, &shared.blobs);
-        self.shared.seats.work(read).await?
+        self.noticed(self.shared.seats.work(read).await?)
     }
 
     /// Shows acknowledged events after a position on the calling thread, in order and without copying them.

@@ -2,7 +2,7 @@
 
 use crate::blob::Blobs;
 use crate::log::{self, Query};
-use crate::sqlite::StoreError;
+use crate::sqlite::{OpenError, StoreError};
 use choir_proto::{Event, EventId, Hash, Seq};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -31,6 +31,16 @@ pub fn verify(directory: &Path, marks: &[(Seq, Hash)], progress: impl FnMut(Seq)
     verify_with(directory, marks, progress, |_, _| None)
 }
 
+/// Refuses a log that a newer version wrote: nothing can be said of it, and nothing is wrong with it.
+pub fn refuse_newer(directory: &Path) -> Result<(), OpenError> {
+    let path = log::log_path(directory);
+    match log::reader::Readers::new(path.clone()).format() {
+        Ok(found) if found > log::FORMAT => Err(OpenError::Newer { path, found, known: log::FORMAT }),
+        // Whatever else is wrong is told by whoever verifies.
+        _ => Ok(()),
+    }
+}
+
 /// The same with somebody who knows more than a log can: what they say is wrong with an event is wrong.
 pub fn verify_with(
     directory: &Path,
@@ -52,9 +62,15 @@ pub fn verify_with(
         faults => faults?,
     });
     let (mut chain, mut erasures) = (Chain::default(), Erasures::default());
+    let mut limit = log::reader::EVENTS_READ_MAX;
     loop {
-        let query = Query { after: chain.seq, limit: log::reader::EVENTS_READ_MAX, ..Query::default() };
+        let query = Query { after: chain.seq, limit, ..Query::default() };
         let rows = match readers.stored(&query) {
+            // As near to the damage as can be: what is before it is sound, and that is worth knowing.
+            Err(StoreError::Sqlite(error)) if is_damage(&error) && limit > 1 => {
+                limit = limit.div_ceil(32);
+                continue;
+            }
             Err(StoreError::Sqlite(error)) if is_damage(&error) => {
                 report.faults.push(format!("events after {} cannot be read: {error}", chain.seq));
                 break;
@@ -124,7 +140,7 @@ impl Erasures {
 }
 
 /// Whether the file itself is wrong, not the disk or the moment.
-fn is_damage(error: &rusqlite::Error) -> bool {
+pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
     use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
     matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))
 }

@@ -88,9 +88,9 @@ pub(super) struct SessionState {
     runs: HashMap<RunId, ActorRef<RunMessage>>,
     tasks: HashMap<TaskId, ActorRef<TaskMessage>>,
     children: HashMap<ActorId, Child>,
-    /// Accepted or found unfinished, and not started yet, with when its waiting began. Whoever asks for one of them does not have
+    /// Accepted or found unfinished, and not started yet, with how often it was put off. Whoever asks for one of them does not have
     /// to wait for its turn.
-    unfinished: HashMap<Child, u64>,
+    unfinished: HashMap<Child, u32>,
     pace: Pace,
 }
 
@@ -200,11 +200,10 @@ impl SessionState {
 
     /// Starts what was just accepted, unless others are being accepted in this moment.
     async fn accepted(&mut self, myself: &ActorRef<SessionMessage>, child: Child) -> Result<(), ActorProcessingErr> {
-        let now = self.now_ms();
-        match self.pace.put_off_ms(now) {
+        match self.pace.put_off_ms(self.now_ms()) {
             0 => self.start(myself, child).await,
             after_ms => {
-                self.unfinished.insert(child, now);
+                self.unfinished.insert(child, 1);
                 put_off(myself, child, after_ms);
                 Ok(())
             }
@@ -213,10 +212,12 @@ impl SessionState {
 
     /// Starts what was put off, unless it was started already or a crowd is still being accepted.
     async fn turn(&mut self, myself: &ActorRef<SessionMessage>, child: Child) -> Result<(), ActorProcessingErr> {
-        let Some(since) = self.unfinished.get(&child) else { return Ok(()) };
-        match self.pace.still_ms(*since, self.now_ms()) {
+        let now = self.now_ms();
+        let Some(times) = self.unfinished.get_mut(&child) else { return Ok(()) };
+        match self.pace.still_ms(*times, now) {
             0 => self.start(myself, child).await,
             after_ms => {
+                *times += 1;
                 put_off(myself, child, after_ms);
                 Ok(())
             }
@@ -228,7 +229,7 @@ impl SessionState {
     }
 
     fn queue(&mut self, myself: &ActorRef<SessionMessage>, child: Child) -> Result<(), ActorProcessingErr> {
-        self.unfinished.insert(child, self.now_ms());
+        self.unfinished.insert(child, 0);
         myself.send_message(SessionMessage::Turn(child)).map_err(|error| error.to_string().into())
     }
 
@@ -286,8 +287,8 @@ impl SessionState {
         reason: &str,
     ) -> Result<(), ActorProcessingErr> {
         let name = child.name();
-        if self.harness.journal.trouble().is_some() {
-            // Not its fault, and nothing about it could be written down: it goes on when the disk does.
+        if self.harness.journal.trouble().is_some() || self.harness.journal.log().damage().is_some() {
+            // Not its fault: it goes on when the disk does, or the log is whole again. An ending would be for good.
             tracing::warn!(actor = %name, %reason, "an actor waits for the disk");
             self.tree.restarting(&name);
             myself.send_after(DISK_PATIENCE, move || SessionMessage::Restart(child));

@@ -1,13 +1,16 @@
 //! The log, page by page.
 
 use super::App;
-use super::reject::{Rejection, asked_id, id, limit};
+use super::reject::{OptionalJson, Rejection, asked_id, id, limit};
+use super::runs::Nothing;
+use crate::actor::{ActorError, RunCommand, SessionMessage, ask};
 use crate::maintain::{self, ChoreError};
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use choir_proto::api::{Acknowledged, Events};
-use choir_proto::{EventId, Seq};
+use choir_proto::{Envelope, Event, EventId, Seq};
 use serde::Deserialize;
+use std::time::Duration;
 use utoipa::IntoParams;
 
 /// Events in one answer when nobody says.
@@ -54,8 +57,13 @@ pub(super) async fn list(State(app): State<App>, Query(filter): Query<Filter>) -
 
 /// Replaces the payload of an event by a tombstone, for good. The chain still verifies.
 #[utoipa::path(post, path = "/api/events/{id}/erase", params(("id" = String, Path)), responses((status = 200, body = Acknowledged)))]
-pub(super) async fn erase(State(app): State<App>, Path(event): Path<String>) -> Result<Json<Acknowledged>, Rejection> {
+pub(super) async fn erase(
+    State(app): State<App>,
+    Path(event): Path<String>,
+    _: OptionalJson<Nothing>,
+) -> Result<Json<Acknowledged>, Rejection> {
     let event: EventId = id(&event, "event")?;
+    end_run_of(&app, event).await?;
     match maintain::erase(&app.harness.journal, event).await {
         Ok(seq) => {
             app.harness.documents.forget().await;
@@ -69,4 +77,30 @@ pub(super) async fn erase(State(app): State<App>, Path(event): Path<String>) -> 
         }
         Err(ChoreError::Open(error)) => Err(Rejection::conflict(error.to_string(), "Try again in a moment.")),
     }
+}
+
+/// How long a run may take to end before what it was told is erased under it.
+const END_WITHIN: Duration = Duration::from_secs(5);
+
+/// Stops the run that an event belongs to, and waits for its end: its agents have the words in mind, and would go on telling them
+/// to models.
+async fn end_run_of(app: &App, event: EventId) -> Result<(), Rejection> {
+    let log = app.harness.journal.log();
+    let Some(run) = log.find(event).await?.and_then(|found| found.header.run) else { return Ok(()) };
+    let mut events = log.subscribe(log.head().seq);
+    match ask(&app.session()?, "the session", |reply| SessionMessage::Run(run, RunCommand::Cancel, reply)).await {
+        Err(ActorError::NotAtWork) => return Ok(()),
+        told => told?,
+    };
+    let ended = async {
+        while let Ok(batch) = events.next().await {
+            let is_end = |event: &Envelope| matches!(event.event(), Ok(Event::RunEnded(_)));
+            if batch.iter().any(|event| event.header.run == Some(run) && is_end(event)) {
+                break;
+            }
+        }
+    };
+    let busy = "The run that it belongs to was told to stop and is still at it.";
+    let late = |_| Rejection::unavailable("busy", busy.to_owned(), "Try again in a moment.");
+    tokio::time::timeout(END_WITHIN, ended).await.map_err(late)
 }

@@ -33,19 +33,33 @@ pub(super) fn router() -> Router<App> {
 async fn health(State(app): State<App>) -> Json<Health> {
     let session = app.session.borrow().is_some();
     let (trouble, behind) = (app.harness.journal.trouble(), app.harness.views.trouble());
-    let component = |ok: bool, detail: &str| Component {
-        status: if ok { "ok" } else { "degraded" }.into(),
-        detail: (!ok).then(|| detail.to_owned()),
-    };
     let components = BTreeMap::from([
         // Control looks at these walls from outside as well, but not all can be seen from there.
         ("confinement".to_owned(), component(app.lacks.is_empty(), &unconfined(&app.lacks))),
-        ("log".to_owned(), component(trouble.is_none(), &refusing(trouble.as_deref().unwrap_or_default()))),
+        ("log".to_owned(), log(trouble.as_deref(), app.harness.journal.log().damage())),
         ("session".to_owned(), component(session, "The session is being restarted.")),
         ("views".to_owned(), component(behind.is_none(), &unreadable(behind.as_deref().unwrap_or_default()))),
     ]);
     let status = if components.values().all(|component| component.status == "ok") { "ok" } else { "degraded" };
     Json(Health { status: status.into(), version: crate::VERSION.into(), components })
+}
+
+fn component(ok: bool, detail: &str) -> Component {
+    Component { status: if ok { "ok" } else { "degraded" }.into(), detail: (!ok).then(|| detail.to_owned()) }
+}
+
+fn log(trouble: Option<&str>, damage: Option<&str>) -> Component {
+    match (trouble, damage) {
+        (Some(trouble), _) => component(false, &refusing(trouble)),
+        (None, Some(damage)) => component(false, &broken(damage)),
+        (None, None) => component(true, ""),
+    }
+}
+
+fn broken(damage: &str) -> String {
+    format!(
+        "a part of the log cannot be read: {damage}; stop and run `choir verify`, which says what is sound, and keep a copy"
+    )
 }
 
 fn unconfined(lacks: &[String]) -> String {

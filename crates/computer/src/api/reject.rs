@@ -193,10 +193,19 @@ pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Rejection> {
     if bytes.trim_ascii_start().first() == Some(&b'[') {
         return Err(Rejection::bad("bad_field", "The body is an array, not an object.", "See /api/openapi.json."));
     }
-    serde_json::from_slice(bytes).map_err(|error| {
-        let code = if error.is_data() { "bad_field" } else { "bad_json" };
-        Rejection::bad(code, format!("The body is not what is expected: {error}."), "See /api/openapi.json.")
-    })
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+        let path = error.path().to_string();
+        let at = if path == "." { String::new() } else { format!(" at `{path}`") };
+        unexpected(error.inner(), &at)
+    })?;
+    deserializer.end().map_err(|error| unexpected(&error, ""))?;
+    Ok(value)
+}
+
+fn unexpected(error: &serde_json::Error, at: &str) -> Rejection {
+    let code = if error.is_data() { "bad_field" } else { "bad_json" };
+    Rejection::bad(code, format!("The body is not what is expected{at}: {error}."), "See /api/openapi.json.")
 }
 
 pub(super) async fn no_route() -> Rejection {

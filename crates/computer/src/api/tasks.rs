@@ -1,8 +1,8 @@
 //! Tasks without a conductor, and the schemas of their contract.
 
 use super::App;
-use super::reject::{Rejection, TypedJson, id};
-use super::runs::check_budget;
+use super::reject::{OptionalJson, Rejection, TypedJson, id};
+use super::runs::{Nothing, check_budget};
 use crate::actor::{SessionMessage, ask};
 use crate::control::ControlError;
 use crate::journal::Scope;
@@ -121,6 +121,7 @@ pub(super) async fn get(State(app): State<App>, Path(task): Path<String>) -> Res
 pub(super) async fn cancel(
     State(app): State<App>,
     Path(task): Path<String>,
+    _: OptionalJson<Nothing>,
 ) -> Result<(StatusCode, Json<Acknowledged>), Rejection> {
     let task = find(&app, &task).await?.task_id;
     let seq = ask(&app.session()?, "the session", |reply| SessionMessage::CancelTask(task, reply)).await?;

@@ -51,6 +51,8 @@ async fn a_run_whose_prompt_was_erased_is_not_picked_up() {
     let accepted = page["events"][0]["id"].as_str().unwrap().to_owned();
     let (status, erased) = desk.send("POST", &format!("/api/events/{accepted}/erase"), Value::Null).await;
     assert_eq!(status, 200, "{erased}");
+    // Whoever has the words in mind is not asked any more, and does not tell them to the next model.
+    assert_eq!(desk.kinds().await.iter().filter(|kind| *kind == "run.ended").count(), 1);
     let (status, again) = desk.send("POST", &format!("/api/events/{accepted}/erase"), Value::Null).await;
     assert_eq!((status, &again["seq"]), (200, &erased["seq"]), "twice is once");
     desk.computer.close("test").await.unwrap();

@@ -278,7 +278,8 @@ async fn type_during_rewrites(computer: u64) {
     let mut beat = tokio::time::interval(PIECE_EVERY);
     while is_slow && sketches(&desk).await < DOCUMENTS / 4 {
         beat.tick().await;
-        fake.pace.add_permits(DOCUMENTS as usize);
+        // Never more than one each: a run that has not begun yet would say all of it in one breath.
+        fake.pace.add_permits((DOCUMENTS as usize).saturating_sub(fake.pace.available_permits()));
     }
     join_all(typists.iter_mut().map(|typist| typist.type_on(&fake))).await;
     fake.pace.add_permits(PIECES_MAX);

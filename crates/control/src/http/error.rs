@@ -151,6 +151,7 @@ impl From<LinkError> for Refused {
         let hint = "Try again in a moment; /health tells how it is.";
         match error {
             LinkError::Slow => {
+                let hint = "What you asked for may still be done: look whether it was before you ask again.";
                 Self::new(StatusCode::GATEWAY_TIMEOUT, "computer_slow", "The computer did not answer in time.", hint)
             }
             LinkError::Down => Self::unavailable("computer_restarting", "The computer is restarting.", hint),

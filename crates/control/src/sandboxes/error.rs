@@ -135,7 +135,7 @@ fn of_fault(code: FaultCode, message: String) -> Refused {
         FaultCode::NotEmpty => (StatusCode::CONFLICT, "not_empty", "Empty it first."),
         FaultCode::NotAFile => (StatusCode::CONFLICT, "not_a_file", "List it instead."),
         FaultCode::NotADirectory => (StatusCode::CONFLICT, "not_a_directory", "Read it instead."),
-        FaultCode::NoSpace => (StatusCode::INSUFFICIENT_STORAGE, "no_space", "Make room on the disk."),
+        FaultCode::NoSpace => (StatusCode::INSUFFICIENT_STORAGE, "disk_full", "Make room on the disk."),
         FaultCode::Limit => (StatusCode::PAYLOAD_TOO_LARGE, "too_large", "Ask for less."),
         FaultCode::Role | FaultCode::BadRequest => (StatusCode::BAD_REQUEST, "bad_request", "Look at the request."),
         FaultCode::System => (StatusCode::BAD_GATEWAY, "sandbox_failed", "Try again."),

@@ -169,8 +169,7 @@ impl Files {
         let (new_parent, new_name) = self.parent(to, "rename the path")?;
         // Whoever looked first whether the name is free may have looked too early.
         let flags = if from == to { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
-        rustix::fs::renameat_with(&old_parent, &old_name, &new_parent, &new_name, flags)
-            .map_err(on("rename the path"))
+        rustix::fs::renameat_with(&old_parent, &old_name, &new_parent, &new_name, flags).map_err(on("rename the path"))
     }
 
     /// Makes a directory and those above it.
