@@ -89,6 +89,9 @@ fn data_hint(error: &data::Error) -> String {
     match error {
         data::Error::Locked { .. } => "Use the one that runs, stop it, or choose another directory with --data.".into(),
         data::Error::Foreign { .. } => "Choose an empty directory with --data; nothing was changed.".into(),
+        data::Error::Path { source, .. } if source.kind() == ErrorKind::NotFound => {
+            "Nothing of ChoirOS is there. Give the directory that it was started with by --data.".into()
+        }
         data::Error::Path { .. } => "Choose a directory that you may write to with --data.".into(),
         data::Error::KeyGone { path, .. } => {
             let path = path.display();

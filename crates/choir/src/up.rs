@@ -63,7 +63,7 @@ fn options(arguments: &Up) -> anyhow::Result<up::Options> {
         config_directory: file.parent().unwrap_or(Path::new(".")).to_owned(),
         guest_program: std::env::current_exe()?,
         launcher: Box::new(computer::program),
-        computer_api: choir_computer::openapi(),
+        computer_api: choir_computer::openapi,
         clock: Clock::system(),
         limits: Limits::default(),
     })

@@ -254,6 +254,11 @@ impl Typist {
     }
 }
 
+async fn count(desk: &Desk, kind: &str) -> u64 {
+    let query = Query { kind: Some(kind.to_owned()), limit: 1000, ..Query::default() };
+    desk.computer.app.harness.journal.log().read(query).await.unwrap().len() as u64
+}
+
 /// How often words were in a document before all of them were said.
 async fn sketches(desk: &Desk) -> u64 {
     let (mut after, mut count) = (Seq::ZERO, 0);
@@ -274,12 +279,16 @@ async fn type_during_rewrites(computer: u64) {
     fake.is_slow.store(is_slow, Ordering::SeqCst);
     let seeds = computer * DOCUMENTS..(computer + 1) * DOCUMENTS;
     let mut typists = join_all(seeds.map(|seed| Typist::begin(&desk, seed))).await;
+    // A crowd is accepted before its work begins; nobody types into what nobody rewrites yet.
+    while count(&desk, "task.requested").await < 2 * DOCUMENTS {
+        tokio::time::sleep(PIECE_EVERY).await;
+    }
     join_all(typists.iter_mut().map(|typist| typist.type_on(&fake))).await;
     let mut beat = tokio::time::interval(PIECE_EVERY);
     while is_slow && sketches(&desk).await < DOCUMENTS / 4 {
         beat.tick().await;
-        // Never more than one each: a run that has not begun yet would say all of it in one breath.
-        fake.pace.add_permits((DOCUMENTS as usize).saturating_sub(fake.pace.available_permits()));
+        // Few enough that an answer takes longer than the first of its words take into the document, also on a quick machine.
+        fake.pace.add_permits((DOCUMENTS as usize / 4).saturating_sub(fake.pace.available_permits()));
     }
     join_all(typists.iter_mut().map(|typist| typist.type_on(&fake))).await;
     fake.pace.add_permits(PIECES_MAX);

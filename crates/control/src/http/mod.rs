@@ -96,7 +96,7 @@ pub struct Parts {
     /// Heard when connections should end.
     pub stop: Stop,
     /// The computer's part of the API description.
-    pub computer_api: utoipa::openapi::OpenApi,
+    pub computer_api: fn() -> utoipa::openapi::OpenApi,
     /// Rings when a session or token ended, so that long-lived connections look again.
     pub revoked: watch::Sender<()>,
 }
@@ -125,7 +125,7 @@ impl Deref for App {
 
 /// All routes.
 pub fn router(app: App) -> Router {
-    let queries = Arc::new(queries::Queries::of(&openapi(app.computer_api.clone())));
+    let queries = Arc::new(queries::Queries::of(&openapi((app.computer_api)())));
     let api = Router::new()
         .route("/api/openapi.json", get(openapi::get))
         .route("/api/session", delete(session::end))

@@ -80,5 +80,5 @@ fn refusal(description: &str) -> Response {
 /// The complete description of this API.
 #[utoipa::path(get, path = "/api/openapi.json", tag = "description", responses((status = 200)))]
 pub(super) async fn get(State(app): State<App>) -> Json<utoipa::openapi::OpenApi> {
-    Json(openapi(app.computer_api.clone()))
+    Json(openapi((app.computer_api)()))
 }

@@ -57,7 +57,7 @@ pub struct Options {
     /// How a computer in a directory is started.
     pub launcher: Box<dyn FnOnce(PathBuf) -> Launcher + Send>,
     /// The computer's part of the API description.
-    pub computer_api: utoipa::openapi::OpenApi,
+    pub computer_api: fn() -> utoipa::openapi::OpenApi,
     /// The wall clock.
     pub clock: Clock,
     /// How much accounts and strangers may ask for.

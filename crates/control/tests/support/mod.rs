@@ -101,7 +101,7 @@ pub(crate) fn options(data: &Path, config: Config, computer: &FakeComputer, cloc
         config_directory: data.to_owned(),
         guest_program: env!("CARGO_BIN_EXE_choir-control-guest").into(),
         launcher: Box::new(move |_| launcher),
-        computer_api: utoipa::openapi::OpenApi::default(),
+        computer_api: utoipa::openapi::OpenApi::default,
         clock,
         limits: Limits::default(),
     }
