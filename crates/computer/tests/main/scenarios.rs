@@ -279,12 +279,12 @@ async fn type_during_rewrites(computer: u64) {
     fake.is_slow.store(is_slow, Ordering::SeqCst);
     let seeds = computer * DOCUMENTS..(computer + 1) * DOCUMENTS;
     let mut typists = join_all(seeds.map(|seed| Typist::begin(&desk, seed))).await;
+    let mut beat = tokio::time::interval(PIECE_EVERY);
     // A crowd is accepted before its work begins; nobody types into what nobody rewrites yet.
     while count(&desk, "task.requested").await < 2 * DOCUMENTS {
-        tokio::time::sleep(PIECE_EVERY).await;
+        beat.tick().await;
     }
     join_all(typists.iter_mut().map(|typist| typist.type_on(&fake))).await;
-    let mut beat = tokio::time::interval(PIECE_EVERY);
     while is_slow && sketches(&desk).await < DOCUMENTS / 4 {
         beat.tick().await;
         // Few enough that an answer takes longer than the first of its words take into the document, also on a quick machine.
