@@ -3,11 +3,15 @@
 //! File systems with quotas for directories are rare, so the layer is walked while something runs, as often as costs
 //! little. Descriptors lead the walk, so that no link turns it elsewhere.
 
+use std::ffi::{CStr, CString};
+use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RawDir, SeekFrom};
+use rustix::io::Errno;
 
 use super::Limit;
 use crate::runtime::spec::{Limits, Spec, Workspace};
@@ -16,8 +20,11 @@ use crate::runtime::spec::{Limits, Spec, Workspace};
 const SHARE: u32 = 20;
 /// Least time between two walks.
 const INTERVAL_MIN: Duration = Duration::from_millis(200);
-/// Deeper than any tree that the keeper takes; what lies deeper is not counted and cannot be merged.
-const DEPTH_MAX: u32 = 256;
+/// So many directories are kept open at once, as deep as any tree that the keeper takes; what lies deeper cannot be
+/// merged, and is counted with a single one.
+const OPEN_MAX: u32 = 256;
+/// Entries of a deep directory are read in pieces of this size.
+const PIECE_BYTES: usize = 4096;
 /// What the kernel's blocks are counted in.
 const BLOCK_BYTES: u64 = 512;
 /// Less than this was not what filled a disk.
@@ -98,34 +105,113 @@ fn measure(directory: &Path, (bytes_max, names_max): (u64, u64)) -> Option<Writt
     let root = rustix::fs::open(directory, flags, Mode::empty()).ok()?;
     let mut written = Written::default();
     let is_enough = |written: &Written| written.bytes > bytes_max || written.names > names_max;
-    walk(&root, DEPTH_MAX, &mut written, &is_enough);
+    walk(&root, OPEN_MAX, &mut written, &is_enough);
     Some(written)
 }
 
-fn walk(directory: &OwnedFd, depth_left: u32, written: &mut Written, is_enough: &impl Fn(&Written) -> bool) {
+fn walk(directory: &OwnedFd, open_left: u32, written: &mut Written, is_enough: &impl Fn(&Written) -> bool) {
     let Ok(entries) = Dir::read_from(directory) else {
         written.hidden = true;
         return;
     };
     for entry in entries.flatten() {
-        let name = entry.file_name();
-        if matches!(name.to_bytes(), b"." | b"..") {
-            continue;
-        }
         if is_enough(written) {
             return;
         }
-        let Ok(stat) = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
-        written.names += 1;
-        written.bytes += u64::try_from(stat.st_blocks).unwrap_or_default() * BLOCK_BYTES;
-        if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            match rustix::fs::openat(directory, name, flags, Mode::empty()) {
-                Ok(next) if depth_left > 0 => walk(&next, depth_left - 1, written, is_enough),
-                _ => written.hidden = true,
+        if !count(directory, entry.file_name(), written) {
+            continue;
+        }
+        match open_below(directory, entry.file_name(), written) {
+            Some(next) if open_left > 0 => walk(&next, open_left - 1, written, is_enough),
+            Some(next) => written.hidden |= walk_deep(next, written, is_enough).is_err(),
+            None => {}
+        }
+    }
+}
+
+/// Adds one entry; says whether it is a directory to look into.
+fn count(directory: &OwnedFd, name: &CStr, written: &mut Written) -> bool {
+    if matches!(name.to_bytes(), b"." | b"..") {
+        return false;
+    }
+    let Ok(stat) = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else { return false };
+    written.names += 1;
+    written.bytes += u64::try_from(stat.st_blocks).unwrap_or_default() * BLOCK_BYTES;
+    FileType::from_raw_mode(stat.st_mode) == FileType::Directory
+}
+
+fn open_below(directory: &OwnedFd, name: &CStr, written: &mut Written) -> Option<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match rustix::fs::openat(directory, name, flags, Mode::empty()) {
+        Ok(next) => Some(next),
+        // Removed or replaced since it was counted.
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => None,
+        Err(_) => {
+            written.hidden = true;
+            None
+        }
+    }
+}
+
+/// A directory on the way down a deep tree: which one it is, and how much of it was seen.
+struct Level {
+    id: (u64, u64),
+    cookie: u64,
+}
+
+impl Level {
+    fn of(directory: &OwnedFd) -> io::Result<Self> {
+        let stat = rustix::fs::fstat(directory)?;
+        Ok(Self { id: (stat.st_dev, stat.st_ino), cookie: 0 })
+    }
+}
+
+/// Adds up a tree of any depth with one open directory, which goes down by name and up by `..`. Whoever moves its
+/// directories meanwhile could lead it out, so each one is known again on the way up, or the walk ends.
+fn walk_deep(top: OwnedFd, written: &mut Written, is_enough: &impl Fn(&Written) -> bool) -> io::Result<()> {
+    let mut levels = vec![Level::of(&top)?];
+    let mut here = top;
+    while let Some(level) = levels.last_mut() {
+        if is_enough(written) {
+            return Ok(());
+        }
+        if let Some(name) = next_directory(&here, &mut level.cookie, written, is_enough)? {
+            if let Some(next) = open_below(&here, &name, written) {
+                levels.push(Level::of(&next)?);
+                here = next;
+            }
+            continue;
+        }
+        levels.pop();
+        if let Some(above) = levels.last() {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            here = rustix::fs::openat(&here, c"..", flags, Mode::empty())?;
+            if Level::of(&here)?.id != above.id {
+                return Err(io::Error::other("a directory was moved during the walk"));
             }
         }
     }
+    Ok(())
+}
+
+/// Counts what comes next in a directory, as far as the next directory in it.
+fn next_directory(
+    here: &OwnedFd,
+    cookie: &mut u64,
+    written: &mut Written,
+    is_enough: &impl Fn(&Written) -> bool,
+) -> io::Result<Option<CString>> {
+    rustix::fs::seek(here, SeekFrom::Start(*cookie))?;
+    let mut piece = [MaybeUninit::uninit(); PIECE_BYTES];
+    let mut entries = RawDir::new(here, &mut piece);
+    while let Some(entry) = entries.next().filter(|_| !is_enough(written)) {
+        let entry = entry?;
+        *cookie = entry.next_entry_cookie();
+        if count(here, entry.file_name(), written) {
+            return Ok(Some(entry.file_name().to_owned()));
+        }
+    }
+    Ok(None)
 }
 
 #[cfg(test)]
@@ -152,6 +238,26 @@ mod tests {
         let written = measure(directory.path(), (u64::MAX, u64::MAX)).expect("measured");
         assert_eq!((written.names, written.hidden), (3, false));
         assert!((100_000..200_000).contains(&written.bytes), "{written:?}");
+    }
+
+    #[test]
+    fn the_deepest_directory_is_counted_like_the_first() {
+        const DEEP: u64 = 600;
+        let directory = tempfile::tempdir().expect("a directory");
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let mut here = rustix::fs::open(directory.path(), flags, Mode::empty()).expect("opened");
+        for level in 0..DEEP {
+            // Files on both sides of the way down.
+            for name in [format!("a{level}"), format!("z{level}")] {
+                rustix::fs::openat(&here, name, OFlags::CREATE | OFlags::WRONLY, Mode::RUSR).expect("a file");
+            }
+            rustix::fs::mkdirat(&here, "d", Mode::RWXU).expect("made");
+            here = rustix::fs::openat(&here, "d", flags, Mode::empty()).expect("entered");
+        }
+        let written = measure(directory.path(), (u64::MAX, u64::MAX)).expect("measured");
+        assert_eq!((written.names, written.hidden), (3 * DEEP, false));
+        let enough = measure(directory.path(), (u64::MAX, 2 * DEEP)).expect("measured");
+        assert_eq!(enough.names, 2 * DEEP + 1, "it stops once it knows");
     }
 
     #[test]
