@@ -21,6 +21,20 @@ const ANSWER_BYTES_MAX: usize = 16 << 20;
 /// Room for a large file in flight without one reader starving the others.
 const WINDOW: u32 = 1 << 20;
 
+/// How control feels whether a process is still there: one that hangs keeps its socket open.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pulse {
+    every: Duration,
+    /// How long it may be silent when asked. One that is merely busy answers within a fraction of it.
+    silence: Duration,
+}
+
+impl Default for Pulse {
+    fn default() -> Self {
+        Self { every: Duration::from_secs(10), silence: Duration::from_secs(20) }
+    }
+}
+
 /// Why the computer did not answer.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
@@ -119,16 +133,35 @@ pub(crate) fn request(method: Method, path: &str, body: Body) -> Request<Body> {
     request
 }
 
-/// Begins HTTP/2 on a fresh socket.
+/// Begins HTTP/2 on a fresh socket. The connection ends when the other side is silent for too long.
 pub(super) async fn connect(
     stream: UnixStream,
+    pulse: Option<Pulse>,
 ) -> Result<(SendRequest<Body>, impl Future<Output = Result<(), hyper::Error>>), hyper::Error> {
     hyper::client::conn::http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
+        .keep_alive_while_idle(true)
+        .keep_alive_interval(pulse.map(|pulse| pulse.every))
+        .keep_alive_timeout(pulse.unwrap_or_default().silence)
         .initial_stream_window_size(WINDOW)
         // Half of it may wait unread in small pieces before HTTP/2 breaks the connection off.
         .initial_connection_window_size(16 * WINDOW)
         .max_frame_size(64 << 10)
         .handshake(TokioIo::new(stream))
         .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_hangs_is_given_up_and_a_silent_one_without_a_pulse_is_not() {
+        for (pulse, ends) in [(Some(Pulse::default()), true), (None, false)] {
+            let (ours, _theirs) = UnixStream::pair().expect("a pair");
+            let (_sender, connection) = connect(ours, pulse).await.expect("begun");
+            let ended = tokio::time::timeout(Duration::from_secs(60), connection).await;
+            assert_eq!(ended.is_ok_and(|ended| ended.is_err()), ends);
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::hub::Hub;
 use super::launch::{Launched, Launcher, REFUSED};
-use super::link::{self, Link};
+use super::link::{self, Link, Pulse};
 use super::subscription::{self, Broken};
 use crate::stop::Stop;
 use axum::Router;
@@ -15,6 +15,7 @@ use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::service::TowerToHyperService;
 use std::convert::Infallible;
+use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::UnixStream;
@@ -178,7 +179,9 @@ impl Keeper {
             Err(error) => return Life::Died(format!("it could not be started: {error}")),
         };
         let _serving = AbortOnDrop(tokio::spawn(serve(service, self.service.clone())).abort_handle());
-        let (sender, connection) = match link::connect(api).await {
+        // Only a process can hang while control goes on.
+        let pulse = child.is_some().then(Pulse::default);
+        let (sender, connection) = match link::connect(api, pulse).await {
             Ok(connected) => connected,
             Err(error) => return Life::Died(format!("it did not greet: {error}")),
         };
@@ -189,7 +192,13 @@ impl Keeper {
         let pid = child.as_ref().and_then(Child::id);
         tokio::select! {
             reason = self.follow(pid) => self.died(child, reason).await,
-            _ = &mut connection => self.died(child, "it closed its socket".into()).await,
+            ended = &mut connection => {
+                let reason = match ended {
+                    Ok(Err(error)) => format!("its socket broke: {}", error.source().unwrap_or(&error)),
+                    _ => "it closed its socket".to_owned(),
+                };
+                self.died(child, reason).await
+            }
             () = self.plug.0.notified() => {
                 if let Some(Err(error)) = child.as_mut().map(Child::start_kill) {
                     tracing::warn!(%error, "the computer could not be killed");
