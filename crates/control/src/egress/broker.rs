@@ -17,6 +17,8 @@ use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// The name by which sandboxes know it.
 pub(super) const NAME: &str = "broker";
@@ -25,7 +27,11 @@ const HOSTS: [&str; 4] = ["github.com", "gitlab.com", "codeberg.org", "bitbucket
 /// As whom a token is shown where nobody says.
 const USER: &str = "x-access-token";
 /// What a client says it has; far below this for any repository that people work on.
-const WANTS_BYTES_MAX: usize = 16 << 20;
+const WANTS_BYTES_MAX: usize = 4 << 20;
+/// How long it may take to say it.
+const WANTS_TIME: Duration = Duration::from_secs(30);
+/// How many of one task may be saying it at once; together with the others this bounds what control holds of it.
+const WANTS_AT_ONCE: usize = 4;
 /// Headers that fetching needs, in both directions.
 const PASSED: [&str; 3] = ["git-protocol", "user-agent", "cache-control"];
 
@@ -101,8 +107,7 @@ impl Broker {
         let (name, repository) = path.split_once('/').ok_or("a repository has to be named")?;
         let known = self.0.iter().find(|endpoint| endpoint.name == name);
         let endpoint = known.ok_or("the broker does not know this host")?;
-        let clean =
-            repository.split('/').all(|part| !part.is_empty() && part != "." && part != ".." && !part.contains('%'));
+        let clean = repository.split('/').all(is_plain);
         let query = request.uri().query();
         let fetches = match (request.method(), query) {
             (&Method::GET, Some("service=git-upload-pack")) => repository.ends_with("/info/refs"),
@@ -118,8 +123,19 @@ impl Broker {
             Credential::Missing => return Err("its credential is not in the environment of this instance"),
         };
         let query = query.map(|query| format!("?{query}")).unwrap_or_default();
-        Ok(Target { endpoint, url: format!("{}{repository}{query}", endpoint.url), authorization })
+        let url = format!("{}{repository}{query}", endpoint.url);
+        // Whoever sends it reads the address once more: what it reads must be what was looked at here.
+        match reqwest::Url::parse(&url) {
+            Ok(read) if read.as_str() == url => Ok(Target { endpoint, url, authorization }),
+            _ => Err("only fetching is allowed"),
+        }
     }
+}
+
+/// Whether a part of a path is a name that every reader reads alike: no way up, no other spelling of a slash.
+fn is_plain(part: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._~+-".contains(&byte);
+    !matches!(part, "" | "." | "..") && part.bytes().all(plain)
 }
 
 /// Where a request leads.
@@ -151,8 +167,33 @@ fn credential(name: &str, from: &config::BrokerEndpoint) -> Result<Credential, T
     Ok(Credential::Authorization(Secret::new(format!("Basic {pair}"))))
 }
 
+/// Room for what the clients of one task say that they want.
+pub(super) struct Wants(Semaphore);
+
+impl Default for Wants {
+    fn default() -> Self {
+        Self(Semaphore::new(WANTS_AT_ONCE))
+    }
+}
+
+impl Wants {
+    /// Reads all of it before the outside is asked, so that nothing stays open there for a client that is slow on purpose. Its
+    /// room is taken until the outside has heard it.
+    async fn hear<B>(&self, body: B) -> Result<(SemaphorePermit<'_>, Bytes), StatusCode>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let room = self.0.acquire().await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
+        let heard = tokio::time::timeout(WANTS_TIME, Limited::new(body, WANTS_BYTES_MAX).collect()).await;
+        let heard = heard.map_err(|_| StatusCode::REQUEST_TIMEOUT)?;
+        let heard = heard.map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?;
+        Ok((room, heard.to_bytes()))
+    }
+}
+
 /// Does the request outside and passes the answer back.
-pub(super) async fn fetch<B>(outbound: &Outbound, target: Target<'_>, request: Request<B>) -> Response
+pub(super) async fn fetch<B>(outbound: &Outbound, wants: &Wants, target: Target<'_>, request: Request<B>) -> Response
 where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -164,9 +205,9 @@ where
         names.filter_map(|name| Some((name, head.headers.get(name)?.to_str().ok()?.to_owned()))).collect();
     headers.extend(authorization.map(|value| (AUTHORIZATION.as_str(), value.expose().to_owned())));
     let answer = match head.method {
-        Method::POST => match Limited::new(body, WANTS_BYTES_MAX).collect().await {
-            Ok(body) => outbound.post(&url, &headers, body.to_bytes().into()).await,
-            Err(_) => return StatusCode::PAYLOAD_TOO_LARGE.into_response(),
+        Method::POST => match wants.hear(body).await {
+            Ok((_room, body)) => outbound.post(&url, &headers, body.into()).await,
+            Err(status) => return status.into_response(),
         },
         _ => outbound.get_stream(&url, &headers).await,
     };
@@ -219,12 +260,29 @@ mod tests {
             ("GET", "/evil.example/a/b/info/refs?service=git-upload-pack"),
             ("POST", "/github.com/../evil/git-upload-pack"),
             ("POST", "/github.com/a/%2e%2e/git-upload-pack"),
+            ("POST", "/github.com/..\\other/git-upload-pack"),
+            ("POST", "/github.com/a\\..\\..\\b/git-upload-pack"),
+            ("POST", "/github.com/a/b;x/git-upload-pack"),
             ("POST", "/github.com/login/oauth/access_token"),
             ("DELETE", "/github.com/a/b/git-upload-pack"),
             ("GET", "/"),
         ] {
             assert!(leads(method, path).is_err(), "{method} {path}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_says_too_much_or_never_ends_holds_nothing_for_long() {
+        let wants = Wants::default();
+        let endless = || Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>());
+        assert_eq!(wants.hear(endless()).await.err(), Some(StatusCode::REQUEST_TIMEOUT));
+        let large = Body::from(vec![0; WANTS_BYTES_MAX + 1]);
+        assert_eq!(wants.hear(large).await.err(), Some(StatusCode::PAYLOAD_TOO_LARGE));
+        let held = [(); WANTS_AT_ONCE].map(|()| wants.0.try_acquire().expect("room was given back"));
+        let fifth = tokio::time::timeout(WANTS_TIME, wants.hear(Body::from("0000"))).await;
+        assert!(fifth.is_err(), "the next one waits");
+        drop(held);
+        assert_eq!(wants.hear(Body::from("0000")).await.unwrap().1, "0000");
     }
 
     #[test]
