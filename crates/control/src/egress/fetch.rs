@@ -4,7 +4,7 @@
 use super::Decision;
 use super::address::is_public;
 use super::pages::Pages;
-use super::policy::names_host;
+use super::policy::Ceiling;
 use crate::config::Engine;
 use crate::gateway::Gateway;
 use crate::http::Refused;
@@ -100,9 +100,9 @@ pub fn service(fetcher: Fetcher) -> Router {
 async fn fetch(State(fetcher): State<Fetcher>, body: Bytes) -> Result<Response, Refused> {
     let wish: Fetch = parse(&body)?;
     let said = fetcher.sandboxes.said(wish.task, wish.run).await?;
-    let mut ceiling = fetcher.gateway.settings().egress.ceiling;
-    ceiling.extend(said.iter().filter(|(_, allowed)| *allowed).map(|(entry, _)| entry.clone()));
-    let ceiling = fetcher.pages.ceiling(ceiling, &wish.url);
+    let approved = said.iter().filter(|(_, allowed)| *allowed).map(|(entry, _)| entry.clone());
+    let mut ceiling = Ceiling::new(fetcher.gateway.settings().egress.ceiling, approved);
+    ceiling.entries = fetcher.pages.ceiling(ceiling.entries, &wish.url);
     let page = match within_time(fetcher.page(&wish.url, wish.task, &ceiling)).await {
         Err(FetchError::Forbidden(entry)) if wish.task.is_some() && !said.iter().any(|(known, _)| *known == entry) => {
             // What nobody has decided about yet is the person's to decide, once.
@@ -128,7 +128,8 @@ async fn search(State(fetcher): State<Fetcher>, body: Bytes) -> Result<axum::Jso
     let mut url = Url::parse(&engine.url).and_then(|base| base.join("search")).map_err(|_| FetchError::Address)?;
     url.query_pairs_mut().append_pair("q", &wish.query).append_pair("format", "json");
     // The person named this very engine: it may be near.
-    let named = [host_and_port(&url).map(|(host, port)| format!("{host}:{port}")).map_err(Refused::from)?];
+    let named = host_and_port(&url).map(|(host, port)| format!("{host}:{port}")).map_err(Refused::from)?;
+    let named = Ceiling::new(vec![named], []);
     let page = within_time(fetcher.page(url.as_str(), Some(wish.task), &named)).await?;
     let hits = hits(&page.bytes)?;
     hits.hits.iter().for_each(|hit| fetcher.pages.found(&hit.url));
@@ -168,7 +169,7 @@ impl Fetcher {
         Self { gateway, sandboxes, engines: engines.into(), pages, decisions }
     }
 
-    async fn page(&self, url: &str, task: Option<TaskId>, ceiling: &[String]) -> Result<Page, FetchError> {
+    async fn page(&self, url: &str, task: Option<TaskId>, ceiling: &Ceiling) -> Result<Page, FetchError> {
         let mut url = Url::parse(url).map_err(|_| FetchError::Address)?;
         for _ in 0..=REDIRECTS_MAX {
             let (host, port) = host_and_port(&url)?;
@@ -208,10 +209,10 @@ pub(crate) fn host_and_port(url: &Url) -> Result<(Host, u16), FetchError> {
 }
 
 /// The rule that allows a page, and the one address to get it from.
-pub(crate) async fn decide(host: &Host, port: u16, ceiling: &[String]) -> Result<(String, SocketAddr), FetchError> {
+pub(crate) async fn decide(host: &Host, port: u16, ceiling: &Ceiling) -> Result<(String, SocketAddr), FetchError> {
     let shown = format!("{host}:{port}");
-    let is_named = ceiling.iter().any(|entry| names_host(entry, host, port));
-    if !is_named && !ceiling.iter().any(|entry| entry == WEB) {
+    let is_named = ceiling.names(host, port);
+    if !is_named && !ceiling.holds(WEB) {
         return Err(FetchError::Forbidden(shown));
     }
     let addresses: Vec<SocketAddr> = match host {
@@ -222,7 +223,7 @@ pub(crate) async fn decide(host: &Host, port: u16, ceiling: &[String]) -> Result
         }
     };
     // One near address among public ones is a trap.
-    if !is_named && addresses.iter().any(|address| !is_public(address.ip())) {
+    if !ceiling.may_be_near(host, port) && addresses.iter().any(|address| !is_public(address.ip())) {
         return Err(FetchError::Near(shown));
     }
     let rule = if is_named { shown.clone() } else { WEB.to_owned() };
@@ -283,7 +284,7 @@ mod tests {
 
     #[tokio::test]
     async fn near_addresses_are_refused_in_every_spelling_unless_the_person_named_them() {
-        let web = [WEB.to_owned()];
+        let web = Ceiling::new(vec![WEB.to_owned()], []);
         for url in [
             "http://127.0.0.1:9/",
             "http://2130706433:9/",
@@ -295,10 +296,13 @@ mod tests {
         ] {
             let Ok((host, port)) = host_and_port(&Url::parse(url).unwrap()) else { continue };
             assert!(matches!(decide(&host, port, &web).await, Err(FetchError::Near(_))), "{url}");
-            assert!(matches!(decide(&host, port, &[]).await, Err(FetchError::Forbidden(_))), "{url}");
+            assert!(matches!(decide(&host, port, &Ceiling::default()).await, Err(FetchError::Forbidden(_))), "{url}");
         }
         let (host, port) = host_and_port(&Url::parse("http://127.0.0.1:9/").unwrap()).unwrap();
-        assert!(decide(&host, port, &["127.0.0.1:9".to_owned()]).await.is_ok());
+        assert!(decide(&host, port, &Ceiling::new(vec!["127.0.0.1:9".to_owned()], [])).await.is_ok());
+        let (host, port) = host_and_port(&Url::parse("http://localhost:9/").unwrap()).unwrap();
+        let approved = Ceiling::new(Vec::new(), ["localhost:9".to_owned()]);
+        assert!(matches!(decide(&host, port, &approved).await, Err(FetchError::Near(_))), "a name may lead anywhere");
     }
 
     #[test]

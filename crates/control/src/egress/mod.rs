@@ -16,7 +16,7 @@ pub use fetch::{Fetcher, service as fetch_service};
 pub(crate) use fetch::{decide, host_and_port};
 pub use pages::Pages;
 pub(crate) use policy::hash_of;
-pub use policy::{Policy, clamp};
+pub use policy::{Ceiling, Policy, clamp};
 pub use proxy::{Proxy, open};
 
 use crate::outbound::Outbound;

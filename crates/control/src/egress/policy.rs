@@ -22,6 +22,43 @@ const REGISTRY_HOSTS: [&str; 9] = [
 ];
 const HTTPS: u16 = 443;
 
+/// What the person lets be reached, and which of it may be near.
+#[derive(Debug, Clone, Default)]
+pub struct Ceiling {
+    /// Profiles and hosts.
+    pub(crate) entries: Vec<String>,
+    near: Vec<String>,
+}
+
+impl Ceiling {
+    /// Of what the settings name and what was approved in the inbox. The question was put in words that an agent chose: a name
+    /// that was approved may lead anywhere, also later, and has to lead to the public; an address is what it says.
+    pub fn new(settings: Vec<String>, approved: impl IntoIterator<Item = String>) -> Self {
+        let mut ceiling = Self { near: settings.clone(), entries: settings };
+        for entry in approved {
+            if Host::parse_with_port(&entry).is_ok_and(|(host, _)| matches!(host, Host::Address(_))) {
+                ceiling.near.push(entry.clone());
+            }
+            ceiling.entries.push(entry);
+        }
+        ceiling
+    }
+
+    /// Whether this very host may be reached.
+    pub(super) fn names(&self, host: &Host, port: u16) -> bool {
+        self.entries.iter().any(|entry| names_host(entry, host, port))
+    }
+
+    /// Whether it may then be near.
+    pub(super) fn may_be_near(&self, host: &Host, port: u16) -> bool {
+        self.near.iter().any(|entry| names_host(entry, host, port))
+    }
+
+    pub(super) fn holds(&self, profile: &str) -> bool {
+        self.entries.iter().any(|entry| entry == profile)
+    }
+}
+
 /// What one task may reach. Nothing by default: an empty policy is no network, never all of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Policy {
@@ -36,8 +73,8 @@ pub(super) struct Rule {
     pub(super) name: String,
     host: Host,
     port: u16,
-    /// Whether the person named this very host: then it may also be near.
-    pub(super) named: bool,
+    /// Whether it may lead to an address that is not public.
+    pub(super) near: bool,
 }
 
 impl Policy {
@@ -56,8 +93,8 @@ impl Policy {
         self.rules.iter().find(|rule| rule.host == *host && rule.port == port)
     }
 
-    fn add(&mut self, wish: &str, ceiling: &[String]) -> Result<(), String> {
-        let within = ceiling.iter().any(|allowed| allowed == wish);
+    fn add(&mut self, wish: &str, ceiling: &Ceiling) -> Result<(), String> {
+        let within = ceiling.holds(wish);
         match wish {
             GIT if within => self.git = true,
             REGISTRIES if within => self.rules.extend(registry_rules()),
@@ -81,9 +118,8 @@ pub(crate) fn hash_of(task: Option<TaskId>, entry: &str) -> Hash {
 }
 
 /// Clamps a wish to the ceiling. What lies above is answered separately: it is refused and recorded.
-pub fn clamp(wish: Option<&Egress>, ceiling: &[String]) -> (Policy, Vec<String>) {
-    let default: Vec<String> =
-        DEFAULT.iter().filter(|name| ceiling.iter().any(|c| c == *name)).map(ToString::to_string).collect();
+pub fn clamp(wish: Option<&Egress>, ceiling: &Ceiling) -> (Policy, Vec<String>) {
+    let default: Vec<String> = DEFAULT.iter().filter(|name| ceiling.holds(name)).map(ToString::to_string).collect();
     let wishes = wish.map_or(default, |wish| wish.allow.clone());
     let mut policy = Policy::default();
     let refused = wishes.iter().filter_map(|wish| policy.add(wish, ceiling).err()).collect();
@@ -91,15 +127,13 @@ pub fn clamp(wish: Option<&Egress>, ceiling: &[String]) -> (Policy, Vec<String>)
 }
 
 /// A host that the ceiling names, or that a profile within the ceiling holds.
-fn host_rule(wish: &str, ceiling: &[String]) -> Option<Rule> {
+fn host_rule(wish: &str, ceiling: &Ceiling) -> Option<Rule> {
     let (host, port) = Host::parse_with_port(wish).ok()?;
-    let named = ceiling
-        .iter()
-        .any(|allowed| Host::parse_with_port(allowed).is_ok_and(|allowed| allowed == (host.clone(), port)));
-    if named {
-        return Some(Rule { name: wish.to_owned(), host, port, named });
+    if ceiling.names(&host, port) {
+        let near = ceiling.may_be_near(&host, port);
+        return Some(Rule { name: wish.to_owned(), host, port, near });
     }
-    let in_profile = ceiling.iter().any(|allowed| allowed == REGISTRIES);
+    let in_profile = ceiling.holds(REGISTRIES);
     registry_rules().filter(|_| in_profile).find(|rule| rule.host == host && rule.port == port)
 }
 
@@ -108,7 +142,7 @@ fn registry_rules() -> impl Iterator<Item = Rule> {
         name: REGISTRIES.to_owned(),
         host: Host::Name((*host).to_owned()),
         port: HTTPS,
-        named: false,
+        near: false,
     })
 }
 
@@ -120,8 +154,8 @@ mod tests {
         Egress { allow: allow.iter().map(ToString::to_string).collect() }
     }
 
-    fn ceiling(entries: &[&str]) -> Vec<String> {
-        entries.iter().map(ToString::to_string).collect()
+    fn ceiling(entries: &[&str]) -> Ceiling {
+        Ceiling::new(entries.iter().map(ToString::to_string).collect(), [])
     }
 
     fn reaches(policy: &Policy, target: &str) -> bool {
@@ -135,7 +169,7 @@ mod tests {
         assert!(policy.has_git() && reaches(&policy, "index.crates.io:443") && refused.is_empty());
         assert!(!reaches(&policy, "index.crates.io:80") && !reaches(&policy, "evil.crates.io:443"));
         assert!(clamp(Some(&wish(&[])), &ceiling(&["git", "registries"])).0.is_empty());
-        assert!(clamp(None, &[]).0.is_empty());
+        assert!(clamp(None, &ceiling(&[])).0.is_empty());
     }
 
     #[test]
@@ -154,5 +188,18 @@ mod tests {
     fn a_part_of_a_profile_may_be_wished_for() {
         let (policy, refused) = clamp(Some(&wish(&["pypi.org:443"])), &ceiling(&["registries"]));
         assert!(reaches(&policy, "pypi.org:443") && !reaches(&policy, "crates.io:443") && refused.is_empty());
+    }
+
+    #[test]
+    fn an_approved_name_may_be_reached_but_only_in_public() {
+        let entries = ["named.example:80", "asked.example:80", "10.1.2.3:80"];
+        let approved = entries[1..].iter().map(ToString::to_string);
+        let (policy, refused) = clamp(Some(&wish(&entries)), &Ceiling::new(vec![entries[0].to_owned()], approved));
+        let near = |target: &str| {
+            let (host, port) = Host::parse_with_port(target).unwrap();
+            policy.rule(&host, port).unwrap().near
+        };
+        assert!(refused.is_empty());
+        assert_eq!(entries.map(near), [true, false, true], "an address is what it says");
     }
 }

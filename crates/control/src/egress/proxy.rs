@@ -73,7 +73,7 @@ pub fn open(
     }
     let listener = UnixListener::bind(&path)?;
     let environment = if policy.has_git() { outside.broker.environment() } else { BTreeMap::new() };
-    let door = Arc::new(Door { task, policy, outside, decisions });
+    let door = Arc::new(Door { task, policy, outside, wants: broker::Wants::default(), decisions });
     let serving = tokio::spawn(accept(listener, door)).abort_handle();
     Ok(Proxy { path, environment, serving })
 }
@@ -82,6 +82,7 @@ struct Door {
     task: Option<TaskId>,
     policy: Policy,
     outside: Outside,
+    wants: broker::Wants,
     decisions: mpsc::Sender<Decision>,
 }
 
@@ -171,7 +172,7 @@ impl Door {
         match target {
             Ok(target) => {
                 self.decide(target.endpoint.host.clone(), target.endpoint.port, Ok(GIT.into())).await;
-                broker::fetch(&self.outside.outbound, target, request).await
+                broker::fetch(&self.outside.outbound, &self.wants, target, request).await
             }
             Err(reason) => {
                 self.decide(broker::NAME.into(), 80, Err(reason.into())).await;
@@ -211,10 +212,10 @@ impl Door {
                 found.map_err(|_| "its name is not known".to_owned())?.collect()
             }
         };
-        // One near address among public ones is a trap: all of them have to be public, unless the person named the host.
+        // One near address among public ones is a trap: all of them have to be public, unless the settings name the host.
         let near = addresses.iter().any(|address| !is_public(address.ip()));
         match addresses.first() {
-            Some(_) if near && !rule.named => Err("its name leads to an address that is not public".into()),
+            Some(_) if near && !rule.near => Err("its name leads to an address that is not public".into()),
             Some(first) => Ok((rule, *first)),
             None => Err("its name is not known".into()),
         }

@@ -43,7 +43,7 @@ pub(super) async fn speak(
     let wrong = |why: String| Trouble::new(format!("cannot be reached: {why}"));
     let url = Url::parse(url).map_err(|_| wrong("its address is none".to_owned()))?;
     let (host, port) = egress::host_and_port(&url).map_err(|error| wrong(error.to_string()))?;
-    let named = [format!("{host}:{port}")];
+    let named = egress::Ceiling::new(vec![format!("{host}:{port}")], []);
     let decided = egress::decide(&host, port, &named).await;
     let outcome = decided.as_ref().map(|(rule, _)| rule.clone()).map_err(ToString::to_string);
     // Nobody keeps decisions any more: control is stopping.

@@ -256,8 +256,8 @@ impl Sandboxes {
             return Err(Error::Egress(why));
         }
         let said = self.0.db.entries(task, run).await?;
-        let mut ceiling = self.0.gateway.settings().egress.ceiling;
-        ceiling.extend(said.iter().filter(|(_, allowed)| *allowed).map(|(entry, _)| entry.clone()));
+        let approved = said.iter().filter(|(_, allowed)| *allowed).map(|(entry, _)| entry.clone());
+        let ceiling = egress::Ceiling::new(self.0.gateway.settings().egress.ceiling, approved);
         let (policy, above) = egress::clamp(wish, &ceiling);
         let mut waits = Vec::new();
         for host in &above {
