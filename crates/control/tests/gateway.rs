@@ -198,8 +198,11 @@ async fn a_key_for_one_provider_is_told_where_another_was_there_all_along() {
 async fn a_stored_key_survives_a_restart_and_lies_sealed() {
     let (url, mut requests) = provider(says("yes", 1)).await;
     let world = World::start().await;
-    let body = format!(r#"{{"kind":"openai","base_url":"{url}","key":"{KEY}"}}"#);
-    world.browser().await.json(Method::PUT, "/api/providers/mine", body).await;
+    let body = format!(r#"{{"kind":"openai","base_url":"{url}","key":"canary-of-before"}}"#);
+    let browser = world.browser().await;
+    browser.json(Method::PUT, "/api/providers/mine", body).await;
+    // What is absent stays, after a restart too: a key alone does not forget the address that it is for.
+    browser.json(Method::PUT, "/api/providers/mine", format!(r#"{{"key":"{KEY}"}}"#)).await;
     let directory = world.directory;
     world.control.stop().await;
     let files = std::fs::read_dir(directory.path().join("control")).unwrap().map(|file| file.unwrap().path());
@@ -215,6 +218,22 @@ async fn a_stored_key_survives_a_restart_and_lies_sealed() {
     frames(&computer, &call(1)).await;
     assert_eq!(requests.recv().await.unwrap(), format!("Bearer {KEY}"));
     control.stop().await;
+}
+
+#[tokio::test]
+async fn a_key_is_not_read_by_moving_its_provider() {
+    let (url, _) = provider(says("mine", 1)).await;
+    let (elsewhere, mut requests) = provider(says("thine", 1)).await;
+    let world = World::start().await;
+    let browser = world.browser().await;
+    let put = async |body: String| browser.json(Method::PUT, "/api/providers/mine", body).await;
+    put(format!(r#"{{"kind":"openai","base_url":"{url}","key":"{KEY}"}}"#)).await;
+    let refused = put(format!(r#"{{"base_url":"{elsewhere}"}}"#)).await;
+    assert_eq!((refused.status, refused.code()), (StatusCode::BAD_REQUEST, "bad_field".into()));
+    browser.send(Method::POST, "/api/providers/mine/test", Default::default()).await;
+    assert!(requests.try_recv().is_err(), "nobody elsewhere was shown the key");
+    assert_eq!(put(format!(r#"{{"base_url":"{url}/"}}"#)).await.status, StatusCode::NO_CONTENT, "the same place");
+    assert_eq!(put(format!(r#"{{"base_url":"{elsewhere}","key":"new"}}"#)).await.status, StatusCode::NO_CONTENT);
 }
 
 #[tokio::test]

@@ -36,10 +36,10 @@ impl Db {
         self.call(|c| c.query_row(SQL, [], |row| row.get(0))).await
     }
 
-    /// Keeps one, replacing one of the same name.
+    /// Keeps one, in the place of one of the same name; an address that is not given stays as it was.
     pub async fn set_provider(&self, provider: Stored) -> Result<(), Error> {
         const SQL: &str = "INSERT INTO providers (name, kind, base_url, sealed_key) VALUES (?1, ?2, ?3, ?4)
-            ON CONFLICT (name) DO UPDATE SET kind = ?2, base_url = ?3, sealed_key = ?4";
+            ON CONFLICT (name) DO UPDATE SET kind = ?2, base_url = coalesce(?3, base_url), sealed_key = ?4";
         let Stored { name, kind, base_url, sealed_key } = provider;
         self.call(move |c| c.execute(SQL, params![name, kind, base_url, sealed_key]).map(drop)).await
     }

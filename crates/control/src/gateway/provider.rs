@@ -170,6 +170,12 @@ impl Provider {
         }
     }
 
+    /// Whether its key was given for this place. Sent elsewhere, a key that nobody can read would be read there.
+    pub(crate) fn key_is_for(&self, base_url: &str) -> bool {
+        let origin = |url: &str| reqwest::Url::parse(url).map(|url| url.origin()).ok();
+        self.key.is_none() || origin(base_url) == origin(&self.base_url)
+    }
+
     /// Whether it can be asked.
     pub fn is_usable(&self) -> bool {
         match self.kind {

@@ -48,6 +48,9 @@ pub(super) async fn put(
     check_url(change.base_url.as_deref())?;
     let key = change.key.map(|key| choir_llm::Secret::parse(key.expose())).transpose();
     let key = key.map_err(|error| Refused::bad_field(format!("{error}."), "Copy the key again."))?;
+    if key.is_none() {
+        check_key(&app, &name, change.base_url.as_deref())?;
+    }
     app.gateway.put_provider(&name, kind, change.base_url, key).await.map_err(|error| refused(&error))?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -70,6 +73,17 @@ fn check_name(name: &str) -> Result<(), Refused> {
     match is_provider_name(name) {
         true => Ok(()),
         false => Err(Refused::bad_field("This is no name for a provider.", format!("For a name {PROVIDER_NAME}."))),
+    }
+}
+
+fn check_key(app: &App, name: &str, base_url: Option<&str>) -> Result<(), Refused> {
+    let before = app.gateway.providers().into_iter().find(|provider| provider.name == name);
+    match (before, base_url) {
+        (Some(before), Some(url)) if !before.key_is_for(url) => Err(Refused::bad_field(
+            format!("The key of `{name}` was given for another address and is not sent to this one."),
+            "Give the `key` again, together with the new `base_url`.",
+        )),
+        _ => Ok(()),
     }
 }
 
