@@ -136,20 +136,29 @@ fn item(approval: Approval) -> Item {
     Item { id, kind, question, subject, hash, run_id: run, task_id: task, asked_at: asked }
 }
 
-/// A text in which nothing hides: whoever says yes to a command must see what it holds.
+/// A text in which nothing hides: whoever says yes to a command must see what it holds. Lines stay lines, but none that is
+/// empty: many of them would push the rest out of sight.
 fn visible(text: &str) -> String {
-    let shown = |c: char| match c {
-        '\n' | '\t' => c.to_string(),
-        c if c.is_control() || hides(c) => c.escape_unicode().to_string(),
-        c => c.to_string(),
-    };
-    text.chars().map(shown).collect()
+    let mut shown = String::with_capacity(text.len());
+    let mut before = '\0';
+    for c in text.chars() {
+        match c {
+            '\n' if before == '\n' => shown.push_str("\\n\n"),
+            '\n' | '\t' => shown.push(c),
+            c if c.is_control() || hides(c) => shown.extend(c.escape_unicode()),
+            c => shown.push(c),
+        }
+        before = c;
+    }
+    shown
 }
 
-/// Characters that take no room or turn the text around.
+/// Characters that take no room, look like a blank or turn the text around.
 fn hides(c: char) -> bool {
-    matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-        | '\u{feff}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0000}'..='\u{e0fff}')
+    matches!(c, '\u{a0}' | '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{1680}' | '\u{17b4}' | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{2000}'..='\u{200f}' | '\u{2028}'..='\u{202f}' | '\u{205f}'..='\u{206f}' | '\u{2800}'
+        | '\u{3000}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+        | '\u{1bca0}'..='\u{1bca3}' | '\u{1d159}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 #[cfg(test)]
@@ -159,6 +168,9 @@ mod tests {
     #[test]
     fn nothing_hides_in_what_is_shown() {
         assert_eq!(visible("rm \u{202e}x\u{200b}\u{1b}[2K\ny"), "rm \\u{202e}x\\u{200b}\\u{1b}[2K\ny");
-        assert_eq!(visible("grüße"), "grüße");
+        assert_eq!(visible("grüße 你好"), "grüße 你好");
+        let blanks = "\u{3164}\u{115f}\u{ffa0}\u{34f}\u{2800}\u{17b4}\u{180b}\u{fff9}\u{1d173}\u{a0}\u{2003}\u{3000}\u{2062}\u{e0041}";
+        assert_eq!(visible(blanks).matches("\\u{").count(), blanks.chars().count());
+        assert_eq!(visible("a\n\n\nrm b"), "a\n\\n\n\\n\nrm b", "empty lines are seen");
     }
 }
