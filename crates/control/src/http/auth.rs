@@ -133,7 +133,10 @@ pub(super) struct Lease {
 
 impl Lease {
     pub(super) fn of(app: &App, account: Account) -> Self {
-        Self { app: app.clone(), account, revoked: app.revoked.subscribe() }
+        let mut revoked = app.revoked.subscribe();
+        // Something may have been revoked since the request was looked at: it is doubted once from the beginning.
+        revoked.mark_changed();
+        Self { app: app.clone(), account, revoked }
     }
 
     /// Returns when the proof may have ended: somebody's was revoked, or its time is over. Nothing is lost when this is
