@@ -17,11 +17,12 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpStream, UnixListener, UnixStream};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::Instant;
 
 /// Connections of one task at once.
 const CONNECTIONS_MAX: usize = 256;
@@ -29,6 +30,11 @@ const CONNECTIONS_MAX: usize = 256;
 const HEAD: Duration = Duration::from_secs(10);
 /// How long a host may take to be found and to answer.
 const CONNECT: Duration = Duration::from_secs(15);
+
+/// Attempts of one task that are recorded as they come: more than any build makes.
+const ATTEMPTS_AT_ONCE: u32 = 1_000;
+/// How quickly more may follow. Each is kept for good and told to everybody, so a program that tries without end waits.
+const ATTEMPT_EVERY: Duration = Duration::from_millis(50);
 
 /// An open way out. Dropped, it closes every connection that was made through it.
 #[derive(Debug)]
@@ -73,7 +79,8 @@ pub fn open(
     }
     let listener = UnixListener::bind(&path)?;
     let environment = if policy.has_git() { outside.broker.environment() } else { BTreeMap::new() };
-    let door = Arc::new(Door { task, policy, outside, wants: broker::Wants::default(), decisions });
+    let door =
+        Arc::new(Door { task, policy, outside, wants: broker::Wants::default(), pace: Pace::default(), decisions });
     let serving = tokio::spawn(accept(listener, door)).abort_handle();
     Ok(Proxy { path, environment, serving })
 }
@@ -83,6 +90,7 @@ struct Door {
     policy: Policy,
     outside: Outside,
     wants: broker::Wants,
+    pace: Pace,
     decisions: mpsc::Sender<Decision>,
 }
 
@@ -222,12 +230,48 @@ impl Door {
     }
 
     async fn decide(&self, host: String, port: u16, outcome: Result<String, String>) {
+        self.pace.keep().await;
         let decision = Decision { task: self.task, host, port, outcome };
         // Nobody keeps decisions any more: control is stopping, and so will this.
         self.decisions.send(decision).await.ok();
     }
 }
 
+/// When the attempts so far would have come, had each kept its distance from the one before.
+#[derive(Default)]
+struct Pace(Mutex<Option<Instant>>);
+
+impl Pace {
+    /// Returns when the next attempt may be made.
+    async fn keep(&self) {
+        let may = self.next(Instant::now());
+        tokio::time::sleep_until(may).await;
+    }
+
+    fn next(&self, now: Instant) -> Instant {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = last.map_or(now, |last| last.max(now)) + ATTEMPT_EVERY;
+        *last = Some(due);
+        due.checked_sub(ATTEMPT_EVERY * ATTEMPTS_AT_ONCE).map_or(now, |may| may.max(now))
+    }
+}
+
 fn refuse(reason: &str) -> Response {
     (StatusCode::FORBIDDEN, format!("choir: refused: {reason}\n")).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_tries_without_end_is_slowed_down_and_a_pause_is_made_good() {
+        let (pace, now) = (Pace::default(), Instant::now() + Duration::from_secs(3600));
+        let waits = |at: Instant| pace.next(at) - at;
+        assert!((0..ATTEMPTS_AT_ONCE).all(|_| waits(now) == Duration::ZERO));
+        assert_eq!((waits(now), waits(now)), (ATTEMPT_EVERY, 2 * ATTEMPT_EVERY));
+        let later = now + ATTEMPT_EVERY * (ATTEMPTS_AT_ONCE + 2);
+        assert!((0..ATTEMPTS_AT_ONCE).all(|_| waits(later) == Duration::ZERO), "as at the beginning");
+        assert_eq!(waits(later), ATTEMPT_EVERY);
+    }
 }
