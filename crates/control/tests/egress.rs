@@ -54,6 +54,25 @@ async fn what_a_person_allows_is_reached_without_asking_again() {
     assert!(line.contains("200"), "{line}");
 }
 
+#[tokio::test]
+async fn a_lowered_ceiling_reaches_the_ways_out_that_are_open() {
+    let address = echo().await;
+    let world = world(&[&address]).await;
+    start(&world, &[&address]).await;
+    let asks = format!("CONNECT {address}");
+    assert!(connect(&world, &asks).await.0.contains("200"));
+    let browser = world.browser().await;
+    let settings = async |ceiling: &[&str]| {
+        let change = serde_json::json!({ "egress": { "ceiling": ceiling } }).to_string();
+        let answer = browser.json(Method::PUT, "/api/settings", change).await;
+        assert_eq!(answer.status, StatusCode::OK, "{}", answer.value());
+    };
+    settings(&[]).await;
+    assert!(connect(&world, &asks).await.0.contains("403"), "no longer");
+    settings(&[&address]).await;
+    assert!(connect(&world, &asks).await.0.contains("200"), "again");
+}
+
 fn socket(world: &World) -> Option<PathBuf> {
     let mut sockets = std::fs::read_dir(world.directory.path().join("control/egress")).unwrap();
     sockets.next().map(|socket| socket.unwrap().path())

@@ -154,14 +154,16 @@ fn director(options: &Options, directory: &Path) -> anyhow::Result<Total> {
 fn way_out() -> attack::WayOut {
     Arc::new(|path, allowed| {
         let ceiling = [format!("127.0.0.1:{allowed}"), "registries".to_owned()];
-        let (policy, refused) = clamp(Some(&Egress { allow: ceiling.to_vec() }), &ceiling);
+        let (policy, refused) =
+            clamp(Some(&Egress { allow: ceiling.to_vec() }), &egress::Ceiling::new(ceiling.to_vec(), []));
         if !refused.is_empty() {
             return Err(std::io::Error::other("the ceiling refused what it names"));
         }
         let (decisions, mut decided) = mpsc::channel(DECISIONS_MAX);
         // Control writes them down; here nobody reads them, and the proxy waits for whoever should.
         tokio::spawn(async move { while decided.recv().await.is_some() {} });
-        let proxy = egress::open(path.to_owned(), None, policy, Outside::default(), decisions)?;
+        let proxy =
+            egress::open(path.to_owned(), None, Box::new(move || policy.clone()), Outside::default(), decisions)?;
         Ok(Box::new(proxy) as Box<dyn Send + Sync>)
     })
 }

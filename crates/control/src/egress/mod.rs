@@ -17,7 +17,7 @@ pub(crate) use fetch::{decide, host_and_port};
 pub use pages::Pages;
 pub(crate) use policy::hash_of;
 pub use policy::{Ceiling, Policy, clamp};
-pub use proxy::{Proxy, open};
+pub use proxy::{Allowed, Proxy, open};
 
 use crate::outbound::Outbound;
 use choir_proto::TaskId;

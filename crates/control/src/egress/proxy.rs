@@ -66,11 +66,14 @@ impl Drop for Proxy {
     }
 }
 
-/// Opens a way out under a policy. Every attempt is told to `decisions` before anything is connected.
+/// Says what may be reached now. A way out never widens, but it narrows as soon as the person allows less.
+pub type Allowed = Box<dyn Fn() -> Policy + Send + Sync>;
+
+/// Opens a way out to what is allowed now. Every attempt is told to `decisions` before anything is connected.
 pub fn open(
     path: PathBuf,
     task: Option<TaskId>,
-    policy: Policy,
+    allowed: Allowed,
     outside: Outside,
     decisions: mpsc::Sender<Decision>,
 ) -> io::Result<Proxy> {
@@ -78,9 +81,17 @@ pub fn open(
         std::fs::remove_file(&path)?;
     }
     let listener = UnixListener::bind(&path)?;
+    let policy = allowed();
     let environment = if policy.has_git() { outside.broker.environment() } else { BTreeMap::new() };
-    let door =
-        Arc::new(Door { task, policy, outside, wants: broker::Wants::default(), pace: Pace::default(), decisions });
+    let door = Arc::new(Door {
+        task,
+        policy,
+        allowed,
+        outside,
+        wants: broker::Wants::default(),
+        pace: Pace::default(),
+        decisions,
+    });
     let serving = tokio::spawn(accept(listener, door)).abort_handle();
     Ok(Proxy { path, environment, serving })
 }
@@ -88,6 +99,7 @@ pub fn open(
 struct Door {
     task: Option<TaskId>,
     policy: Policy,
+    allowed: Allowed,
     outside: Outside,
     wants: broker::Wants,
     pace: Pace,
@@ -173,7 +185,7 @@ impl Door {
             return refuse(&reason);
         }
         let target = match self.outside.broker.target(&request) {
-            Ok(target) if self.policy.has_git() => Ok(target),
+            Ok(target) if self.policy.has_git() && (self.allowed)().has_git() => Ok(target),
             Ok(_) => Err("this task may not reach repositories"),
             Err(reason) => Err(reason),
         };
@@ -213,6 +225,9 @@ impl Door {
 
     async fn resolve(&self, host: &Host, port: u16) -> Result<(&Rule, SocketAddr), String> {
         let rule = self.policy.rule(host, port).ok_or_else(|| "it is not among what this task may reach".to_owned())?;
+        if (self.allowed)().rule(host, port) != Some(rule) {
+            return Err("it is no longer among what may be reached".into());
+        }
         let addresses: Vec<SocketAddr> = match host {
             Host::Address(address) => vec![SocketAddr::new(*address, port)],
             Host::Name(name) => {

@@ -256,9 +256,13 @@ impl Sandboxes {
             return Err(Error::Egress(why));
         }
         let said = self.0.db.entries(task, run).await?;
-        let approved = said.iter().filter(|(_, allowed)| *allowed).map(|(entry, _)| entry.clone());
-        let ceiling = egress::Ceiling::new(self.0.gateway.settings().egress.ceiling, approved);
-        let (policy, above) = egress::clamp(wish, &ceiling);
+        let approved: Vec<_> = said.iter().filter(|(_, allowed)| *allowed).map(|(entry, _)| entry.clone()).collect();
+        let (gateway, asked) = (self.0.gateway.clone(), wish.cloned());
+        let clamped = move || {
+            let ceiling = egress::Ceiling::new(gateway.settings().egress.ceiling, approved.iter().cloned());
+            egress::clamp(asked.as_ref(), &ceiling)
+        };
+        let (policy, above) = clamped();
         let mut waits = Vec::new();
         for host in &above {
             if above_ceiling == AboveCeiling::Ask && !said.iter().any(|(entry, _)| entry == host) {
@@ -280,7 +284,8 @@ impl Sandboxes {
         let name = task.map_or_else(|| "session".to_owned(), |task| task.to_string().split_off(SOCKET_NAME_FROM));
         let path = self.0.places.egress.join(name);
         let outside = Outside { outbound: self.0.gateway.outbound(), broker: self.0.broker.clone() };
-        let opened = egress::open(path.clone(), task, policy, outside, self.0.decisions.clone())
+        let allowed = Box::new(move || clamped().0);
+        let opened = egress::open(path.clone(), task, allowed, outside, self.0.decisions.clone())
             .and_then(|proxy| identity::admit(proxy.path(), self.0.identity).map(|()| proxy));
         opened.map(|proxy| Ok(Some(proxy))).map_err(|source| Error::Directory { path, source })
     }
