@@ -204,6 +204,27 @@ async fn a_command_that_nobody_allowed_does_not_run_whatever_the_computer_says()
 }
 
 #[tokio::test]
+async fn what_was_approved_for_one_way_out_is_asked_about_again_for_another() {
+    let world = asking(Policy::Ask).await;
+    let (run, near, far) = (RunId::from([1; 16]), TaskId::from([7; 16]), TaskId::from([8; 16]));
+    for (task, allow) in [(near, vec![]), (far, vec!["registries"])] {
+        let body = serde_json::json!({"egress": {"allow": allow}}).to_string();
+        let _: serde_json::Value = asked(&world, Method::PUT, &format!("/associates/{task}"), body).await;
+    }
+    let question = |task: TaskId| {
+        serde_json::json!({"run": run, "task": task, "matter": "call", "tool": "bash", "subject": "./deploy"})
+            .to_string()
+    };
+    let Asked::Waits(first) = put(&world, 1, question(near)).await else { panic!("it waits") };
+    let path = format!("/api/inbox/{}", first.id);
+    world.client_with(Scope::Admin).await.json(Method::POST, &path, word("approve", first.hash, "run")).await;
+    assert!(matches!(put(&world, 2, question(near)).await, Asked::Decided { .. }), "the same again");
+    assert_eq!(decided(&put(&world, 1, question(far)).await), Some(false), "nor under the name of the first");
+    let Asked::Waits(second) = put(&world, 3, question(far)).await else { panic!("it waits") };
+    assert!(second.hash != first.hash && second.question.contains("registries"), "{}", second.question);
+}
+
+#[tokio::test]
 async fn a_question_is_answered_with_words_and_can_be_taken_back() {
     let world = World::start().await;
     let admin = world.client_with(Scope::Admin).await;

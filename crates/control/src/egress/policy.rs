@@ -4,6 +4,7 @@ use choir_proto::egress::{GIT, Host, REGISTRIES};
 use choir_proto::task::Egress;
 use choir_proto::{Hash, TaskId};
 use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
 
 /// What a task gets that wishes for nothing in particular.
 const DEFAULT: [&str; 2] = [GIT, REGISTRIES];
@@ -86,6 +87,13 @@ impl Policy {
     /// Whether repositories may be fetched through the broker.
     pub(super) fn has_git(&self) -> bool {
         self.git
+    }
+
+    /// What may be reached, by name.
+    pub(super) fn names(&self) -> String {
+        let git = self.git.then_some(GIT);
+        let names: BTreeSet<&str> = self.rules.iter().map(|rule| rule.name.as_str()).chain(git).collect();
+        names.into_iter().collect::<Vec<_>>().join(", ")
     }
 
     /// The rule that allows a connection.

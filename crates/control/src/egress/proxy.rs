@@ -40,6 +40,7 @@ const ATTEMPT_EVERY: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub struct Proxy {
     path: PathBuf,
+    reach: String,
     environment: BTreeMap<String, String>,
     serving: AbortHandle,
 }
@@ -48,6 +49,11 @@ impl Proxy {
     /// The socket, to be shown to the sandbox.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What can be reached through it, by name.
+    pub fn reach(&self) -> &str {
+        &self.reach
     }
 
     /// Variables that lead programs of the sandbox the right way. Git is led to the broker only where that is open to it: a
@@ -83,6 +89,7 @@ pub fn open(
     let listener = UnixListener::bind(&path)?;
     let policy = allowed();
     let environment = if policy.has_git() { outside.broker.environment() } else { BTreeMap::new() };
+    let reach = policy.names();
     let door = Arc::new(Door {
         task,
         policy,
@@ -93,7 +100,7 @@ pub fn open(
         decisions,
     });
     let serving = tokio::spawn(accept(listener, door)).abort_handle();
-    Ok(Proxy { path, environment, serving })
+    Ok(Proxy { path, reach, environment, serving })
 }
 
 struct Door {

@@ -1,6 +1,6 @@
 //! What the settings and earlier words of the person say about a call.
 
-use super::{Policy, hash_of_call};
+use super::{Bound, Policy, hash_of_call};
 use crate::db::{self, Db};
 use crate::gateway::Gateway;
 use choir_proto::inbox::{Reach, Verdict};
@@ -53,25 +53,30 @@ impl Judge {
         &self,
         tool: &str,
         subject: &str,
-        definition: Option<Hash>,
+        bound: Bound<'_>,
         id: InboxId,
         run: RunId,
     ) -> Result<Said, db::Error> {
         let shown = tool.escape_debug();
-        match (self.gateway.settings().tools.policy(tool), definition) {
+        match (self.gateway.settings().tools.policy(tool), bound) {
             (Policy::Deny, _) => Ok(Said::Decided(Verdict::Denied { scope: Reach::Always })),
-            (Policy::Auto, None) => Ok(Said::Decided(Verdict::Approved { scope: Reach::Always })),
-            (Policy::Auto, Some(now)) if self.db.tool_definition(tool.to_owned(), now).await? == now => {
+            (Policy::Auto, Bound::Reach(_)) => Ok(Said::Decided(Verdict::Approved { scope: Reach::Always })),
+            (Policy::Auto, Bound::Definition(now)) if self.db.tool_definition(tool.to_owned(), now).await? == now => {
                 Ok(Said::Decided(Verdict::Approved { scope: Reach::Always }))
             }
-            (Policy::Auto, Some(now)) => {
+            (Policy::Auto, Bound::Definition(_)) => {
                 let question =
                     format!("`{shown}` is not the tool that you allowed: it has changed. May an agent use it now?");
-                self.standing(hash_of_call(tool, "", Some(now)), question, id, run).await
+                self.standing(hash_of_call(tool, "", bound), question, id, run).await
             }
-            (Policy::Ask, definition) => {
-                let question = format!("May an agent use `{shown}`?");
-                self.standing(hash_of_call(tool, subject, definition), question, id, run).await
+            (Policy::Ask, bound) => {
+                let question = match bound {
+                    Bound::Reach(names) if !names.is_empty() => {
+                        format!("May an agent use `{shown}`? It can reach {}.", names.escape_debug())
+                    }
+                    _ => format!("May an agent use `{shown}`?"),
+                };
+                self.standing(hash_of_call(tool, subject, bound), question, id, run).await
             }
         }
     }

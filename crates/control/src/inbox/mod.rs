@@ -5,12 +5,13 @@ mod policy;
 mod router;
 
 pub(crate) use judge::{Judge, Said};
-pub use policy::{Policy, Tools, hash_of_call};
+pub use policy::{Bound, Policy, Tools, hash_of_call};
 pub use router::service;
 
 use crate::clock::Clock;
 use crate::db::{self, Approval, Db, Outcome};
 use crate::gateway::Gateway;
+use crate::sandboxes::Sandboxes;
 use choir_proto::inbox::{Ask, AskKind, Asked, Matter, Reach, Verdict, Waits};
 use choir_proto::{Hash, InboxId};
 use sha2::{Digest, Sha256};
@@ -21,6 +22,8 @@ use tokio::sync::watch;
 pub struct Inbox {
     db: Db,
     judge: Judge,
+    /// Who knows under what a call would be made.
+    sandboxes: Sandboxes,
     clock: Clock,
     /// Rings after every decision.
     decided: watch::Sender<()>,
@@ -28,8 +31,8 @@ pub struct Inbox {
 
 impl Inbox {
     /// Over control's database; `gateway` knows the settings.
-    pub fn new(db: Db, gateway: Gateway, clock: Clock) -> Self {
-        Self { judge: Judge::new(db.clone(), gateway), db, clock, decided: watch::channel(()).0 }
+    pub fn new(db: Db, gateway: Gateway, sandboxes: Sandboxes, clock: Clock) -> Self {
+        Self { judge: Judge::new(db.clone(), gateway), db, sandboxes, clock, decided: watch::channel(()).0 }
     }
 
     /// Everything that waits, oldest first.
@@ -58,7 +61,9 @@ impl Inbox {
                 (AskKind::Question, question.clone(), question.clone(), hash)
             }
             Matter::Call { tool, subject, definition } => {
-                match self.judge.says(tool, subject, *definition, id, ask.run).await? {
+                let reach = self.sandboxes.reach_of(ask.task).await;
+                let bound = definition.map_or(Bound::Reach(&reach), Bound::Definition);
+                match self.judge.says(tool, subject, bound, id, ask.run).await? {
                     Said::Decided(verdict) => return Ok(Asked::Decided { verdict }),
                     Said::Ask { hash, question } => (AskKind::Tool, subject.clone(), question, hash),
                 }
@@ -68,6 +73,8 @@ impl Inbox {
         let approval = Approval { id, kind, run, task, entry, question, hash, asked, decided: None };
         Ok(match self.db.ask(approval).await? {
             None => Asked::Decided { verdict: Verdict::Denied { scope: Reach::Once } },
+            // Somebody else's question, or another one under the same name: a word about that is no word about this.
+            Some(kept) if kept.hash != hash => Asked::Decided { verdict: Verdict::Denied { scope: Reach::Once } },
             Some(Approval { decided: Some(verdict), .. }) => Asked::Decided { verdict },
             Some(kept) => Asked::Waits(waits(kept)),
         })

@@ -47,11 +47,23 @@ pub(super) fn is_from_elsewhere(tool: &str) -> bool {
     tool.starts_with(ELSEWHERE)
 }
 
-/// What an approval of a call is bound to: which tool, as what it was offered if it comes from elsewhere, and what it
-/// would do, byte for byte.
-pub fn hash_of_call(tool: &str, subject: &str, definition: Option<Hash>) -> Hash {
-    let definition = definition.map(|definition| [b"\0".as_slice(), &definition.0].concat()).unwrap_or_default();
-    let parts: [&[u8]; 5] = [b"choir.call.1\0", tool.as_bytes(), &[0], subject.as_bytes(), &definition];
+/// Under what a call is made, apart from what it says itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bound<'a> {
+    /// In a sandbox that can reach this, by name. Where it runs and with what variables is the same for every task.
+    Reach(&'a str),
+    /// By a server elsewhere that offered the tool as this.
+    Definition(Hash),
+}
+
+/// What an approval of a call is bound to: which tool, under what it would run or as what it was offered, and what it would
+/// do, byte for byte.
+pub fn hash_of_call(tool: &str, subject: &str, bound: Bound<'_>) -> Hash {
+    let (sort, bound): (&[u8], &[u8]) = match &bound {
+        Bound::Reach(names) => (b"\0reach\0", names.as_bytes()),
+        Bound::Definition(definition) => (b"\0definition\0", &definition.0),
+    };
+    let parts: [&[u8]; 6] = [b"choir.call.2\0", tool.as_bytes(), &[0], subject.as_bytes(), sort, bound];
     Hash(Sha256::digest(parts.concat()).into())
 }
 
@@ -72,9 +84,11 @@ mod tests {
 
     #[test]
     fn a_call_that_differs_in_a_byte_has_another_hash() {
-        let hash = hash_of_call("bash", "rm a", None);
-        assert_ne!(hash, hash_of_call("bash", "rm a ", None));
-        assert_ne!(hash, hash_of_call("bas", "hrm a", None));
-        assert_ne!(hash, hash_of_call("bash", "rm a", Some(Hash::ZERO)));
+        let alone = Bound::Reach("");
+        let hash = hash_of_call("bash", "rm a", alone);
+        assert_ne!(hash, hash_of_call("bash", "rm a ", alone));
+        assert_ne!(hash, hash_of_call("bas", "hrm a", alone));
+        assert_ne!(hash, hash_of_call("bash", "rm a", Bound::Definition(Hash::ZERO)));
+        assert_ne!(hash, hash_of_call("bash", "rm a", Bound::Reach("registries")), "with another way out");
     }
 }

@@ -16,7 +16,7 @@ use crate::config::McpServer;
 use crate::db::{self, Db};
 use crate::egress::Decision;
 use crate::gateway::Gateway;
-use crate::inbox::Judge;
+use crate::inbox::{Bound, Judge};
 use crate::sandboxes::{self, Sandboxes};
 use choir_llm::{Secret, SecretError};
 use choir_proto::TaskId;
@@ -199,7 +199,11 @@ impl Servers {
         let server = server_of(&call.tool).and_then(|name| self.0.servers.get(name));
         let server = server.ok_or_else(|| Error::NoServer(call.tool.clone()))?;
         let subject = call.arguments.to_string();
-        let said = self.0.judge.says(&call.tool, &subject, Some(call.definition), call.inbox_id, call.run).await?;
+        let said = self
+            .0
+            .judge
+            .says(&call.tool, &subject, Bound::Definition(call.definition), call.inbox_id, call.run)
+            .await?;
         if said.verdict() != Some(true) {
             return Err(Error::NotAllowed);
         }

@@ -2,7 +2,7 @@
 
 use super::{AboveCeiling, Error, Sandboxes, lead_out};
 use crate::egress::Proxy;
-use crate::inbox::Judge;
+use crate::inbox::{Bound, Judge};
 use choir_proto::task::{self, ChangeKind, FileChange, LeftOut};
 use choir_proto::wire::{
     AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, Check, EffectRecord, Exec, Exit,
@@ -30,12 +30,17 @@ pub(super) struct Associate {
     pub(super) guest: Guest,
     base: TreeId,
     /// Its way out, closed with it.
-    _egress: Option<Proxy>,
+    egress: Option<Proxy>,
     /// Whether no other task runs beside it.
     alone: bool,
 }
 
 impl Associate {
+    /// What it can reach, by name.
+    fn reach(&self) -> &str {
+        self.egress.as_ref().map_or("", Proxy::reach)
+    }
+
     fn started(&self) -> AssociateStarted {
         started(hash(self.base), self.alone)
     }
@@ -94,7 +99,7 @@ impl Sandboxes {
         spec.workspace = Workspace::Overlay(Overlay::of_task(&self.0.places.store, &name(task)?, base));
         lead_out(&mut spec, egress.as_ref());
         let guest = self.start(spec).await?;
-        let associate = Arc::new(Associate { guest, base, _egress: egress, alone: turn.is_some() });
+        let associate = Arc::new(Associate { guest, base, egress, alone: turn.is_some() });
         // Held until its result is merged: the next task begins with that.
         turn.and_then(|turn| self.turns().insert(task, turn));
         associates.insert(task, associate.clone());
@@ -136,10 +141,15 @@ impl Sandboxes {
         Ok(base)
     }
 
+    /// What a task can reach, by name: part of what a person says yes to.
+    pub(crate) async fn reach_of(&self, task: TaskId) -> String {
+        self.associate(task).await.map(|associate| associate.reach().to_owned()).unwrap_or_default()
+    }
+
     /// Runs a command in a task's associate.
     pub(super) async fn exec(&self, task: TaskId, exec: Exec) -> Result<ExecHandle, Error> {
-        self.check(&exec).await?;
         let associate = self.associate(task).await?;
+        self.check(&associate, &exec).await?;
         let exec = protocol::Exec {
             effect: EffectId::parse(exec.effect_id)?,
             command: Command::Shell(exec.command),
@@ -177,10 +187,11 @@ impl Sandboxes {
     }
 
     /// What an agent wants run must be what the person said yes to, byte for byte, where a yes is needed.
-    async fn check(&self, exec: &Exec) -> Result<(), Error> {
+    async fn check(&self, associate: &Associate, exec: &Exec) -> Result<(), Error> {
         let Some(call) = &exec.call else { return Ok(()) };
         let judge = Judge::new(self.0.db.clone(), self.0.gateway.clone());
-        let said = judge.says(&call.tool, &exec.command, None, call.inbox_id, call.run).await?;
+        let bound = Bound::Reach(associate.reach());
+        let said = judge.says(&call.tool, &exec.command, bound, call.inbox_id, call.run).await?;
         if said.verdict() == Some(true) { Ok(()) } else { Err(Error::NotAllowed) }
     }
 

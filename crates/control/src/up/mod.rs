@@ -193,7 +193,7 @@ pub async fn start(options: Options) -> Result<Control, Error> {
     let servers = Servers::new(servers, sandboxes.clone(), db.clone(), gateway.clone(), decisions)?;
 
     let (stop_computer, computer_stops) = stop();
-    let inbox = Inbox::new(db.clone(), gateway.clone(), options.clock.clone());
+    let inbox = Inbox::new(db.clone(), gateway.clone(), sandboxes.clone(), options.clock.clone());
     let service = inside(gateway.clone(), sandboxes.clone(), inbox.clone(), fetcher).merge(mcp::service(servers));
     let Supervised { link, hub, state, head, plug, done } =
         supervise((options.launcher)(directory), service, signed, computer_stops);
