@@ -1,5 +1,5 @@
 //! Taking back what runs and tasks changed in the workspace: intent, act, result. A crash in between is finished by the
-//! next start, and by name: the keeper answers a repeated undo as it answered the first.
+//! next start, and by name: the keeper is told that it may find its own work, and answers for the whole.
 
 use crate::control::ControlError;
 use crate::harness::{Harness, HarnessError, Past};
@@ -11,6 +11,7 @@ use choir_proto::task::Diff;
 use choir_proto::wire::{ChangesUndone, UndoChanges};
 use choir_proto::{Event, Hash, Seq, UndoId};
 use choir_store::StoreError;
+use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
@@ -82,7 +83,7 @@ impl Undoer {
         let _turn = self.turn.lock().await;
         for (key, undoing) in self.harness.views.newest::<ActiveUndos>(None, PICKED_UP_MAX).await? {
             if let Ok(id) = key.parse() {
-                self.act(id, undoing).await?;
+                self.act(id, undoing, true).await?;
             }
         }
         Ok(())
@@ -117,15 +118,15 @@ impl Undoer {
             return self.answer(seq, finished).await;
         }
         // One of this name that was begun is gone on with.
-        let undoing = match self.harness.views.get::<ActiveUndos>(id).await? {
-            Some(begun) if begun.scope == scope && begun.path == path => begun,
+        let (undoing, again) = match self.harness.views.get::<ActiveUndos>(id).await? {
+            Some(begun) if begun.scope == scope && begun.path == path => (begun, true),
             Some(_) => return Err(UndoError::Elsewhere),
             None => {
                 let undoes = wanted(&fold(&past), scope, path.as_deref());
-                self.begin(id, Undoing { scope, undoes, path }).await?
+                (self.begin(id, Undoing { scope, undoes, path }).await?, false)
             }
         };
-        let (seq, finished) = self.act(id, undoing).await?;
+        let (seq, finished) = self.act(id, undoing, again).await?;
         self.answer(seq, finished).await
     }
 
@@ -142,12 +143,12 @@ impl Undoer {
         Ok(undoing)
     }
 
-    /// Has the keeper do it, and appends what came of it.
-    async fn act(&self, id: UndoId, undoing: Undoing) -> Result<(Seq, UndoFinished), UndoError> {
+    /// Has the keeper do it, or the rest of it, and appends what came of it.
+    async fn act(&self, id: UndoId, undoing: Undoing, again: bool) -> Result<(Seq, UndoFinished), UndoError> {
         let Undoing { scope, undoes, path } = undoing;
         let past = Past::read(self.harness.journal.log(), scope.run()).await?;
         let verb = if fold(&past).brings_in(&undoes) { "brought in" } else { "taken back" };
-        let finished = match self.harness.control.undo(UndoChanges { undoes, path }).await {
+        let finished = match self.harness.control.undo(UndoChanges { undoes, path, again }).await {
             Ok(undone) => self.undone(id, undone, verb).await,
             Err(ControlError::Refused(why)) => failed(id, why),
             // Control is gone and this process with it: the next start goes on.
@@ -161,10 +162,13 @@ impl Undoer {
 
     async fn undone(&self, id: UndoId, undone: ChangesUndone, verb: &str) -> UndoFinished {
         let ChangesUndone { base_tree, result_tree, files_changed, diff, conflicts, already } = undone;
+        // One that was cut off also names what it may have done itself.
+        let before: HashSet<&String> = already.iter().collect();
+        let changed = files_changed.iter().filter(|file| !before.contains(&file.path)).count();
         UndoFinished {
             undo_id: id,
             outcome: UndoOutcome::Ok,
-            summary: summary(verb, files_changed.len().saturating_sub(already.len()), already.len(), conflicts.len()),
+            summary: summary(verb, changed, already.len(), conflicts.len()),
             base_tree,
             result_tree,
             files_changed,

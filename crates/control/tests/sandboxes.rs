@@ -80,6 +80,27 @@ async fn a_task_changes_the_workspace_only_by_being_merged() {
     assert_eq!(browser.get("/api/files?path=notes/a.txt").await.body, "one\ntwo\n");
 }
 
+/// What the person had made the same before is theirs; but the second half of a merge that was cut off counts the first.
+#[tokio::test]
+async fn only_what_a_merge_brought_is_said_to_be_merged() {
+    let world = World::start().await;
+    let browser = world.browser().await;
+    for is_cut_off in [false, true] {
+        let started: AssociateStarted = asked(&world, Method::PUT, &at(""), r#"{"egress":null}"#).await;
+        let name = format!("made-{is_cut_off}");
+        exec(&world, &name, &format!("echo same > {name}")).await;
+        browser.send(Method::PUT, &format!("/api/files?path={name}"), "same\n".into()).await;
+        if is_cut_off {
+            world.db().finish_task(TaskId::from(TASK), "begun".into()).await.unwrap();
+        }
+        let finished: AssociateFinished = asked(&world, Method::POST, &at("/finish"), r#"{"merge":true}"#).await;
+        assert_ne!(finished.result_tree, started.base_tree);
+        let expected = if is_cut_off { finished.result_tree } else { started.base_tree };
+        assert_eq!(finished.merged_tree, expected, "cut off: {is_cut_off}");
+        assert!(ask(&world, Method::DELETE, &at("/finished"), "").await.0.is_success());
+    }
+}
+
 #[tokio::test]
 async fn an_effect_is_on_record_and_never_runs_twice() {
     let world = World::start().await;

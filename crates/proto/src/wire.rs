@@ -275,7 +275,7 @@ pub struct AssociateFinished {
     pub left_out: Option<LeftOut>,
 }
 
-/// Take changes back as one: `POST /changes/undo`. Asked again, it answers the same and changes nothing more.
+/// Take changes back as one: `POST /changes/undo`. Asked again after a crash, it does the rest and answers for the whole.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UndoChanges {
     /// The oldest first.
@@ -283,6 +283,9 @@ pub struct UndoChanges {
     /// Nothing but what they did to this path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+    /// It was begun before: what is so already may be what it did then.
+    #[serde(default)]
+    pub again: bool,
 }
 
 /// What the keeper took back.
@@ -298,7 +301,8 @@ pub struct ChangesUndone {
     pub diff: String,
     /// Paths that had changed since and were left as they are.
     pub conflicts: Vec<String>,
-    /// Paths that were so already: somebody else, or an undo that was cut off, had taken them back before.
+    /// Paths that were so already: somebody else, or an undo that was cut off, had taken them back before. What somebody else
+    /// did is no part of the change.
     #[serde(default)]
     pub already: Vec<String>,
 }

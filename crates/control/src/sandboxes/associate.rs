@@ -59,6 +59,9 @@ fn is_large(paths: u64, bytes: u64) -> bool {
     paths > LARGE_PATHS || bytes > LARGE_BYTES
 }
 
+/// Kept in the place of what came of a task while its merge is under way.
+const BEGUN: &str = "begun";
+
 /// What came of a task, as control keeps it until the computer has it in the log.
 #[derive(Debug, Serialize, Deserialize)]
 struct Outcome {
@@ -252,7 +255,9 @@ impl Sandboxes {
         if finish.merge {
             let _turn = self.0.merging.lock().await;
             self.expect_mirrors(task, base, outcome.result).await?;
-            let report = keeper.merge(tree(base), result).await?;
+            // Most tasks that only looked bring nothing, and nothing has to be noted of them.
+            let again = outcome.result != base && self.begin_merge(task).await?;
+            let report = keeper.merge(tree(base), result, again).await?;
             outcome.merged = Some(hash(report.merged));
             outcome.conflicts = report.conflicts.iter().map(text).collect();
         }
@@ -261,9 +266,19 @@ impl Sandboxes {
         Ok(outcome)
     }
 
+    /// Notes that a merge begins; whether one had before, whose end nobody has heard of.
+    async fn begin_merge(&self, task: TaskId) -> Result<bool, Error> {
+        let again = self.0.db.finished_task(task).await?.is_some();
+        if !again {
+            self.0.db.finish_task(task, BEGUN.into()).await?;
+        }
+        Ok(again)
+    }
+
     async fn finished(&self, task: TaskId) -> Result<Option<Outcome>, Error> {
         let kept = self.0.db.finished_task(task).await?;
-        // What cannot be read was never written by this version; the task is then concluded anew.
+        // What cannot be read is a merge that was only begun, or was never written by this version; the task is then
+        // concluded anew.
         Ok(kept.and_then(|kept| serde_json::from_str(&kept).ok()))
     }
 
@@ -287,14 +302,14 @@ impl Sandboxes {
         Ok(changes.iter().map(|(path, change)| read_change(path, *change)).collect())
     }
 
-    /// Takes merged changes back as one, or only what they did to one path. Asked again, it says the same and changes nothing more.
+    /// Takes merged changes back as one, or only what they did to one path. Asked again after a crash, it does the rest.
     pub(super) async fn undo(&self, changes: UndoChanges) -> Result<ChangesUndone, Error> {
         let only = changes.path.map(RelativePath::parse).transpose()?;
         let pairs = changes.undoes.iter();
         let pairs = pairs.map(|undone| TreeChange { base: tree(undone.base_tree), result: tree(undone.result_tree) });
         let report = {
             let _turn = self.0.merging.lock().await;
-            self.keeper().await?.undo(pairs.collect(), only).await?
+            self.keeper().await?.undo(pairs.collect(), only, changes.again).await?
         };
         let (base, result) = (hash(report.base), hash(report.merged));
         let (files_changed, diff) = self.difference(base, result).await?;

@@ -354,11 +354,11 @@ impl Work {
                 self.out.data(id, Channel::Content, Bytes::from(bytes)).await;
                 Ok(Answer::Next { last })
             }
-            Ask::Merge { base, result } => {
-                self.on_keeper(move |keeper| keeper.merge(base, result)).await.map(Answer::Merged)
+            Ask::Merge { base, result, again } => {
+                self.on_keeper(move |keeper| keeper.merge(base, result, again)).await.map(Answer::Merged)
             }
-            Ask::Undo { changes, only } => {
-                self.on_keeper(move |keeper| keeper.undo(&changes, only.as_ref())).await.map(Answer::Merged)
+            Ask::Undo { changes, only, again } => {
+                self.on_keeper(move |keeper| keeper.undo(&changes, only.as_ref(), again)).await.map(Answer::Merged)
             }
             Ask::Health => Ok(Answer::Health(self.health())),
             // Taken by the session itself, before it becomes a request under way.

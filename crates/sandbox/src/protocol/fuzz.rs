@@ -46,7 +46,10 @@ fn asked(dice: &mut Dice) -> Ask {
         1 => Ask::Read { path: path(dice), offset: dice.number(), length: dice.number() },
         2 => Ask::Write { path: path(dice), mode: Some(0o644), size: dice.number() },
         3 => Ask::List { path: path(dice), after: Some(path(dice)), limit: 7 },
-        4 => Ask::Undo { changes: vec![TreeChange { base: tree, result: tree }; dice.roll(4)], only: None },
+        4 => {
+            let changes = vec![TreeChange { base: tree, result: tree }; dice.roll(4)];
+            Ask::Undo { changes, only: None, again: true }
+        }
         5 => Ask::PrepareTask { task: effect, base: tree },
         6 => Ask::ResizeTerminal { target: dice.number(), size: TerminalSize { columns: 80, rows: 24 } },
         7 => Ask::Connect { port: 80 },

@@ -298,6 +298,9 @@ pub enum Ask {
         base: TreeId,
         /// What became of it.
         result: TreeId,
+        /// It was begun before: what is so already may be what it did then, and counts as brought.
+        #[serde(default)]
+        again: bool,
     },
     /// Take several changes back as one, where the live directory still is as they left it.
     Undo {
@@ -306,6 +309,9 @@ pub enum Ask {
         /// Nothing but what they did to this path.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         only: Option<RelativePath>,
+        /// It was begun before, as for [`Ask::Merge`].
+        #[serde(default)]
+        again: bool,
     },
     /// Say how the guest is.
     Health,

@@ -117,7 +117,8 @@ pub struct SnapshotReport {
 pub struct MergeReport {
     /// What was changed.
     pub base: TreeId,
-    /// The base with what arrived: the changes without the conflicts. The same after a crash and a second try.
+    /// The base with what arrived: the changes without the conflicts and without what was so already. Done again after a
+    /// crash, with that too.
     pub merged: TreeId,
     /// Paths changed.
     pub applied: u64,

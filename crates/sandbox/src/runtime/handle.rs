@@ -460,18 +460,23 @@ impl Guest {
     }
 
     /// Applies the changes from `base` to `result` to the live directory, where it still is as in `base`. The other
-    /// way round it undoes them.
-    pub async fn merge(&self, base: TreeId, result: TreeId) -> Result<MergeReport, CallError> {
-        match self.inner.connection.call(Ask::Merge { base, result }).await? {
+    /// way round it undoes them. `again` where it was begun before, and may find what it did then.
+    pub async fn merge(&self, base: TreeId, result: TreeId, again: bool) -> Result<MergeReport, CallError> {
+        match self.inner.connection.call(Ask::Merge { base, result, again }).await? {
             (Answer::Merged(report), _) => Ok(report),
             _ => Err(CallError::Unexpected),
         }
     }
 
     /// Takes changes back as one, the oldest named first, or only what they did to one path. What changed since is left as it is
-    /// and named.
-    pub async fn undo(&self, changes: Vec<TreeChange>, only: Option<RelativePath>) -> Result<MergeReport, CallError> {
-        match self.inner.connection.call(Ask::Undo { changes, only }).await? {
+    /// and named. `again` as for [`Guest::merge`].
+    pub async fn undo(
+        &self,
+        changes: Vec<TreeChange>,
+        only: Option<RelativePath>,
+        again: bool,
+    ) -> Result<MergeReport, CallError> {
+        match self.inner.connection.call(Ask::Undo { changes, only, again }).await? {
             (Answer::Merged(report), _) => Ok(report),
             _ => Err(CallError::Unexpected),
         }

@@ -233,7 +233,7 @@ async fn a_killed_task_keeps_what_it_wrote() {
     let half = kept.guest.capture_task(&task("three"), base).await.expect("captured").tree;
     assert_eq!(kept.changes(base, half).await, [("file".to_owned(), Change::Modified)]);
     let result = kept.run_task("three", base, "grep -q half file && echo rest >> file").await;
-    kept.guest.merge(base, result).await.expect("merged");
+    kept.guest.merge(base, result, false).await.expect("merged");
     assert_eq!(kept.read("file"), "half\nrest\n");
     kept.guest.drop_task(&task("three")).await.expect("dropped");
     assert!(std::fs::read_dir(kept.store.path().join("tasks")).expect("lists").next().is_none());
@@ -251,7 +251,7 @@ async fn a_merge_applies_what_it_can_and_names_the_rest() {
     kept.write("b", "person");
     kept.write("c", "task\n");
     kept.write("dir/mine", "person");
-    let report = kept.guest.merge(base, result).await.expect("merged");
+    let report = kept.guest.merge(base, result, false).await.expect("merged");
     let conflicts: Vec<_> = report.conflicts.iter().map(ToString::to_string).collect();
     assert_eq!(conflicts, ["dir", "b"]);
     assert_eq!(report.already, 1);
@@ -262,10 +262,10 @@ async fn a_merge_applies_what_it_can_and_names_the_rest() {
     assert_eq!(kept.read("deep/er/f"), "f\n");
     assert_eq!(std::fs::read_link(kept.live("l")).expect("a link"), Path::new("a"));
     // Undone, everything but the person's own is as before; done again, it is done again.
-    kept.guest.merge(result, base).await.expect("undone");
+    kept.guest.merge(result, base, false).await.expect("undone");
     assert_eq!((kept.read("a"), kept.read("b"), kept.read("d")), ("base".into(), "person".into(), "base".into()));
     assert!(!kept.live("new").exists() && !kept.live("deep").exists());
-    kept.guest.merge(base, result).await.expect("merged");
+    kept.guest.merge(base, result, false).await.expect("merged");
     assert_eq!(kept.read("a"), "task\n");
 }
 
@@ -278,7 +278,7 @@ async fn a_merge_follows_no_link_out() {
     let result = kept.run_task("five", base, "echo task > dir/file; echo new > dir/new").await;
     std::fs::remove_dir_all(kept.live("dir")).expect("removed");
     symlink(outside.path(), kept.live("dir")).expect("linked");
-    let report = kept.guest.merge(base, result).await.expect("merged");
+    let report = kept.guest.merge(base, result, false).await.expect("merged");
     assert_eq!((report.applied, report.conflicts.len()), (0, 2));
     assert!(std::fs::read_dir(outside.path()).expect("lists").next().is_none());
 }

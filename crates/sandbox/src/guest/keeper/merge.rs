@@ -2,6 +2,9 @@
 //!
 //! A changed path is applied where the live one is still what it was in the base; where it already is what the result
 //! says nothing is done; anywhere else it is a conflict and stays as it is. Done again after a crash, it does the rest.
+//!
+//! What was so already is somebody else's work, and none of what this merge brought: taking the merge back must not take
+//! that too. Only one that is done again counts it, because there it may be what the first try did.
 
 use std::os::fd::OwnedFd;
 
@@ -22,11 +25,13 @@ pub(super) struct Sides<'a> {
     pub(super) live: &'a Tree,
     /// Of the live directory, to notice a change since it was scanned.
     pub(super) index: &'a Index,
+    /// It was begun before, and may find its own work.
+    pub(super) again: bool,
 }
 
 /// What a merge did.
 pub(super) struct Merged {
-    /// The base with what is now in the live directory.
+    /// The base with what this merge brought to the live directory.
     pub(super) tree: Tree,
     pub(super) applied: u64,
     /// Paths that were as wanted before.
@@ -44,7 +49,12 @@ pub(super) fn merge(sides: &Sides<'_>, files: &Files, store: &Store) -> Result<(
     for path in removed.into_iter().rev().chain(put) {
         match merge_path(sides, path, files, store)? {
             Came::Applied => merged.applied += 1,
-            Came::Already => merged.already.push(path.clone()),
+            Came::Already => {
+                merged.already.push(path.clone());
+                if !sides.again {
+                    continue;
+                }
+            }
             Came::Conflict => {
                 conflicts.push(path.clone());
                 continue;

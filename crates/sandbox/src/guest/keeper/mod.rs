@@ -208,15 +208,20 @@ impl Keeper {
     }
 
     /// Applies the changes from `base` to `result` to the live directory, where it still is as in `base`.
-    pub(super) fn merge(&self, base: TreeId, result: TreeId) -> Result<MergeReport, Fault> {
+    pub(super) fn merge(&self, base: TreeId, result: TreeId, again: bool) -> Result<MergeReport, Fault> {
         let mut state = self.lock();
         let trees = (self.store.get_tree(base)?, self.store.get_tree(result)?);
-        let (merged, conflicts) = self.apply(&mut state, (&trees.0, &trees.1))?;
+        let (merged, conflicts) = self.apply(&mut state, (&trees.0, &trees.1), again)?;
         self.report(base, merged, conflicts)
     }
 
     /// Takes changes back as one, or only what they did to one path, where the live directory still is as they left it.
-    pub(super) fn undo(&self, changes: &[TreeChange], only: Option<&RelativePath>) -> Result<MergeReport, Fault> {
+    pub(super) fn undo(
+        &self,
+        changes: &[TreeChange],
+        only: Option<&RelativePath>,
+        again: bool,
+    ) -> Result<MergeReport, Fault> {
         if changes.is_empty() || changes.len() > UNDONE_MAX {
             return Err(Fault::new(FaultCode::BadRequest, "nothing, or too much, is to be undone at once"));
         }
@@ -230,16 +235,21 @@ impl Keeper {
         }
         let undo::Sides { from, to, kept } = inverse.finish();
         let base = self.store.put_tree(&from)?;
-        let (merged, mut conflicts) = self.apply(&mut state, (&from, &to))?;
+        let (merged, mut conflicts) = self.apply(&mut state, (&from, &to), again)?;
         conflicts.extend(kept);
         self.report(base, merged, conflicts)
     }
 
-    fn apply(&self, state: &mut State, (base, result): (&Tree, &Tree)) -> Result<(Merged, Vec<RelativePath>), Fault> {
+    fn apply(
+        &self,
+        state: &mut State,
+        (base, result): (&Tree, &Tree),
+        again: bool,
+    ) -> Result<(Merged, Vec<RelativePath>), Fault> {
         self.scan(state)?;
         let State { index, last, .. } = &*state;
         let (_, live) = last.as_ref().ok_or_else(broken)?;
-        merge::merge(&merge::Sides { base, result, live, index }, &self.files, &self.store)
+        merge::merge(&merge::Sides { base, result, live, index, again }, &self.files, &self.store)
     }
 
     fn report(&self, base: TreeId, merged: Merged, conflicts: Vec<RelativePath>) -> Result<MergeReport, Fault> {
