@@ -55,10 +55,13 @@ fn config(base_url: &str) -> Config {
 }
 
 fn says(text: &str, output_tokens: u64) -> Behaviour {
+    speak(StopReason::Finished, text, output_tokens)
+}
+
+fn speak(stop: StopReason, text: &str, output_tokens: u64) -> Behaviour {
     let message = AssistantMessage { text: text.into(), ..AssistantMessage::default() };
     let usage = Usage { input_tokens: 10, output_tokens, ..Usage::default() };
-    let answer =
-        Answer { message, stop: StopReason::Finished, usage, model: "local/tiny".into(), window: None, free: None };
+    let answer = Answer { message, stop, usage, model: "local/tiny".into(), window: None, free: None };
     let stream = encode_stream(Format::OpenAi, &answer, 4);
     Arc::new(move || ([("content-type", "text/event-stream")], stream.clone()).into_response())
 }
@@ -263,6 +266,50 @@ async fn calls_beside_each_other_wait_for_the_money_and_are_not_refused_for_what
         assert!(matches!(answer.last(), Some(ModelFrame::Answer(_))), "{answer:?}");
     }
     assert_eq!(written(&world.db(), 5).await.usd, Usd(500));
+}
+
+/// A provider that cuts its answers where it is told to; how long they may be.
+async fn obedient_provider() -> (String, mpsc::UnboundedReceiver<u64>) {
+    let (seen, lengths) = mpsc::unbounded_channel();
+    let answer = async |State(seen): State<mpsc::UnboundedSender<u64>>, body: String| {
+        let body: serde_json::Value = serde_json::from_str(&body).unwrap_or_default();
+        let longest = body["max_tokens"].as_u64().or_else(|| body["max_completion_tokens"].as_u64()).unwrap();
+        seen.send(longest).ok();
+        speak(StopReason::Length, "and so on", longest)()
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let router = Router::new().route("/v1/models", axum::routing::get(async || r#"{"data":[{"id":"tiny"}]}"#));
+    let router = router.fallback(answer).with_state(seen);
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    (url, lengths)
+}
+
+#[tokio::test]
+async fn no_answer_is_longer_than_what_is_left_pays_for() {
+    let (url, mut lengths) = obedient_provider().await;
+    let mut config = config(&url);
+    let rates = choir_llm::price::Rates { input: 0.0, output: 100.0, cache_read: None, cache_write: None };
+    config.providers.get_mut("local").unwrap().usd_per_million = Some(rates);
+    let budget = Budget { usd_per_run: Usd(15_000) };
+    let world = World::with(Config { budget, ..config }, FakeComputer::default()).await;
+    let mut call = call(1);
+    call.request.tokens_max = 50;
+    let stop = async |call: &ModelCall| match frames(&world.computer, call).await.last() {
+        Some(ModelFrame::Answer(answer)) => answer.stop,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((stop(&call).await, lengths.recv().await), (StopReason::Length, Some(50)), "its own wish");
+    call.request.tokens_max = 8_000;
+    assert_eq!((stop(&call).await, lengths.recv().await), (StopReason::Budget, Some(100)), "a cent is left");
+    assert_eq!(error(&frames(&world.computer, &call).await).0, ErrorClass::Budget);
+    // What is left of the task's own budget is a wall as well.
+    let mut other = ModelCall { run: RunId::from([2; 16]), usd_left: Some(Usd(7_000)), ..call };
+    assert_eq!((stop(&other).await, lengths.recv().await), (StopReason::Budget, Some(70)));
+    other.usd_left = Some(Usd(6_000));
+    assert_eq!(error(&frames(&world.computer, &other).await).0, ErrorClass::Budget, "too little for a useful answer");
+    assert!(lengths.try_recv().is_err(), "nobody was asked");
+    assert_eq!(world.db().spent(RunId::from([1; 16])).await.unwrap().usd, Usd(15_000));
 }
 
 #[tokio::test]

@@ -508,6 +508,9 @@ fn spoken_ending(stop: StopReason, text: &str) -> Ending {
     let (status, summary) = match stop {
         StopReason::Refused => (TaskStatus::Failed, "The model refused to answer."),
         StopReason::Length => (TaskStatus::Failed, "The model's answer was cut off at its longest."),
+        StopReason::Budget => {
+            (TaskStatus::OutOfBudget, "What was left of the budget did not pay for the whole answer.")
+        }
         _ if text.trim().is_empty() => (TaskStatus::Failed, "The model answered with nothing."),
         _ => (TaskStatus::Ok, text),
     };

@@ -118,13 +118,13 @@ impl Assembly {
         let tool_calls = match self.stop {
             Some(StopReason::Finished | StopReason::ToolUse) => whole_calls(calls)?,
             // Cut off by the provider: what is not JSON as it stands is only a part of a call.
-            Some(StopReason::Length | StopReason::Refused) => {
+            Some(StopReason::Length | StopReason::Budget | StopReason::Refused) => {
                 calls.into_iter().filter_map(PartialCall::strict).collect()
             }
             None => unexplained_calls(calls)?,
         };
         let stop = match self.stop {
-            Some(cut @ (StopReason::Length | StopReason::Refused)) => cut,
+            Some(cut @ (StopReason::Length | StopReason::Budget | StopReason::Refused)) => cut,
             // Servers disagree on what ends a turn with calls; the calls themselves decide.
             Some(StopReason::Finished | StopReason::ToolUse) | None if tool_calls.is_empty() => StopReason::Finished,
             Some(StopReason::Finished | StopReason::ToolUse) | None => StopReason::ToolUse,

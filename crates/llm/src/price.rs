@@ -14,6 +14,9 @@ pub const PRICE_MAX: f64 = 10_000.0;
 /// See [`estimate`].
 const BYTES_PER_TOKEN: u64 = 3;
 
+/// Shortest answer that is worth asking for: a word to somebody, or a small call of a tool.
+const ANSWER_TOKENS_MIN: u32 = 64;
+
 /// What a large picture takes with the providers we know; smaller ones take less.
 const IMAGE_TOKENS: u64 = 1600;
 
@@ -205,6 +208,36 @@ impl Price {
         if *self == Self::FREE { Usd(0) } else { self.cost(&estimate(request)) }
     }
 
+    /// How many tokens of an answer `left` pays for, with what is sent.
+    pub fn affordable(&self, request: &ModelRequest, left: Usd) -> u32 {
+        if self.output == Rate(0) {
+            return u32::MAX;
+        }
+        let billionths = u128::from(left.0.saturating_sub(self.sent(request).0)) * 1000;
+        u32::try_from(billionths / u128::from(self.output.0)).unwrap_or(u32::MAX)
+    }
+
+    /// What a call costs whose answer is as short as is of any use.
+    pub fn least(&self, request: &ModelRequest) -> Usd {
+        let output_tokens = u64::from(request.tokens_max.min(ANSWER_TOKENS_MIN));
+        self.sent(request) + self.cost(&Usage { output_tokens, ..Usage::default() })
+    }
+
+    /// What is sent costs, modestly: a run is not to end for what it would not have paid. Four bytes are a token, and what
+    /// the model was sent before comes from the provider's cache, where it has one.
+    fn sent(&self, request: &ModelRequest) -> Usd {
+        if *self == Self::FREE {
+            return Usd(0);
+        }
+        let modest = |careful: u64| careful * BYTES_PER_TOKEN / 4;
+        let is_answer = |message: &Message| matches!(message, Message::Assistant(_));
+        let new = request.messages.iter().rposition(is_answer).map_or(0, |last| last + 1);
+        let new_tokens: u64 = request.messages[new..].iter().map(message_tokens).sum();
+        let all = estimate(request).input_tokens;
+        let known = if new > 0 && self.cache_read < self.input { all - new_tokens } else { 0 };
+        self.cost(&Usage { input_tokens: modest(all - known), cache_read_tokens: modest(known), ..Usage::default() })
+    }
+
     fn dearer(self, other: Self) -> Self {
         Self {
             input: self.input.max(other.input),
@@ -308,6 +341,23 @@ mod tests {
         let image = Part::Image { media_type: "image/png".to_owned(), data: "A".repeat(1000) };
         request.messages = vec![Message::user("y".repeat(31)), Message::User { parts: vec![image] }];
         assert_eq!(estimate(&request).input_tokens, 100 + 11 + IMAGE_TOKENS);
+    }
+
+    #[test]
+    fn an_answer_is_as_long_as_what_is_left_pays_for() {
+        let rates = Rates { input: 10.0, output: 100.0, cache_read: Some(1.0), cache_write: None };
+        let price = Price::read(rates).unwrap();
+        let mut request = three_hundred_letters();
+        // 75 tokens are sent, for 750 millionths of a dollar.
+        assert_eq!(price.affordable(&request, Usd(10_750)), 100);
+        assert_eq!((price.affordable(&request, Usd(749)), price.least(&request)), (0, Usd(5_750)));
+        request.tokens_max = 5_000;
+        assert_eq!(price.least(&request), Usd(750 + 6_400), "a long one may be cut down to a short one");
+        request.messages = vec![Message::Assistant(AssistantMessage::default()), Message::user("y".repeat(12))];
+        assert_eq!(price.affordable(&request, Usd(10_105)), 100, "what was sent before is in the cache");
+        let uncached = Price::read(Rates { cache_read: None, ..rates }).unwrap();
+        assert_eq!(uncached.affordable(&request, Usd(10_780)), 100);
+        assert_eq!((Price::FREE.affordable(&request, Usd(0)), Price::FREE.least(&request)), (u32::MAX, Usd(0)));
     }
 
     #[test]

@@ -339,7 +339,7 @@ export type SpanKind = "run" | "task" | "model" | "tool";
 export type Steer = { text: string };
 
 /** Why an answer ended. */
-export type StopReason = "finished" | "tool_use" | "length" | "refused";
+export type StopReason = "finished" | "tool_use" | "length" | "budget" | "refused";
 
 /** What a window is about. */
 export type Subject = { document: DocumentId } | { run: RunId } | { terminal: TerminalId } | { path: string };

@@ -227,6 +227,8 @@ pub enum StopReason {
     ToolUse,
     /// `tokens_max` was reached.
     Length,
+    /// The same, where what is left of the money allowed for no more.
+    Budget,
     /// The provider or the model refused.
     Refused,
 }

@@ -51,6 +51,19 @@ async fn each_wall_stands_around_the_whole_tree_and_has_its_own_ending() {
     assert_eq!((done.status, done.usage.tokens()), (RunStatus::OutOfTime, 0), "nothing is spent behind a wall");
 }
 
+/// Whoever keeps the money cuts the answer that would cost more than is left.
+#[tokio::test]
+async fn an_answer_that_the_money_cut_short_ends_the_run_out_of_budget() {
+    let scenario = r#"{"roles": {"conductor": [
+        {"text": "And so it", "stop": "budget", "usage": {"output_tokens": 10, "usd": 0.05}}
+    ]}}"#;
+    let directory = tempfile::tempdir().unwrap();
+    let desk = Desk::open(directory.path(), Fake::new(scenario)).await;
+    let run = desk.accept_with(serde_json::json!({"prompt": "work", "budget": {"usd": 0.0501}})).await;
+    let done = desk.ended(run).await;
+    assert_eq!((done.status, done.usage.usd), (RunStatus::OutOfBudget, Usd(50_000)), "{done:?}");
+}
+
 #[tokio::test]
 async fn a_receipt_adds_up() {
     let directory = tempfile::tempdir().unwrap();

@@ -6,9 +6,9 @@ use super::provider::Provider;
 use super::tariff::Tariff;
 use crate::config::ProviderKind;
 use choir_llm::{Decoder, Endpoint, Format, Outgoing, Preset, classify, encode, price};
-use choir_proto::TaskId;
-use choir_proto::model::{Answer, ErrorClass, ModelError, ModelRequest};
+use choir_proto::model::{Answer, ErrorClass, ModelError, ModelRequest, StopReason};
 use choir_proto::wire::{ModelCall, ModelFrame};
+use choir_proto::{TaskId, Usd};
 use http::header::DATE;
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -48,14 +48,18 @@ impl Gateway {
         let (provider, model) = chosen.ok_or_else(|| no_model(call.request.model.as_deref()))?;
         let model = match model {
             None if provider.scenario.is_none() => {
-                // A run without money asks nobody, not even what there is.
-                drop(self.reserve(&call, &Tariff::of(&provider, None), &provider.name).await?);
+                // A run without money asks nobody, not even what there is. What an answer costs is known only then.
+                drop(self.reserve(&call, &Tariff::of(&provider, None), Usd(0), &provider.name).await?);
                 Some(self.first_model(&provider).await)
             }
             model => model,
         };
         let tariff = Tariff::of(&provider, model.as_deref());
-        let _reserved = self.reserve(&call, &tariff, &provider.name).await?;
+        let least = tariff.price.least(&call.request);
+        let reserved = self.reserve(&call, &tariff, least, &provider.name).await?;
+        let wanted = call.request.tokens_max;
+        call.request.tokens_max = wanted.min(tariff.price.affordable(&call.request, reserved.left));
+        let is_short = call.request.tokens_max < wanted;
         let mut answer = match &provider.scenario {
             Some(scenario) => {
                 // A timer that is due at once still takes until the clock's next millisecond.
@@ -72,6 +76,10 @@ impl Gateway {
                 answer
             }
         };
+        // Longer than the money is no fault of the model.
+        if is_short && answer.stop == StopReason::Length {
+            answer.stop = StopReason::Budget;
+        }
         answer.window = provider.context_tokens;
         // Said with the answer, so that nobody has to ask about each call.
         let called = answer.message.tool_calls.iter().map(|call| &call.name);

@@ -1,4 +1,5 @@
-//! The budget as a wall: checked before the call, with what calls under way may still cost.
+//! The budget as a wall: checked before the call, with what calls under way may still cost, and no answer may be longer than
+//! what is left pays for.
 
 use super::Gateway;
 use super::tariff::Tariff;
@@ -12,12 +13,13 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
 
 impl Gateway {
-    /// Refuses a call whose run has no money left; else reserves what it may cost at most. Near the wall calls go one at a time:
-    /// what others under way may cost is no reason to end, because most cost far less.
+    /// Refuses a call whose run has no money left for `least`; else reserves what it may cost at most. Near the wall calls go
+    /// one at a time: what others under way may cost is no reason to end, because most cost far less.
     pub(super) async fn reserve(
         &self,
         call: &ModelCall,
         tariff: &Tariff,
+        least: Usd,
         provider: &str,
     ) -> Result<Reservation, ModelError> {
         // Before anything is looked up, so that nothing that is given back is missed.
@@ -26,9 +28,9 @@ impl Gateway {
         let limit = self.settings().budget.usd_per_run;
         // The run's own budget may be tighter than the person's; never wider.
         let limit = call.usd_left.map_or(limit, |left| limit.min(spent + left));
-        let estimate = tariff.price.most(&call.request);
+        let wish = Wish { most: tariff.price.most(&call.request), least };
         loop {
-            if let Some(taken) = self.0.reserved.take(call.run, estimate, spent, limit) {
+            if let Some(taken) = self.0.reserved.take(call.run, wish, spent, limit) {
                 return taken.map_err(|error| if tariff.is_assumed { told_of_price(error, provider) } else { error });
             }
             // The sender is our own, and lives as long as we ask.
@@ -119,21 +121,32 @@ pub(super) struct Reserved {
     freed: watch::Sender<()>,
 }
 
+/// What a call may cost.
+#[derive(Debug, Clone, Copy)]
+struct Wish {
+    most: Usd,
+    /// Below this it is not worth making.
+    least: Usd,
+}
+
 /// Gives back what was reserved when the call ends, however it ends.
 #[derive(Debug)]
 pub(super) struct Reservation {
     all: Reserved,
     run: RunId,
     usd: u64,
+    /// What the call may cost, and not more.
+    pub(super) left: Usd,
 }
 
 impl Reserved {
     /// Nothing: it has to be seen first what those under way cost.
-    fn take(&self, run: RunId, estimate: Usd, spent: Usd, limit: Usd) -> Option<Result<Reservation, ModelError>> {
+    fn take(&self, run: RunId, wish: Wish, spent: Usd, limit: Usd) -> Option<Result<Reservation, ModelError>> {
+        let Wish { most, least } = wish;
         let mut all = self.lock();
         let under_way = Usd(all.get(&run).copied().unwrap_or(0));
         // A run that has spent nothing at a limit of nothing may still use models that cost nothing.
-        if spent > limit || (spent == limit && estimate > Usd(0)) {
+        if spent > limit || (spent == limit && most > Usd(0)) {
             let message = format!(
                 "the run's budget of ${:.2} is used up: ${:.4} spent, ${:.4} under way",
                 limit.dollars(),
@@ -142,11 +155,22 @@ impl Reserved {
             );
             return Some(Err(ModelError { class: ErrorClass::Budget, message, retry_after_ms: None }));
         }
-        if under_way > Usd(0) && spent + under_way + estimate > limit {
+        if under_way > Usd(0) && spent + under_way + most > limit {
             return None;
         }
-        *all.entry(run).or_default() += estimate.0;
-        Some(Ok(Reservation { all: self.clone(), run, usd: estimate.0 }))
+        let left = Usd(limit.0 - spent.0.saturating_add(under_way.0).min(limit.0));
+        if least > left {
+            let message = format!(
+                "${:.4} of the run's budget of ${:.2} are left, and the shortest answer costs ${:.4}",
+                left.dollars(),
+                limit.dollars(),
+                least.dollars()
+            );
+            return Some(Err(ModelError { class: ErrorClass::Budget, message, retry_after_ms: None }));
+        }
+        let usd = most.min(left).0;
+        *all.entry(run).or_default() += usd;
+        Some(Ok(Reservation { all: self.clone(), run, usd, left }))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, u64>> {
@@ -198,7 +222,10 @@ mod tests {
     #[test]
     fn near_the_wall_calls_go_one_at_a_time_and_at_it_none_goes() {
         let reserved = Reserved::default();
-        let take = |estimate, spent| reserved.take(RUN.into(), Usd(estimate), Usd(spent), Usd(100));
+        let take = |most, spent| {
+            let wish = Wish { most: Usd(most), least: Usd(5) };
+            reserved.take(RUN.into(), wish, Usd(spent), Usd(100))
+        };
         let first = take(60, 0).unwrap().unwrap();
         let beside = take(40, 0).unwrap().unwrap();
         assert!(take(60, 0).is_none(), "the others may cost less than they could: that is waited for");
@@ -206,13 +233,17 @@ mod tests {
         assert!(take(60, 30).is_none());
         drop(first);
         let last = take(60, 90).unwrap().unwrap();
+        assert_eq!(last.left, Usd(10), "a call may cost what is left, and not what it might");
         drop(last);
+        assert_eq!(take(60, 96).unwrap().unwrap_err().class, ErrorClass::Budget, "not even a short answer");
         assert_eq!(take(60, 100).unwrap().unwrap_err().class, ErrorClass::Budget);
         assert!(reserved.lock().is_empty(), "what has ended is forgotten");
     }
 
     #[test]
     fn free_models_need_no_money() {
-        assert!(Reserved::default().take(RUN.into(), Usd(0), Usd(0), Usd(0)).unwrap().is_ok());
+        assert!(
+            Reserved::default().take(RUN.into(), Wish { most: Usd(0), least: Usd(0) }, Usd(0), Usd(0)).unwrap().is_ok()
+        );
     }
 }

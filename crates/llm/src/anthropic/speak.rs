@@ -91,7 +91,7 @@ fn stop_reason(stop: StopReason) -> &'static str {
     match stop {
         StopReason::Finished => "end_turn",
         StopReason::ToolUse => "tool_use",
-        StopReason::Length => "max_tokens",
+        StopReason::Length | StopReason::Budget => "max_tokens",
         StopReason::Refused => "refusal",
     }
 }

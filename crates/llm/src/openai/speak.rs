@@ -69,7 +69,7 @@ fn finish_reason(stop: StopReason) -> &'static str {
     match stop {
         StopReason::Finished => "stop",
         StopReason::ToolUse => "tool_calls",
-        StopReason::Length => "length",
+        StopReason::Length | StopReason::Budget => "length",
         StopReason::Refused => "content_filter",
     }
 }
