@@ -3,12 +3,12 @@
 use super::App;
 use super::reject::{OptionalJson, Rejection, asked_id, id, limit};
 use super::runs::Nothing;
-use crate::actor::{ActorError, RunCommand, SessionMessage, ask};
+use crate::actor::{ActorError, Reply, RunCommand, SessionMessage, ask};
 use crate::maintain::{self, ChoreError};
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use choir_proto::api::{Acknowledged, Events};
-use choir_proto::{Envelope, Event, EventId, Seq};
+use choir_proto::{Envelope, Event, EventId, Seq, TaskId};
 use serde::Deserialize;
 use std::time::Duration;
 use utoipa::IntoParams;
@@ -79,28 +79,42 @@ pub(super) async fn erase(
     }
 }
 
-/// How long a run may take to end before what it was told is erased under it.
+/// How long a run or a task may take to end before what it was told is erased under it.
 const END_WITHIN: Duration = Duration::from_secs(5);
 
-/// Stops the run that an event belongs to, and waits for its end: its agents have the words in mind, and would go on telling them
-/// to models.
+/// Stops the run, or the task of its own, that an event belongs to, and waits for its end: its agents have the words in mind, and
+/// would go on telling them to models.
 async fn end_run_of(app: &App, event: EventId) -> Result<(), Rejection> {
     let log = app.harness.journal.log();
     let Some(run) = log.find(event).await?.and_then(|found| found.header.run) else { return Ok(()) };
     let mut events = log.subscribe(log.head().seq);
-    match ask(&app.session()?, "the session", |reply| SessionMessage::Run(run, RunCommand::Cancel, reply)).await {
-        Err(ActorError::NotAtWork) => return Ok(()),
-        told => told?,
+    // The events of a task of its own stand under a run of the same name.
+    let task = TaskId::from(*run.as_bytes());
+    let is_run = stop(app, |reply| SessionMessage::Run(run, RunCommand::Cancel, reply)).await?;
+    if !is_run && !stop(app, |reply| SessionMessage::CancelTask(task, reply)).await? {
+        return Ok(());
+    }
+    let is_end = |event: &Envelope| match event.event() {
+        Ok(Event::RunEnded(_)) => event.header.run == Some(run),
+        Ok(Event::TaskFinished(_)) => !is_run && event.header.task == Some(task),
+        _ => false,
     };
     let ended = async {
         while let Ok(batch) = events.next().await {
-            let is_end = |event: &Envelope| matches!(event.event(), Ok(Event::RunEnded(_)));
-            if batch.iter().any(|event| event.header.run == Some(run) && is_end(event)) {
+            if batch.iter().any(|event| is_end(event)) {
                 break;
             }
         }
     };
-    let busy = "The run that it belongs to was told to stop and is still at it.";
+    let busy = "What it belongs to was told to stop and is still at it.";
     let late = |_| Rejection::unavailable("busy", busy.to_owned(), "Try again in a moment.");
     tokio::time::timeout(END_WITHIN, ended).await.map_err(late)
+}
+
+/// Tells a worker to stop; whether there was one.
+async fn stop(app: &App, message: impl FnOnce(Reply) -> SessionMessage) -> Result<bool, Rejection> {
+    match ask(&app.session()?, "the session", message).await {
+        Err(ActorError::NotAtWork) => Ok(false),
+        told => Ok(told.map(|_| true)?),
+    }
 }

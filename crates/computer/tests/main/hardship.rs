@@ -66,6 +66,35 @@ async fn a_run_whose_prompt_was_erased_is_not_picked_up() {
     assert_eq!(desk.send("POST", &format!("/api/events/{tombstone}/erase"), Value::Null).await.0, 409);
 }
 
+#[tokio::test]
+async fn a_task_of_its_own_whose_request_is_erased_ends_and_asks_no_model_again() {
+    let (directory, fake, desk) = desk().await;
+    *fake.silent.lock().unwrap() = Some("canary".to_owned());
+    let wish = json!({"kind": "run", "instruction": "my key is sk-canary"});
+    assert_eq!(desk.send("POST", "/api/tasks", wish).await.0, 202);
+    while fake.model_calls.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    let (_, page) = desk.send("GET", "/api/events?kind=task.requested", Value::Null).await;
+    let requested = page["events"][0]["id"].as_str().unwrap().to_owned();
+    let (status, erased) = desk.send("POST", &format!("/api/events/{requested}/erase"), Value::Null).await;
+    assert_eq!(status, 200, "{erased}");
+    let (_, page) = desk.send("GET", "/api/events?kind=task.finished", Value::Null).await;
+    let statuses: Vec<&Value> =
+        page["events"].as_array().unwrap().iter().map(|event| &event["payload"]["result"]["status"]).collect();
+    assert_eq!(statuses, ["cancelled"], "{page}");
+    let (status, again) = desk.send("POST", &format!("/api/events/{requested}/erase"), Value::Null).await;
+    assert_eq!((status, &again["seq"]), (200, &erased["seq"]), "twice is once");
+    desk.computer.close("test").await.unwrap();
+
+    // Nor is it picked up by the next start.
+    *fake.silent.lock().unwrap() = None;
+    let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
+    assert_works(&desk).await;
+    assert_eq!(fake.model_calls.load(Ordering::SeqCst), 2, "one before, and one to see that it works");
+    assert_eq!(desk.kinds().await.iter().filter(|kind| *kind == "task.finished").count(), 2);
+}
+
 /// A bug is restarted a few times, with growing pauses, and then given up; the log names it, and nobody else suffers.
 #[tokio::test]
 async fn an_agent_that_panics_again_and_again_is_given_up_with_its_cause() {
