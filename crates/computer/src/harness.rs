@@ -47,6 +47,7 @@ use choir_proto::task::{TaskRequest, TaskResult, TaskStatus, Verify};
 use choir_proto::wire::{AssociateStarted, Live, ModelCall, StartAssociate};
 use choir_proto::{DocumentId, Event, Hash, Role, RunId, Seq, TaskId};
 use choir_store::{AppendError, StoreError};
+use crew::Seat;
 use elsewhere::Elsewhere;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -175,13 +176,14 @@ pub fn drive(context: RunContext, assignment: Assignment) -> BoxFuture<'static, 
             return Ok(result.clone());
         }
         driver.begin().await?;
-        let ending = match driver.take_place().await? {
-            Some(_seat) => driver.work().await?,
-            None => {
-                driver.leave().await?;
-                cancelled()
-            }
+        let ending = if driver.take_place().await? {
+            driver.work().await?
+        } else {
+            driver.leave().await?;
+            cancelled()
         };
+        // Whoever is done makes room before its work is checked and brought in.
+        driver.seat = Arc::default();
         driver.end(ending).await
     }
     .boxed()
@@ -198,6 +200,8 @@ struct Driver {
     depth: u32,
     agent: Agent,
     purse: Purse,
+    /// Its place among those at work.
+    seat: Arc<Seat>,
     /// Words from the person that the agent has heard.
     heard: Seq,
     /// Whether the person has said yes to the plan.
@@ -240,6 +244,7 @@ impl Driver {
             depth,
             agent,
             purse,
+            seat: Arc::default(),
             heard,
             approved,
             base_tree: None,
@@ -485,7 +490,7 @@ impl Driver {
     }
 
     fn person(&self) -> Person<'_> {
-        Person { context: &self.context, scope: self.scope(), purse: Some(&self.purse) }
+        Person { context: &self.context, scope: self.scope(), purse: Some(&self.purse), seat: Some(&self.seat) }
     }
 
     /// Appends facts of this agent and folds them, after whatever the person said before them.

@@ -80,7 +80,7 @@ impl Worker {
             base: self.request.base(),
             check: None,
         };
-        let person = Person { context: &self.context, scope: self.scope(), purse: None };
+        let person = Person { context: &self.context, scope: self.scope(), purse: None, seat: None };
         match start_associate(&person, self.task, start).await? {
             Ok(Some(started)) => {
                 self.base_tree = started.base_tree;

@@ -1,7 +1,7 @@
 //! What each tool does.
 
 use super::account::Purse;
-use super::crew::too_many;
+use super::crew::{Seat, too_many};
 use super::finish::again;
 use super::person::Person;
 use super::{Assignment, Driver, HarnessError, Parent, RunContext, drive};
@@ -74,6 +74,8 @@ pub(super) struct Performer {
     pub(super) identity: Identity,
     pub(super) depth: u32,
     pub(super) purse: Purse,
+    /// The place among those at work, given away while it waits for the person.
+    seat: Arc<Seat>,
     /// What its sandbox may wish to reach.
     egress: Option<Egress>,
     /// Tools that nobody has to be asked about.
@@ -84,8 +86,8 @@ impl Driver {
     pub(super) fn performer(&self) -> Performer {
         let (context, purse) = (self.context.clone(), self.purse.clone());
         let egress = self.request.egress.clone();
-        let free = Arc::clone(&self.free);
-        Performer { context, identity: self.identity, depth: self.depth, purse, egress, free }
+        let (seat, free) = (Arc::clone(&self.seat), Arc::clone(&self.free));
+        Performer { context, identity: self.identity, depth: self.depth, purse, seat, egress, free }
     }
 }
 
@@ -236,7 +238,7 @@ impl Performer {
     }
 
     pub(super) fn person(&self) -> Person<'_> {
-        Person { context: &self.context, scope: self.scope(), purse: Some(&self.purse) }
+        Person { context: &self.context, scope: self.scope(), purse: Some(&self.purse), seat: Some(&self.seat) }
     }
 
     /// Runs a command; in a new sandbox over the same layer, whenever the old one died before it began.

@@ -1,6 +1,7 @@
 //! Waiting for a person's word. What was asked and what was said are in the log; control has the originals.
 
 use super::account::Purse;
+use super::crew::Seat;
 use super::{HarnessError, RunContext, stopped};
 use crate::control::ControlError;
 use crate::journal::Scope;
@@ -16,6 +17,8 @@ pub(super) struct Person<'a> {
     pub(super) scope: Scope,
     /// Whose time stands still meanwhile.
     pub(super) purse: Option<&'a Purse>,
+    /// Whose place others may have meanwhile.
+    pub(super) seat: Option<&'a Seat>,
 }
 
 impl Person<'_> {
@@ -56,6 +59,9 @@ impl Person<'_> {
         }
         self.context.waiting.for_person(&harness.journal, self.context.run, message).await?;
         let waits = self.purse.map(Purse::wait);
+        if let Some(seat) = self.seat {
+            seat.stand_aside(&self.context.crew);
+        }
         let verdict = tokio::select! {
             verdict = harness.control.verdict(id) => verdict,
             () = after(deadline) => self.give_up(id, Verdict::Expired).await,
@@ -69,7 +75,8 @@ impl Person<'_> {
             self.conclude(id, verdict).await?;
         }
         self.context.waiting.heard(&harness.journal, self.context.run).await?;
-        Ok(verdict)
+        // What was said is in the log; whoever was stopped on the way back makes nothing of it.
+        Ok(if self.come_back().await? { verdict } else { Ok(Verdict::Withdrawn) })
     }
 
     /// Takes a question back. A word that came in the same moment still counts.

@@ -4,8 +4,9 @@ use crate::fake::{Desk, Fake};
 use choir_computer::actor::RunCommand;
 use choir_core::agent::{WORKERS_AT_ONCE_MAX, WORKERS_MAX};
 use choir_proto::event::ToolOutcome;
+use choir_proto::inbox::{Reach, Verdict};
 use choir_proto::task::TaskStatus;
-use choir_proto::{Event, Run, RunStatus};
+use choir_proto::{Event, Role, Run, RunStatus};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -54,6 +55,64 @@ async fn who_waits_in_line_is_stopped_with_the_others_and_asks_no_model() {
     assert_eq!(done.status, RunStatus::Cancelled, "{done:?}");
     assert!(done.tasks.iter().all(|task| task.status == TaskStatus::Cancelled), "{:?}", done.tasks);
     assert!(fake.model_calls.load(Ordering::SeqCst) <= 1 + WORKERS_AT_ONCE_MAX as u64);
+}
+
+/// A conductor that asks so many terminals, each of which needs a yes, and somebody of another role besides.
+fn askers(count: usize, others: &str, other_count: usize) -> String {
+    let delegate =
+        |role: &str| format!(r#"{{"name": "delegate", "arguments": {{"role": "{role}", "objective": "work"}}}}"#);
+    let calls = [vec![delegate("terminal"); count], vec![delegate(others); other_count]].concat().join(", ");
+    let finish = r#"{"tool_calls": [{"name": "finish", "arguments": {"summary": "done"}}]}"#;
+    let ask = r#"{"tool_calls": [{"name": "request", "arguments": {"kind": "approval", "question": "May I go on?"}}]}"#;
+    format!(
+        r#"{{"roles": {{"conductor": [{{"tool_calls": [{calls}]}}, {finish}], "terminal": [{ask}, {finish}],
+            "{others}": [{finish}]}}}}"#
+    )
+}
+
+fn yes() -> Verdict {
+    Verdict::Approved { scope: Reach::Once }
+}
+
+fn ended_well(run: &Run, role: Role) -> usize {
+    run.tasks.iter().filter(|task| task.role == Some(role) && task.status == TaskStatus::Ok).count()
+}
+
+#[tokio::test]
+async fn who_waits_for_the_person_stands_aside_for_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let fake = Fake::new(&askers(WORKERS_AT_ONCE_MAX, "researcher", 1));
+    let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
+    let id = desk.accept("all at once").await;
+    desk.until(id, |run| ended_well(run, Role::Researcher) == 1).await;
+    for _ in 0..WORKERS_AT_ONCE_MAX {
+        let (question, _) = fake.asked().await;
+        fake.decide(question, yes());
+    }
+    let done = desk.ended(id).await;
+    assert_eq!(done.status, RunStatus::Completed, "{done:?}");
+    assert_eq!(ended_well(&done, Role::Terminal), WORKERS_AT_ONCE_MAX, "{:?}", done.tasks);
+}
+
+#[tokio::test]
+async fn who_comes_back_from_the_person_stands_in_line_and_can_be_stopped_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let fake = Fake::new(&askers(1, "writer", WORKERS_AT_ONCE_MAX));
+    fake.is_slow.store(true, Ordering::SeqCst);
+    let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
+    let id = desk.accept("all at once").await;
+    let (question, _) = fake.asked().await;
+    // Its place is taken before it has its answer.
+    while fake.model_calls.load(Ordering::SeqCst) < 2 + WORKERS_AT_ONCE_MAX as u64 {
+        tokio::task::yield_now().await;
+    }
+    fake.decide(question, yes());
+    desk.until(id, |run| in_line(run) == 1).await;
+    desk.command(id, RunCommand::Cancel).await;
+    let done = desk.ended(id).await;
+    assert_eq!(done.status, RunStatus::Cancelled, "{done:?}");
+    assert!(done.tasks.iter().all(|task| task.status == TaskStatus::Cancelled), "{:?}", done.tasks);
+    assert_eq!(fake.model_calls.load(Ordering::SeqCst), 2 + WORKERS_AT_ONCE_MAX as u64, "nobody is asked any more");
 }
 
 #[tokio::test]

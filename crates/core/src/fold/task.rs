@@ -31,7 +31,8 @@ impl Fold for Tasks {
             Event::TaskRequested(_) => *row = header.task.map(running),
             Event::TaskStarted(started) => {
                 if let Some(task) = row {
-                    task.base_tree = started.base_tree;
+                    // Whoever comes back to work says so without it.
+                    task.base_tree = started.base_tree.or(task.base_tree);
                 }
             }
             Event::TaskFinished(finished) => *row = Some(finished.result.clone()),
