@@ -210,3 +210,20 @@ fn a_check_survives_a_kill_in_the_middle() {
     let finished = instance.follow(|event| event["kind"] == "verify.finished");
     assert_eq!(finished["payload"]["attempt"], 2);
 }
+
+/// A check that an agent wrote is a command that an agent wants run.
+#[test]
+fn a_check_that_a_model_chose_needs_the_word_that_every_command_of_it_needs() {
+    for (word, status, code) in [("approve", "pass", json!(0)), ("deny", "unknown", Value::Null)] {
+        let instance = Instance::start_with(SCENARIO, "[tools]\nbash = \"ask\"\n");
+        let (status_code, accepted) = instance.api("POST /api/runs", &json!({"prompt": "make it"}));
+        assert_eq!(status_code, 202, "{accepted}");
+        let asked = instance.decide("approve", "once");
+        assert_eq!(asked["subject"], "echo right > file", "{asked}");
+        let asked = instance.decide(word, "once");
+        assert_eq!(asked["subject"], "true", "{asked}");
+        let checked = instance.follow(|event| event["kind"] == "verify.finished");
+        let result = &checked["payload"]["result"];
+        assert_eq!((&result["status"], &result["commands"][0]["exit_code"]), (&json!(status), &code), "{result}");
+    }
+}

@@ -91,6 +91,9 @@ pub struct Ask {
     pub run: RunId,
     /// The task it belongs to.
     pub task: TaskId,
+    /// In whose sandbox it would be done, if that is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<TaskId>,
     /// What is wanted.
     #[serde(flatten)]
     pub matter: Matter,

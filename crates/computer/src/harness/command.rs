@@ -65,7 +65,7 @@ impl Worker {
     fn place(&self) -> Place<'_> {
         let left = |wall: Duration| wall.saturating_sub(self.time()).as_millis() as u64;
         let timeout_ms = self.wall().map_or(TIMEOUT_MS, left);
-        Place { context: &self.context, associate: self.task, timeout_ms }
+        Place { context: &self.context, associate: self.task, timeout_ms, call: None }
     }
 
     fn scope(&self) -> Scope {

@@ -5,8 +5,11 @@ use choir_core::command::Step;
 use choir_proto::TaskId;
 use choir_proto::event::ToolOutcome;
 use choir_proto::task::CommandResult;
-use choir_proto::wire::{EffectRecord, Exec, Exit, OutputStream};
+use choir_proto::wire::{CallOf, EffectRecord, Exec, Exit, OutputStream};
 use std::sync::{Arc, Mutex};
+
+/// The tool that runs commands for agents.
+pub(super) const BASH: &str = "bash";
 
 /// How long one command may take when the task has no time of its own.
 pub(super) const TIMEOUT_MS: u64 = 10 * 60 * 1000;
@@ -25,6 +28,8 @@ pub(super) struct Place<'a> {
     pub(super) context: &'a RunContext,
     pub(super) associate: TaskId,
     pub(super) timeout_ms: u64,
+    /// The call of an agent's tool that it is, to whoever may have a word on it; nothing for commands that a person gave.
+    pub(super) call: Option<CallOf>,
 }
 
 impl Place<'_> {
@@ -34,7 +39,7 @@ impl Place<'_> {
             effect_id: step.effect_id.clone(),
             command: step.command.clone(),
             timeout_ms: self.timeout_ms,
-            call: None,
+            call: self.call.clone(),
         };
         let output = Arc::new(Mutex::new(Output::default()));
         let collected = Arc::clone(&output);
@@ -81,6 +86,11 @@ impl Place<'_> {
                 Ok((outcome, result))
             }
         }
+    }
+
+    /// Of a command that was not begun.
+    pub(super) async fn not_run(&self, step: &Step) -> Result<CommandResult, HarnessError> {
+        self.result(step, None, Output::default()).await
     }
 
     /// What one command did.

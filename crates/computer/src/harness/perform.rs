@@ -2,6 +2,7 @@
 
 use super::account::Purse;
 use super::crew::{Seat, too_many};
+use super::exec::BASH;
 use super::finish::again;
 use super::person::Person;
 use super::{Assignment, Driver, HarnessError, Parent, RunContext, drive};
@@ -292,7 +293,7 @@ impl Performer {
             effect_id: effect_id.to_owned(),
             command: bash.command.clone(),
             timeout_ms: wall.as_millis() as u64,
-            call: Some(CallOf { tool: "bash".into(), inbox_id: effect::question(effect_id), run: self.identity.run }),
+            call: Some(CallOf { tool: BASH.into(), inbox_id: effect::question(effect_id), run: self.identity.run }),
         };
         let output = Arc::new(Mutex::new(Vec::new()));
         let collected = Arc::clone(&output);

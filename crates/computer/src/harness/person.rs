@@ -5,9 +5,9 @@ use super::crew::Seat;
 use super::{HarnessError, RunContext, stopped};
 use crate::control::ControlError;
 use crate::journal::Scope;
-use choir_proto::InboxId;
 use choir_proto::event::{Actor, InboxAsked, InboxDecided};
 use choir_proto::inbox::{Ask, Asked, Matter, Verdict, Waits};
+use choir_proto::{InboxId, TaskId};
 use std::time::Duration;
 
 /// What a wait for the person needs.
@@ -29,8 +29,19 @@ impl Person<'_> {
         matter: Matter,
         deadline: Option<Duration>,
     ) -> Result<Result<Verdict, ControlError>, HarnessError> {
+        self.ask_for(None, id, matter, deadline).await
+    }
+
+    /// The same, about something that would be done in another sandbox than the task's own.
+    pub(super) async fn ask_for(
+        &self,
+        sandbox: Option<TaskId>,
+        id: InboxId,
+        matter: Matter,
+        deadline: Option<Duration>,
+    ) -> Result<Result<Verdict, ControlError>, HarnessError> {
         let Some(task) = self.scope.task else { return Err(HarnessError::LetGo) };
-        let ask = Ask { run: self.context.run, task, matter };
+        let ask = Ask { run: self.context.run, task, sandbox, matter };
         match self.context.harness.control.ask(id, ask).await {
             Err(error) => Ok(Err(error)),
             Ok(Asked::Waits(waits)) => self.wait(waits, deadline).await,

@@ -1,8 +1,9 @@
 //! Checks of a task's result: in a fresh sandbox on the result's tree, by commands that its worker did not run.
 
 use super::HarnessError;
-use super::exec::{Place, TIMEOUT_MS};
+use super::exec::{BASH, Place, TIMEOUT_MS};
 use super::finish::{Home, let_go};
+use super::person::Person;
 use crate::control::ControlError;
 use crate::journal::Scope;
 use choir_core::checks;
@@ -11,8 +12,9 @@ use choir_core::discover::{NAMES, discover};
 use choir_core::effect;
 use choir_core::verify::{Checks, Plan, TOOL, egress, judge};
 use choir_proto::event::{Actor, ToolOutcome, VerifyFinished, VerifyStarted};
-use choir_proto::task::{CommandResult, TaskResult, TaskStatus, VerifyResult};
-use choir_proto::wire::{AssociateCaptured, Check, ReadTree, StartAssociate};
+use choir_proto::inbox::{Matter, Verdict};
+use choir_proto::task::{CommandResult, TaskResult, TaskStatus, VerifyResult, VerifySource};
+use choir_proto::wire::{AssociateCaptured, CallOf, Check, ReadTree, StartAssociate};
 use choir_proto::{Event, Hash, TaskId};
 use std::time::Duration;
 
@@ -102,7 +104,7 @@ impl Home<'_> {
             self.restore_packages(verifier, base_tree, &checks::packages(&files_changed)).await
         };
         let mut result = match ready.await {
-            Ok(()) => plan.concluded(self.run(verifier, attempt, &plan.commands()).await?),
+            Ok(()) => plan.concluded(self.run(verifier, attempt, &plan).await?),
             Err(error) => {
                 tracing::warn!(%error, "no sandbox to check in");
                 plan.unchecked()
@@ -143,18 +145,25 @@ impl Home<'_> {
         &self,
         verifier: TaskId,
         attempt: u32,
-        commands: &[String],
+        plan: &Plan,
     ) -> Result<Vec<(ToolOutcome, CommandResult)>, HarnessError> {
         let mut ran = Vec::new();
-        for (index, command) in (0..).zip(commands) {
+        for (index, command) in (0..).zip(plan.commands()) {
             let timeout_ms = self.time_left_ms();
             if timeout_ms == 0 {
                 break;
             }
-            let place = Place { context: self.context, associate: verifier, timeout_ms };
             let arguments = serde_json::json!({ "command": command });
             let effect_id = effect::id(self.context.run, self.task, attempt, index, TOOL, &arguments);
-            let came = place.run(&Step { effect_id, index, command: command.clone() }).await?;
+            // What an agent wants run is the call of a tool, wherever it runs; what the person or the project says is not.
+            let (inbox_id, run) = (effect::question(&effect_id), self.context.run);
+            let call = (plan.source == VerifySource::Agent).then(|| CallOf { tool: BASH.into(), inbox_id, run });
+            let step = Step { effect_id, index, command };
+            let place = Place { context: self.context, associate: verifier, timeout_ms, call };
+            let came = match self.refusal(&place, &step).await? {
+                Some(why) => (ToolOutcome::Refused, CommandResult { stderr: why, ..place.not_run(&step).await? }),
+                None => place.run(&step).await?,
+            };
             let succeeded = came.0 == ToolOutcome::Ok;
             ran.push(came);
             if !succeeded {
@@ -162,6 +171,21 @@ impl Home<'_> {
             }
         }
         Ok(ran)
+    }
+
+    /// Why a check that an agent wants may not be run, if it may not.
+    async fn refusal(&self, place: &Place<'_>, step: &Step) -> Result<Option<String>, HarnessError> {
+        let Some(call) = &place.call else { return Ok(None) };
+        let scope = Scope::of(Actor::Computer).run(self.context.run).task(self.task);
+        let person = Person { context: self.context, scope, purse: None, seat: None };
+        let matter = Matter::Call { tool: call.tool.clone(), subject: step.command.clone(), definition: None };
+        Ok(match person.ask_for(Some(place.associate), call.inbox_id, matter, None).await? {
+            Ok(Verdict::Approved { .. }) => None,
+            Ok(_) => Some("The person does not allow this.".to_owned()),
+            // Without control this process ends too; whoever takes the run next asks again.
+            Err(ControlError::Gone(_)) => return Err(HarnessError::LetGo),
+            Err(error) => Some(format!("Whether this is allowed cannot be known: {error}")),
+        })
     }
 
     fn past(&self) -> impl Iterator<Item = &Event> {

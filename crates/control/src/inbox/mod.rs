@@ -61,7 +61,7 @@ impl Inbox {
                 (AskKind::Question, question.clone(), question.clone(), hash)
             }
             Matter::Call { tool, subject, definition } => {
-                let reach = self.sandboxes.reach_of(ask.task).await;
+                let reach = self.sandboxes.reach_of(ask.sandbox.unwrap_or(ask.task)).await;
                 let bound = definition.map_or(Bound::Reach(&reach), Bound::Definition);
                 match self.judge.says(tool, subject, bound, id, ask.run).await? {
                     Said::Decided(verdict) => return Ok(Asked::Decided { verdict }),
