@@ -144,6 +144,10 @@ pub const CONTROLS: &[Control] = &[
         spec.limits.workspace_bytes = PLENTY;
         spec.limits.memory_bytes = PLENTY;
     }),
+    control("quota of the workspace", "fill the workspace with what lost its name", |spec| {
+        spec.limits.workspace_bytes = PLENTY;
+        spec.limits.memory_bytes = PLENTY;
+    }),
     control("quota of the workspace", "names in the workspace", |spec| {
         spec.limits.workspace_names = PLENTY;
         spec.limits.memory_bytes = PLENTY;

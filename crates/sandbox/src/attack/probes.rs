@@ -189,6 +189,7 @@ pub(super) const PROBES: &[Probe] = &[
     probe("fill /home", "A38", Floods, Act("fill_home"), Bounded),
     probe("fill /dev/shm", "A38", Floods, Act("fill_shared"), Bounded),
     probe("fill the workspace", "A38", Floods, Act("fill_work"), Bounded),
+    probe("fill the workspace with what lost its name", "A38", Floods, Act("fill_work_unlinked"), Bounded),
     probe("names in /tmp", "A38", Floods, Act("names_tmp"), Bounded),
     probe("names in /home", "A38", Floods, Act("names_home"), Bounded),
     probe("names in the workspace", "A38", Floods, Act("names_work"), Bounded),

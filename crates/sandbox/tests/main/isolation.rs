@@ -328,6 +328,7 @@ async fn processes_and_files_beyond_their_limits_are_named() {
 async fn a_sandbox_that_writes_too_much_is_ended_for_it() {
     for (command, limit) in [
         ("head -c 30000000 /dev/zero > big; exec sleep 1000", Limit::WorkspaceBytes),
+        ("exec 3> gone; rm gone; head -c 30000000 /dev/zero >&3; exec sleep 1000", Limit::WorkspaceBytes),
         ("seq 1 300 | xargs touch; exec sleep 1000", Limit::WorkspaceNames),
     ] {
         let greedy = start(|spec| (spec.limits.workspace_bytes, spec.limits.workspace_names) = (10 << 20, 100)).await;

@@ -19,6 +19,7 @@ pub(super) const ACTS: &[(&str, Act)] = &[
     ("fill_home", || fill("/home/choir")),
     ("fill_shared", || fill("/dev/shm")),
     ("fill_work", || fill("/work")),
+    ("fill_work_unlinked", fill_work_unlinked),
     ("names_tmp", || many_files("/tmp")),
     ("names_home", || many_files("/home/choir")),
     ("names_work", || many_files("/work")),
@@ -186,6 +187,27 @@ fn fill(directory: &str) -> Outcome {
     // Whoever measures may need a moment to notice.
     wait_for_children_or(15);
     Outcome::Done(format!("{BYTES_BEYOND} bytes in {directory}"))
+}
+
+/// Files that lose their names before they are filled.
+fn fill_work_unlinked() -> Outcome {
+    let piece = vec![1; PIECE];
+    let mut held = Vec::new();
+    for number in 0..BYTES_BEYOND / (64 << 20) {
+        let path = format!("/work/unlinked-{number}");
+        let mut file = match File::create(&path).and_then(|file| fs::remove_file(&path).map(|()| file)) {
+            Ok(file) => file,
+            Err(error) => return of_io(Err::<(), _>(error), ""),
+        };
+        for _ in 0..64 {
+            if let Err(error) = file.write_all(&piece) {
+                return of_io(Err::<(), _>(error), "");
+            }
+        }
+        held.push(file);
+    }
+    wait_for_children_or(15);
+    Outcome::Done(format!("{BYTES_BEYOND} bytes in {} files that lost their names", held.len()))
 }
 
 fn many_files(directory: &str) -> Outcome {

@@ -1,7 +1,8 @@
 //! What a sandbox has written, measured from outside.
 //!
 //! File systems with quotas for directories are rare, so the layer is walked while something runs, as often as costs
-//! little. Descriptors lead the walk, so that no link turns it elsewhere.
+//! little. Descriptors lead the walk, so that no link turns it elsewhere. What lost its name but is still open is looked
+//! for in the sandbox's processes.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -10,10 +11,12 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RawDir, SeekFrom};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RawDir, SeekFrom, Stat};
 use rustix::io::Errno;
 
 use super::Limit;
+use super::unlinked::Unlinked;
+use super::watchdog::descendants;
 use crate::runtime::spec::{Limits, Spec, Workspace};
 
 /// A walk may take this share of the time.
@@ -65,8 +68,9 @@ impl Meter {
         Self { directory, workspace_bytes, workspace_names, free_bytes, first: None, next_walk: Instant::now() }
     }
 
-    /// Looks whether it is time; says which limit was exceeded. May block.
-    pub(in crate::runtime) fn look(&mut self) -> Option<Limit> {
+    /// Looks whether it is time; says which limit was exceeded by a sandbox in which everything came from `guests`. May
+    /// block.
+    pub(in crate::runtime) fn look(&mut self, guests: &[u32]) -> Option<Limit> {
         let began = Instant::now();
         let free = free(&self.directory)?;
         let is_short = free.bytes < self.free_bytes;
@@ -74,19 +78,25 @@ impl Meter {
             return None;
         }
         let mut written = measure(&self.directory, (self.workspace_bytes, self.workspace_names))?;
+        let unlinked = Unlinked::of(&descendants(guests).0, &self.directory);
+        written.bytes += unlinked.bytes();
         let (first, free_at_first) = *self.first.get_or_insert((written, free));
+        let lost_bytes = free_at_first.bytes.saturating_sub(free.bytes);
         if written.hidden {
             // What it hides is at most what the whole disk has lost meanwhile.
-            written.bytes = written.bytes.max(first.bytes + free_at_first.bytes.saturating_sub(free.bytes));
+            written.bytes = written.bytes.max(first.bytes + lost_bytes);
             written.names = written.names.max(first.names + free_at_first.names.saturating_sub(free.names));
         }
         self.next_walk = Instant::now() + (began.elapsed() * SHARE).max(INTERVAL_MIN);
         let has_grown = written.bytes.saturating_sub(first.bytes) > GROWTH_BYTES_MIN;
+        // Nobody can say what such a process has written. That alone ends nothing: a neighbour may have filled the disk. But
+        // a full disk ends everybody's work, so whoever is out of sight then is not given the benefit of the doubt.
+        let may_have_grown = unlinked.unseen && lost_bytes > GROWTH_BYTES_MIN;
         if written.bytes > self.workspace_bytes {
             Some(Limit::WorkspaceBytes)
         } else if written.names > self.workspace_names {
             Some(Limit::WorkspaceNames)
-        } else if is_short && has_grown {
+        } else if is_short && (has_grown || may_have_grown) {
             Some(Limit::FreeSpace)
         } else {
             None
@@ -129,6 +139,11 @@ fn walk(directory: &OwnedFd, open_left: u32, written: &mut Written, is_enough: &
     }
 }
 
+/// What a file takes on the disk, which may be less than its length.
+pub(super) fn bytes_of(stat: &Stat) -> u64 {
+    u64::try_from(stat.st_blocks).unwrap_or_default() * BLOCK_BYTES
+}
+
 /// Adds one entry; says whether it is a directory to look into.
 fn count(directory: &OwnedFd, name: &CStr, written: &mut Written) -> bool {
     if matches!(name.to_bytes(), b"." | b"..") {
@@ -136,7 +151,7 @@ fn count(directory: &OwnedFd, name: &CStr, written: &mut Written) -> bool {
     }
     let Ok(stat) = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else { return false };
     written.names += 1;
-    written.bytes += u64::try_from(stat.st_blocks).unwrap_or_default() * BLOCK_BYTES;
+    written.bytes += bytes_of(&stat);
     FileType::from_raw_mode(stat.st_mode) == FileType::Directory
 }
 
@@ -261,15 +276,44 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_lost_its_name_counts_as_long_as_it_is_open() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("file");
+        let file = fs::File::create(&path).expect("made");
+        fs::write(&path, vec![1; 3 << 20]).expect("written");
+        fs::remove_file(&path).expect("removed");
+        let few = |limits: &mut Limits| limits.workspace_bytes = 2 << 20;
+        assert_eq!(meter(directory.path(), few).look(&[]), None);
+        assert_eq!(meter(directory.path(), few).look(&[std::process::id()]), Some(Limit::WorkspaceBytes));
+        drop(file);
+    }
+
+    #[test]
+    fn whoever_is_out_of_sight_is_suspected_only_when_the_disk_is_full() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let _sent = crate::runtime::limits::unlinked::tests::send_a_file();
+        let look = |free_bytes, free_at_first, guests: &[u32]| {
+            let mut meter = meter(directory.path(), |limits| limits.free_bytes = free_bytes);
+            meter.first = Some((Written { bytes: u64::MAX, ..Written::default() }, free_at_first));
+            meter.look(guests)
+        };
+        let (lost, kept) = (Free { bytes: u64::MAX, names: 0 }, Free::default());
+        assert_eq!(look(u64::MAX, lost, &[std::process::id()]), Some(Limit::FreeSpace));
+        assert_eq!(look(u64::MAX, kept, &[std::process::id()]), None, "nothing was lost");
+        assert_eq!(look(0, lost, &[std::process::id()]), None, "there is enough for everybody");
+        assert_eq!(look(u64::MAX, lost, &[]), None, "nobody is out of sight");
+    }
+
+    #[test]
     fn each_limit_has_its_name() {
         let directory = tempfile::tempdir().expect("a directory");
         fs::write(directory.path().join("file"), vec![1; 3 << 20]).expect("written");
-        assert_eq!(meter(directory.path(), |_| {}).look(), None);
-        assert_eq!(meter(directory.path(), |limits| limits.workspace_bytes = 1).look(), Some(Limit::WorkspaceBytes));
-        assert_eq!(meter(directory.path(), |limits| limits.workspace_names = 0).look(), Some(Limit::WorkspaceNames));
+        assert_eq!(meter(directory.path(), |_| {}).look(&[]), None);
+        assert_eq!(meter(directory.path(), |limits| limits.workspace_bytes = 1).look(&[]), Some(Limit::WorkspaceBytes));
+        assert_eq!(meter(directory.path(), |limits| limits.workspace_names = 0).look(&[]), Some(Limit::WorkspaceNames));
         let mut full = meter(directory.path(), |limits| limits.free_bytes = u64::MAX);
-        assert_eq!(full.look(), None, "what was there before is nobody's fault");
+        assert_eq!(full.look(&[]), None, "what was there before is nobody's fault");
         fs::write(directory.path().join("more"), vec![1; 3 << 20]).expect("written");
-        assert_eq!(full.look(), Some(Limit::FreeSpace));
+        assert_eq!(full.look(&[]), Some(Limit::FreeSpace));
     }
 }

@@ -6,6 +6,7 @@
 
 mod disk;
 mod group;
+mod unlinked;
 mod watchdog;
 
 use std::fmt;

@@ -62,7 +62,7 @@ impl Watchdog {
         let (guests, hold, mut meter) = (self.guests.clone(), self.hold.clone(), self.meter.take());
         let looked_at = Instant::now();
         let looked = tokio::task::spawn_blocking(move || {
-            let written = meter.as_mut().and_then(Meter::look);
+            let written = meter.as_mut().and_then(|meter| meter.look(&guests));
             (hold.look(&guests), written, meter)
         });
         let Ok((seen, written, meter)) = looked.await else { return Look::Gone };
@@ -140,7 +140,7 @@ fn usage(roots: &[u32], limit: u64) -> Usage {
 }
 
 /// Processes and all that came from them, and how many threads they have.
-fn descendants(roots: &[u32]) -> (Vec<u32>, usize) {
+pub(super) fn descendants(roots: &[u32]) -> (Vec<u32>, usize) {
     let mut found = roots.to_vec();
     let (mut next, mut threads) = (0, 0);
     while next < found.len() && found.len() < PROCESSES_MAX {
