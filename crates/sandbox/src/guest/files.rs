@@ -14,6 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
+use super::closed::Closed;
 use crate::path::{LinkTarget, RelativePath};
 use crate::protocol::{
     Entry, Fault, FaultCode, FileKind, LIST_ENTRIES_MAX, Metadata, READ_BYTES_MAX, Removal, WRITE_BYTES_MAX,
@@ -374,12 +375,8 @@ impl Deep<'_> {
 /// Opens a directory, making it readable and writable where its permissions do not say so.
 fn open_for_removal(parent: &OwnedFd, name: &CString) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let open = || rustix::fs::openat(parent, name, flags, Mode::empty());
-    let opened = match open() {
-        Err(Errno::ACCESS) => {
-            rustix::fs::chmodat(parent, name, Mode::RWXU, AtFlags::empty())?;
-            open()
-        }
+    let opened = match rustix::fs::openat(parent, name, flags, Mode::empty()) {
+        Err(Errno::ACCESS) => open_forbidden(parent, name),
         other => other,
     }?;
     let mode = Mode::from_raw_mode(rustix::fs::fstat(&opened)?.st_mode);
@@ -387,6 +384,13 @@ fn open_for_removal(parent: &OwnedFd, name: &CString) -> Result<OwnedFd, Errno> 
         rustix::fs::fchmod(&opened, Mode::RWXU)?;
     }
     Ok(opened)
+}
+
+/// Opens a directory that its owner may not even read, and lets its owner do everything with it.
+fn open_forbidden(parent: &OwnedFd, name: &CStr) -> Result<OwnedFd, Errno> {
+    let closed = Closed::find(parent, name)?;
+    closed.allow(Mode::RWXU.bits())?;
+    closed.open_directory()
 }
 
 /// What a link names; nothing for anything else, or when it vanished meanwhile.
@@ -468,4 +472,47 @@ fn resolution() -> ResolveFlags {
 #[cfg(feature = "attack")]
 pub(super) fn follow_everything() {
     FOLLOWS_EVERYTHING.get_or_init(|| ());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+    use super::*;
+
+    fn mode(path: &std::path::Path) -> u32 {
+        fs::metadata(path).expect("there").mode() & 0o7777
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_a_directory_that_is_removed_changes_nothing_elsewhere() {
+        let (place, elsewhere) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+        let (file, directory) = (elsewhere.path().join("file"), elsewhere.path().join("directory"));
+        fs::write(&file, "kept").expect("written");
+        fs::create_dir(&directory).expect("made");
+        let parent: OwnedFd = fs::File::open(place.path()).expect("opened").into();
+        for target in [&file, &directory] {
+            fs::set_permissions(target, fs::Permissions::from_mode(0o400)).expect("closed");
+            symlink(target, place.path().join("link")).expect("linked");
+            assert!(open_forbidden(&parent, c"link").is_err());
+            assert_eq!(mode(target), 0o400, "{}", target.display());
+            fs::remove_file(place.path().join("link")).expect("removed");
+        }
+    }
+
+    #[test]
+    fn a_directory_that_its_owner_may_not_read_is_opened_up() {
+        let place = tempfile::tempdir().expect("a directory");
+        let closed = place.path().join("closed");
+        fs::create_dir(&closed).expect("made");
+        fs::write(closed.join("file"), "").expect("written");
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).expect("closed");
+        let parent: OwnedFd = fs::File::open(place.path()).expect("opened").into();
+        let opened = open_forbidden(&parent, c"closed").expect("opened");
+        assert_eq!(Dir::read_from(&opened).expect("read").count(), 3, "the file, and the two that are everywhere");
+        assert_eq!(mode(&closed), 0o700);
+        remove_tree_at(&parent, "closed").expect("removed");
+        assert!(!closed.exists());
+    }
 }

@@ -6,6 +6,7 @@
 //! that what it says of their end can be believed. A guest trusts its host, never its children. When the stream ends,
 //! everything in the sandbox ends.
 
+mod closed;
 mod credit;
 mod exec;
 mod files;

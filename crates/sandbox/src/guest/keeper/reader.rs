@@ -1,11 +1,12 @@
 //! Reading single paths into the store.
 
 use std::ffi::CStr;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
+use super::super::closed::Closed;
 use super::super::files::on;
 use super::index::{Index, Stamp, now_ns};
 use super::store::{CONTENT_BYTES_MAX, Store, Stored};
@@ -155,37 +156,6 @@ const OWNER_WALKS: u32 = 0o500;
 /// Lets its owner walk a directory that it has forbidden to itself. For what is thrown away afterwards.
 pub(super) fn open_up(parent: &OwnedFd, name: &CStr) -> Result<(), Errno> {
     Closed::find(parent, name)?.allow(OWNER_WALKS)
-}
-
-/// A path that its owner has forbidden to itself. Held, so that nothing else can take its place.
-struct Closed {
-    held: OwnedFd,
-    mode: u32,
-}
-
-impl Closed {
-    fn find(directory: &OwnedFd, name: &CStr) -> Result<Self, Errno> {
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let held = rustix::fs::openat(directory, name, flags, Mode::empty())?;
-        let stat = rustix::fs::fstat(&held)?;
-        match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile | FileType::Directory => Ok(Self { held, mode: stat.st_mode & 0o7777 }),
-            _ => Err(Errno::ACCESS),
-        }
-    }
-
-    fn allow(&self, more: u32) -> Result<(), Errno> {
-        self.change(self.mode | more)
-    }
-
-    fn forbid(&self) -> Result<(), Errno> {
-        self.change(self.mode)
-    }
-
-    fn change(&self, mode: u32) -> Result<(), Errno> {
-        let path = format!("/proc/self/fd/{}", self.held.as_raw_fd());
-        rustix::fs::chmod(path, Mode::from_raw_mode(mode))
-    }
 }
 
 fn link(directory: &OwnedFd, name: &CStr) -> Result<Option<Node>, Fault> {
