@@ -161,9 +161,17 @@ impl Store {
         Ok((directory, c_string(&format!("{text}-{mode:03o}"))?))
     }
 
-    /// Puts a tree's manifest; its name is the hash.
+    /// Puts a tree's manifest; its name is the hash. One that nobody could read again is refused.
     pub(super) fn put_tree(&self, tree: &Tree) -> Result<TreeId, Fault> {
+        self.put_tree_within(tree, MANIFEST_BYTES_MAX)
+    }
+
+    fn put_tree_within(&self, tree: &Tree, bytes_max: u64) -> Result<TreeId, Fault> {
         let manifest = tree.manifest();
+        if manifest.len() as u64 > bytes_max {
+            let said = format!("there are more files than a tree has room for: {} paths", tree.len());
+            return Err(Fault::new(FaultCode::Limit, said));
+        }
         let id = TreeId::of(&manifest);
         self.put_file(&self.trees, &id.to_string(), &manifest)?;
         Ok(id)
@@ -449,4 +457,28 @@ fn write_all(file: &OwnedFd, mut bytes: &[u8]) -> Result<(), Errno> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::RelativePath;
+
+    #[test]
+    fn a_tree_that_could_not_be_read_again_is_refused_and_not_stored() {
+        let place = tempfile::tempdir().expect("a directory");
+        let store = Store::open(std::fs::File::open(place.path()).expect("opened").into()).expect("a store");
+        let mut tree = Tree::default();
+        for number in 0..100 {
+            let path = RelativePath::parse(format!("directory-{number}")).expect("a good path");
+            tree.insert(path, Node::Directory { mode: 0o755 });
+        }
+        let bytes = tree.manifest().len() as u64;
+        let refused = store.put_tree_within(&tree, bytes - 1).expect_err("there is no room");
+        assert_eq!(refused.code, FaultCode::Limit);
+        assert!(refused.message.contains("100 paths"), "{refused:?}");
+        assert!(store.tree_ids().expect("read").is_empty());
+        let id = store.put_tree_within(&tree, bytes).expect("there is room");
+        assert_eq!(store.get_tree(id).expect("read"), tree);
+    }
 }
