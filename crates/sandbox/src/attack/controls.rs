@@ -135,6 +135,7 @@ pub const CONTROLS: &[Control] = &[
         applies: |options| options.backend != Backend::Watchdog,
         ..control("limit on memory", "memory of files without names", |spec| spec.limits.memory_bytes = PLENTY)
     },
+    control("limit on memory", "memory of sockets", |spec| spec.limits.memory_bytes = PLENTY),
     control("size of /tmp", "fill /tmp", |spec| (spec.limits.tmp_bytes, spec.limits.memory_bytes) = (PLENTY, PLENTY)),
     control("names in /tmp", "names in /tmp", |spec| {
         spec.limits.memory_names = PLENTY;

@@ -185,6 +185,7 @@ pub(super) const PROBES: &[Probe] = &[
     probe("memory of many processes", "A38", Floods, Act("memory_in_many"), Bounded),
     probe("memory of files without names", "A38", Floods, Act("memory_in_files"), Bounded),
     probe("memory of segments", "A38", Floods, Act("memory_in_segments"), Bounded),
+    probe("memory of sockets", "A38", Floods, Act("memory_in_sockets"), Bounded),
     probe("fill /tmp", "A38", Floods, Act("fill_tmp"), Bounded),
     probe("fill /home", "A38", Floods, Act("fill_home"), Bounded),
     probe("fill /dev/shm", "A38", Floods, Act("fill_shared"), Bounded),

@@ -154,6 +154,7 @@ pub(super) fn limit(limits: &GuestLimits) -> Result<(), GuestError> {
     set(Resource::Fsize, limits.file_bytes)?;
     if !limits.nameless_files {
         refuse_nameless_files().map_err(|source| refused("refusing files without names", source))?;
+        keep_buffers().map_err(|source| refused("keeping the room of sockets", source))?;
     }
     limits.address_space_bytes.map_or(Ok(()), |bytes| set(Resource::As, bytes))
 }
@@ -163,6 +164,17 @@ fn refuse_nameless_files() -> Result<(), seccompiler::Error> {
     let calls = BTreeMap::from([(libc::SYS_memfd_create, Vec::new()), (libc::SYS_memfd_secret, Vec::new())]);
     // The event loop's threads may exist by now.
     seccompiler::apply_filter_all_threads(&compile(calls, libc::ENOSYS)?)
+}
+
+/// Whoever adds up from outside counts sockets by the room that they have at first. A wish for more is answered as the
+/// kernel answers one beyond its own limit: as granted, without an effect.
+fn keep_buffers() -> Result<(), seccompiler::Error> {
+    let wishes = [libc::SO_SNDBUF, libc::SO_RCVBUF].map(|option| {
+        let level = condition(1, SeccompCmpOp::Eq, libc::SOL_SOCKET as u64)?;
+        SeccompRule::new(vec![level, condition(2, SeccompCmpOp::Eq, option as u64)?])
+    });
+    let rules = wishes.into_iter().collect::<Result<_, _>>()?;
+    seccompiler::apply_filter_all_threads(&compile(BTreeMap::from([(libc::SYS_setsockopt, rules)]), 0)?)
 }
 
 /// Everything may be read and run, and only what is mounted writable may be written.

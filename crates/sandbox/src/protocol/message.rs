@@ -96,7 +96,7 @@ pub struct GuestLimits {
     /// Bytes of address space of one process. Programs that reserve much and use little need it without a limit.
     pub address_space_bytes: Option<u64>,
     /// Whether there may be files without names. They are memory that belongs to no process, so they are refused where
-    /// only the memory of processes is added up.
+    /// only the memory of processes is added up, and so is more room for sockets than they have at first.
     pub nameless_files: bool,
 }
 

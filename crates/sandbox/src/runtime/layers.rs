@@ -143,7 +143,7 @@ impl fmt::Display for Layer {
 }
 
 /// Whether a process has a namespace that is not ours. One that cannot be seen does not count.
-fn is_separate(pid: u32, name: &str) -> bool {
+pub(super) fn is_separate(pid: u32, name: &str) -> bool {
     let theirs = fs::read_link(format!("/proc/{pid}/ns/{name}"));
     let ours = fs::read_link(format!("/proc/self/ns/{name}"));
     matches!((theirs, ours), (Ok(theirs), Ok(ours)) if theirs != ours)

@@ -270,6 +270,19 @@ async fn a_sandbox_that_takes_too_much_memory_is_ended_and_its_neighbour_is_not(
     assert_eq!(neighbour.guest.exceeded(), None);
 }
 
+/// Held from outside, every socket counts as if it were full, so none may grow.
+#[tokio::test]
+async fn sockets_have_no_more_room_than_they_are_counted_with() {
+    let grown = "perl -MSocket -e 'socketpair(my $a, my $b, AF_UNIX, SOCK_STREAM, 0) or die; \
+        sub room { unpack q(I), getsockopt($a, SOL_SOCKET, SO_SNDBUF) } my $before = room; \
+        setsockopt($a, SOL_SOCKET, SO_SNDBUF, pack(q(I), $before)) or die; print room() / $before'";
+    let watched = start_watched(|_| {}).await;
+    assert_eq!(watched.stdout(grown).await, "1");
+    if Runtime::process().expect("a runtime").backend() != Backend::Watchdog {
+        assert_eq!(associate().await.stdout(grown).await, "2", "the control: the kernel doubles what is wished for");
+    }
+}
+
 /// Where the kernel counts, it ends the greedy process alone, and the limit still has its name.
 #[tokio::test]
 async fn the_kernel_ends_what_takes_too_much_memory_where_it_counts() {

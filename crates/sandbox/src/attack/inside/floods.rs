@@ -5,6 +5,8 @@
 
 use std::fs::{self, File};
 use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
 
 use super::{Act, Outcome, errno, of_io};
 
@@ -15,6 +17,7 @@ pub(super) const ACTS: &[(&str, Act)] = &[
     ("memory_in_many", memory_in_many),
     ("memory_in_files", memory_in_files),
     ("memory_in_segments", memory_in_segments),
+    ("memory_in_sockets", memory_in_sockets),
     ("fill_tmp", || fill("/tmp")),
     ("fill_home", || fill("/home/choir")),
     ("fill_shared", || fill("/dev/shm")),
@@ -169,6 +172,52 @@ fn memory_in_segments() -> Outcome {
     }
     wait_for_children_or(10);
     Outcome::Done(format!("{BYTES_BEYOND} bytes in segments"))
+}
+
+/// Memory of the kernel, which waits in sockets to be read. No process has many, and each wishes for more room than one has
+/// by itself.
+fn memory_in_sockets() -> Outcome {
+    const HELD: u64 = 512 << 20;
+    const PAIRS_EACH: usize = 100;
+    const PROCESSES: u64 = 24;
+    const WISH_BYTES: libc::c_int = 1 << 20;
+    for _ in 0..PROCESSES {
+        // SAFETY: this process has one thread, and the child only fills sockets and waits.
+        match unsafe { libc::fork() } {
+            0 => {
+                let _held = std::hint::black_box(full_sockets(PAIRS_EACH, HELD / PROCESSES, WISH_BYTES));
+                loop {
+                    // SAFETY: waits for a signal.
+                    unsafe { libc::pause() };
+                }
+            }
+            ..0 => return Outcome::Refused(errno()),
+            _ => {}
+        }
+    }
+    wait_for_children_or(PROCESSES);
+    Outcome::Done(format!("{HELD} bytes in sockets"))
+}
+
+/// Pairs of sockets that hold so many bytes together, or as many as fit.
+fn full_sockets(pairs: usize, bytes: u64, wish: libc::c_int) -> Vec<(UnixStream, UnixStream)> {
+    let (piece, mut left, mut held) = (vec![1; 16 << 10], bytes, Vec::new());
+    while held.len() < pairs && left > 0 {
+        let Ok((mut one, mut other)) = UnixStream::pair() else { break };
+        for socket in [&mut one, &mut other] {
+            let (length, value) = (size_of_val(&wish) as libc::socklen_t, (&raw const wish).cast());
+            // SAFETY: the value is there and as long as is said.
+            unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, value, length) };
+            socket.set_nonblocking(true).ok();
+            while left > 0
+                && let Ok(written) = socket.write(&piece)
+            {
+                left = left.saturating_sub(written as u64);
+            }
+        }
+        held.push((one, other));
+    }
+    held
 }
 
 fn fill(directory: &str) -> Outcome {

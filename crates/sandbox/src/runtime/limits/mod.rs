@@ -6,6 +6,7 @@
 
 mod disk;
 mod group;
+mod sockets;
 mod unlinked;
 mod watchdog;
 

@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, mpsc};
 
-use super::{Hold, Limit, Memory, Meter, Seen};
+use super::{Hold, Limit, Memory, Meter, Seen, sockets};
 use crate::runtime::connection::Connection;
+use crate::runtime::layers::is_separate;
 
 /// How often it is looked.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -108,13 +109,24 @@ impl Hold for Adding {
 
     fn look(&self, guests: &[u32]) -> Seen {
         let usage = usage(guests, self.memory_bytes);
-        let memory = if usage.memory_bytes > self.memory_bytes { Memory::Beyond } else { Memory::Within };
+        let in_sockets = in_sockets(guests, self.memory_bytes.saturating_sub(usage.memory_bytes));
+        let memory = if usage.memory_bytes.saturating_add(in_sockets) > self.memory_bytes {
+            Memory::Beyond
+        } else {
+            Memory::Within
+        };
         Seen { processes: usage.processes, threads: usage.threads, memory }
     }
 
     fn counts_nameless(&self) -> bool {
         false
     }
+}
+
+/// What the guests' one network holds. A guest without one of its own, which never ships, would be taken for everybody.
+fn in_sockets(guests: &[u32], room: u64) -> u64 {
+    let own = guests.iter().find(|guest| is_separate(**guest, "net"));
+    own.map_or(0, |guest| sockets::bytes(*guest, room))
 }
 
 #[derive(Debug, Default)]
