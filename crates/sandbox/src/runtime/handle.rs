@@ -483,13 +483,17 @@ impl Guest {
     }
 
     async fn read_parts(&self, limit_bytes: u64, part: impl Fn(u64) -> Ask) -> Result<Bytes, CallError> {
-        let mut whole = Vec::new();
+        let (mut whole, mut size_at_first) = (Vec::new(), None);
         loop {
             let (Answer::Part { size }, bytes) = self.inner.connection.call(part(whole.len() as u64)).await? else {
                 return Err(CallError::Unexpected);
             };
             if size > limit_bytes {
                 return Err(CallError::TooLong);
+            }
+            // Parts of two different wholes are no whole.
+            if *size_at_first.get_or_insert(size) != size {
+                return Err(CallError::Changed);
             }
             whole.extend_from_slice(&bytes);
             match (whole.len() as u64).cmp(&size) {

@@ -7,6 +7,7 @@ mod section;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::Read;
+use std::time::{Duration, Instant};
 
 use self::literal::Literal;
 pub(super) use self::section::read_all;
@@ -22,6 +23,8 @@ const TEXT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Bytes of large files that are read for a difference that is held as a whole: somebody waits for it, and large files may be
 /// nothing but holes.
 const LARGE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// How long such a difference is compared in all. What is not compared by then is missing.
+const WHOLE_TIME: Duration = Duration::from_secs(10);
 /// Room for a preface.
 const PREFACE_BYTES_MAX: usize = 64 * 1024;
 const BODY_BYTES_MAX: usize = DIFF_BYTES_MAX - PREFACE_BYTES_MAX;
@@ -53,6 +56,19 @@ impl Between {
             Step::Changed(path) => {
                 [&self.from.1, &self.to.1].iter().filter_map(|tree| large(tree, path)).map(|it| it.size).sum()
             }
+            Step::Renamed { .. } => 0,
+        }
+    }
+
+    /// No less than so many bytes are said of a change: what was added is carried whole, and so is what was removed unless
+    /// it is large.
+    fn bytes_min(&self, step: &Step) -> u64 {
+        match step {
+            Step::Changed(path) => match (self.from.1.get(path), self.to.1.get(path)) {
+                (Some(Node::File { size, .. }), None) if *size <= TEXT_BYTES_MAX => *size,
+                (None, Some(Node::File { size, .. })) => *size,
+                _ => 0,
+            },
             Step::Renamed { .. } => 0,
         }
     }
@@ -128,23 +144,39 @@ fn large(tree: &Tree, path: &RelativePath) -> Option<Large> {
 
 /// A difference that can be held as a whole. What has no room in it is named, and git refuses to apply it then.
 pub(super) fn bounded(store: &Store, between: &Between) -> Result<Vec<u8>, Fault> {
+    let deadline = Instant::now() + WHOLE_TIME;
+    bounded_while(store, between, BODY_BYTES_MAX as u64, || Instant::now() < deadline)
+}
+
+/// The same in so many bytes; before each comparison it is asked whether there is time for it.
+fn bounded_while(
+    store: &Store,
+    between: &Between,
+    bytes_max: u64,
+    mut has_time: impl FnMut() -> bool,
+) -> Result<Vec<u8>, Fault> {
     let (mut out, mut missing, mut large_left) = (Vec::new(), Missing::default(), LARGE_BYTES_MAX);
-    let fits = |out: &Vec<u8>, pieces: &[Piece]| {
-        out.len() as u64 + pieces.iter().map(Piece::bytes).sum::<u64>() <= BODY_BYTES_MAX as u64
-    };
     for step in between.steps() {
+        let room = bytes_max.saturating_sub(out.len() as u64);
         let large = between.large_bytes(&step);
-        let pieces = if large > large_left { None } else { Some(between.pieces(store, &step)?) };
+        let unsaid = between.unsaid(step.path());
+        // What cannot be carried is not compared either.
+        let is_hopeless = unsaid.len() as u64 > room || between.bytes_min(&step) > room || large > large_left;
         large_left -= large.min(large_left);
-        let pieces = pieces.filter(|pieces| fits(&out, pieces)).unwrap_or_else(|| {
+        let pieces = if is_hopeless || !has_time() { None } else { Some(between.pieces(store, &step)?) };
+        let pieces = pieces.filter(|pieces| bytes(pieces) <= room).unwrap_or_else(|| {
             missing.add(step.path());
-            vec![Piece::Text(between.unsaid(step.path()))]
+            vec![Piece::Text(unsaid)]
         });
-        if fits(&out, &pieces) {
+        if bytes(&pieces) <= room {
             pieces.into_iter().try_for_each(|piece| write_piece(store, piece, &mut out))?;
         }
     }
     Ok(missing.preface(between, out))
+}
+
+fn bytes(pieces: &[Piece]) -> u64 {
+    pieces.iter().map(Piece::bytes).sum()
 }
 
 fn write_piece(store: &Store, piece: Piece, out: &mut Vec<u8>) -> Result<(), Fault> {
@@ -178,9 +210,10 @@ impl Missing {
         }
         let more = if self.count > self.named.len() as u64 { " and others" } else { "" };
         let mut out = format!(
-            "This difference is not whole. It has room for {} MiB, and does not hold the content of {}: {}{more}. \
-             The whole is at /api/trees/diff?from={}&to={}.\n\n",
+            "This difference is not whole. It has room for {} MiB and {} seconds, and does not hold the content \
+             of {}: {}{more}. The whole is at /api/trees/diff?from={}&to={}.\n\n",
             DIFF_BYTES_MAX >> 20,
+            WHOLE_TIME.as_secs(),
             self.count,
             self.named.join(", "),
             between.from.0,
@@ -244,5 +277,58 @@ impl Writing {
             },
         }
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The difference from nothing to ten files of 600 bytes and more, and how often there was time for a comparison.
+    fn diff_of_ten(bytes_max: u64, comparisons_max: u32) -> (String, u32) {
+        let place = tempfile::tempdir().expect("a directory");
+        let store = Store::open(std::fs::File::open(place.path()).expect("opened").into()).expect("a store");
+        let mut tree = Tree::default();
+        for number in 0..10 {
+            let path = place.path().join("file");
+            std::fs::write(&path, format!("{number}").repeat(600)).expect("written");
+            let file = std::fs::File::open(path).expect("opened").into();
+            let stored = store.add(&file, &rustix::fs::fstat(&file).expect("there")).expect("stored");
+            let mode = rustix::fs::fstat(&file).expect("there").st_mode & 0o777;
+            let name = RelativePath::parse(format!("file-{number}")).expect("a good path");
+            tree.insert(name, Node::File { mode, size: stored.size, hash: stored.hash });
+        }
+        let trees = (store.put_tree(&Tree::default()).expect("put"), store.put_tree(&tree).expect("put"));
+        let (between, mut comparisons) = (Between::read(&store, trees).expect("read"), 0);
+        let has_time = || {
+            comparisons += 1;
+            comparisons <= comparisons_max
+        };
+        let text = bounded_while(&store, &between, bytes_max, has_time).expect("a difference");
+        (String::from_utf8(text).expect("text"), comparisons)
+    }
+
+    fn count(text: &str, what: &str) -> usize {
+        text.matches(what).count()
+    }
+
+    #[test]
+    fn what_there_is_no_time_for_is_missing_and_said_to_be() {
+        let (text, _) = diff_of_ten(u64::MAX, 3);
+        assert!(text.starts_with("This difference is not whole."), "{text}");
+        assert!(text.contains("the content of 7: file-3,"), "{text}");
+        assert_eq!((count(&text, "+++ b/file-"), count(&text, "Binary files")), (3, 7));
+        let (text, comparisons) = diff_of_ten(u64::MAX, 10);
+        assert_eq!((count(&text, "+++ b/file-"), count(&text, "not whole"), comparisons), (10, 0, 10));
+    }
+
+    #[test]
+    fn what_has_no_room_is_not_even_compared() {
+        let (text, comparisons) = diff_of_ten(1200, u32::MAX);
+        assert!(text.contains("the content of 9: "), "{text}");
+        assert_eq!((count(&text, "+++ b/file-"), comparisons), (1, 1));
+        let (text, comparisons) = diff_of_ten(10, u32::MAX);
+        assert!(text.contains("the content of 10: ") && !text.contains("diff --git"), "{text}");
+        assert_eq!(comparisons, 0);
     }
 }

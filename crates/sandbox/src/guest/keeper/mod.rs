@@ -41,7 +41,20 @@ pub(super) struct Keeper {
     /// Long differences that are being read, each with how much of it was; the oldest first. Not part of the state: they
     /// only read the store.
     writings: Mutex<Vec<(u64, Writing)>>,
+    /// The last differences asked for, because they are asked for in parts; the oldest first. Held while one is made, and
+    /// not part of the state either: nobody else waits for what may take seconds.
+    diffs: Mutex<Vec<Diff>>,
 }
+
+/// A difference and the trees that it lies between.
+#[derive(Debug)]
+struct Diff {
+    trees: (TreeId, TreeId),
+    text: Vec<u8>,
+}
+
+/// Differences that are kept, each until it was read to its end.
+const DIFFS_MAX: usize = 4;
 
 /// Long differences that are read at once. A reader whose difference is forgotten has to begin again.
 const WRITINGS_MAX: usize = 4;
@@ -51,8 +64,6 @@ struct State {
     index: Index,
     /// The last tree taken, with its name.
     last: Option<(TreeId, Tree)>,
-    /// The last difference asked for, because it is asked for in parts.
-    diff: Option<(TreeId, TreeId, Vec<u8>)>,
 }
 
 impl Keeper {
@@ -60,8 +71,8 @@ impl Keeper {
     pub(super) fn open(files: Arc<Files>, store: OwnedFd) -> Result<Self, Fault> {
         let store = Store::open(store)?;
         let index = Index::load(&store);
-        let state = Mutex::new(State { index, last: None, diff: None });
-        Ok(Self { files, store, state, writings: Mutex::default() })
+        let state = Mutex::new(State { index, last: None });
+        Ok(Self { files, store, state, writings: Mutex::default(), diffs: Mutex::default() })
     }
 
     /// Takes the live directory's tree and its contents. The directory of links over which a task runs is made when the
@@ -121,8 +132,12 @@ impl Keeper {
         }
         let mut state = self.lock();
         // Whoever takes a tree that is remembered would name one that is gone.
-        (state.last, state.diff) = (None, None);
-        self.store.remove_trees(trees)
+        state.last = None;
+        let removed = self.store.remove_trees(trees);
+        drop(state);
+        // After the trees, so that none of them comes back by a difference that is being made.
+        self.diffs().clear();
+        removed
     }
 
     /// Removes contents that no tree holds. What the index vouches for is not read again, so it must be there. Where a tree
@@ -163,19 +178,32 @@ impl Keeper {
 
     /// A part of the difference between two trees in git's format, and the size of the whole.
     pub(super) fn diff(&self, (from, to): (TreeId, TreeId), offset: u64, length: u64) -> Result<(Vec<u8>, u64), Fault> {
-        let mut state = self.lock();
-        if !matches!(&state.diff, Some((known_from, known_to, _)) if (*known_from, *known_to) == (from, to)) {
-            let text = diff::bounded(&self.store, &Between::read(&self.store, (from, to))?)?;
-            state.diff = Some((from, to, text));
-        }
-        let (_, _, text) = state.diff.as_ref().ok_or_else(broken)?;
+        let mut diffs = self.diffs();
+        let known = diffs.iter().position(|diff| diff.trees == (from, to));
+        let at = match known {
+            Some(at) => at,
+            None => {
+                let text = diff::bounded(&self.store, &Between::read(&self.store, (from, to))?)?;
+                if diffs.len() >= DIFFS_MAX {
+                    diffs.remove(0);
+                }
+                diffs.push(Diff { trees: (from, to), text });
+                diffs.len() - 1
+            }
+        };
+        let text = &diffs[at].text;
         let start = usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());
         let end = start.saturating_add(usize::try_from(length.min(READ_BYTES_MAX)).unwrap_or(0)).min(text.len());
         let (part, size) = (text[start..end].to_vec(), text.len());
         if end == size {
-            state.diff = None;
+            diffs.remove(at);
         }
         Ok((part, size as u64))
+    }
+
+    fn diffs(&self) -> MutexGuard<'_, Vec<Diff>> {
+        // As with the others: whole even after a panic.
+        self.diffs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The next part of the difference between two trees, however long it is, and whether it is the last.
@@ -310,4 +338,41 @@ fn named(paths: &[RelativePath]) -> Vec<RelativePath> {
 
 fn broken() -> Fault {
     Fault::new(FaultCode::System, "the keeper lost its place")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    fn directory(place: &std::path::Path) -> OwnedFd {
+        std::fs::File::open(place).expect("opened").into()
+    }
+
+    #[test]
+    fn nobody_waits_for_a_difference_that_is_made() {
+        let (live, store) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+        let keeper =
+            Keeper::open(Arc::new(Files::new(directory(live.path()))), directory(store.path())).expect("opens");
+        let before = keeper.snapshot().expect("taken").tree;
+        std::fs::write(live.path().join("file"), "text").expect("written");
+        let after = keeper.snapshot().expect("taken").tree;
+        let state = keeper.lock();
+        let (made, on_made) = mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| made.send(keeper.diff((before, after), 0, READ_BYTES_MAX)));
+            let diff = on_made.recv_timeout(Duration::from_secs(20));
+            drop(state);
+            let (text, size) = diff.expect("made although the keeper is busy").expect("a difference");
+            assert_eq!(text.len() as u64, size);
+            assert!(text.ends_with(b"+text\n\\ No newline at end of file\n"));
+        });
+        assert!(keeper.diffs().is_empty(), "what was read is not kept");
+        keeper.diff((before, after), 0, 10).expect("a part");
+        assert_eq!(keeper.diffs().len(), 1);
+        keeper.drop_trees(&[before]).expect("dropped");
+        assert!(keeper.diffs().is_empty(), "nor is what nobody may know any more");
+    }
 }
