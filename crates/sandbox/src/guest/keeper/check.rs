@@ -4,7 +4,7 @@
 //! What a worker built, cached or downloaded there could make a check pass that fails everywhere else.
 
 use super::diff::read_all;
-use super::ignore::{FILE_BYTES_MAX, Rules, files};
+use super::ignore::{FILE_BYTES_MAX, Rules, Steps, files};
 use super::store::Store;
 use crate::path::RelativePath;
 use crate::protocol::Fault;
@@ -13,12 +13,13 @@ use crate::tree::{Node, Tree};
 /// The tree to check. A path is ignored when the rules of either side say so: a worker can hide its own files by a new
 /// rule, and show none by removing one.
 pub(super) fn check_tree(store: &Store, base: &Tree, result: &Tree, from_base: &[RelativePath]) -> Result<Tree, Fault> {
-    let rules = [rules(store, base)?, rules(store, result)?];
+    let (mut rules, steps) = ([rules(store, base)?, rules(store, result)?], Steps::default());
     let mut checked = result.clone();
     for (path, _) in base.changes(result) {
         let Some(node) = result.get(&path) else { continue };
         let is_directory = matches!(node, Node::Directory { .. });
-        if rules.iter().any(|rules| rules.ignores(&path, is_directory)) {
+        let [before, after] = &mut rules;
+        if before.ignores(&path, is_directory, &steps)? || after.ignores(&path, is_directory, &steps)? {
             checked.set(&path, base.get(&path).cloned());
         }
     }

@@ -162,9 +162,11 @@ impl Keeper {
         result: TreeId,
         from_base: &[RelativePath],
     ) -> Result<SnapshotReport, Fault> {
+        let trees = (self.store.get_tree(base)?, self.store.get_tree(result)?);
+        let tree = check::check_tree(&self.store, &trees.0, &trees.1, from_base)?;
+        // The state is held only now, for nobody should wait for the rules; so the trees may be gone, and their contents.
         let _state = self.lock();
-        let (base, result) = (self.store.get_tree(base)?, self.store.get_tree(result)?);
-        let tree = check::check_tree(&self.store, &base, &result, from_base)?;
+        [base, result].iter().try_for_each(|tree| self.store.read_manifest(*tree, 0, 0).map(drop))?;
         let id = self.store.put_tree(&tree)?;
         let (paths, bytes) = (tree.len() as u64, tree.bytes());
         Ok(SnapshotReport { tree: id, paths, bytes, files_read: 0, skipped: 0, skipped_paths: Vec::new() })
