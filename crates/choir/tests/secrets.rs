@@ -16,12 +16,14 @@ fn no_secret_is_logged_at_any_level() {
     instance.http("POST /api/providers/mine/test", &bearer, "");
     let sign_in = instance.url.split("token=").nth(1).unwrap().to_owned();
     let signed_in = instance.http(&format!("GET /?token={sign_in}"), "", "");
-    let session = signed_in.split("choir_session=").nth(1).expect(&signed_in).split(';').next().unwrap().to_owned();
-    assert!(instance.http("GET /api/settings", &format!("cookie: choir_session={session}\r\n"), "").contains(" 200 "));
+    let cookie = signed_in.split("set-cookie: ").nth(1).expect(&signed_in).split(';').next().unwrap();
+    let session = cookie.split_once('=').unwrap().1.to_owned();
+    let cookie = format!("cookie: {cookie}\r\n");
+    assert!(instance.http("GET /api/settings", &cookie, "").contains(" 200 "));
     // Again, now that they are wrong: refusals are where values slip into messages.
     instance.http(&format!("GET /?token={sign_in}"), "", "");
-    instance.http("DELETE /api/session", &format!("cookie: choir_session={session}\r\n"), "");
-    instance.http("GET /api/settings", &format!("cookie: choir_session={session}\r\n"), "");
+    instance.http("DELETE /api/session", &cookie, "");
+    instance.http("GET /api/settings", &cookie, "");
     let second = stdout(&instance.choir(&["token", "sign-in"]));
     let second = second.trim().split("token=").nth(1).unwrap().to_owned();
     instance.stop();

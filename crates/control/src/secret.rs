@@ -26,7 +26,7 @@ impl Secret {
 
     /// What may be stored in its place. The value has 256 random bits, so no salt and no slow hash are needed.
     pub fn digest(&self) -> Digest {
-        Digest(Sha256::digest(self.0.as_bytes()).into())
+        Digest::of(self.0.as_bytes())
     }
 }
 
@@ -41,6 +41,16 @@ impl std::fmt::Debug for Secret {
 pub struct Digest(pub(crate) [u8; 32]);
 
 impl Digest {
+    /// Of bytes that need not be secret.
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
+    /// Eight hexadecimal digits, for names.
+    pub(crate) fn short(&self) -> String {
+        hex(&self.0[..4])
+    }
+
     /// Enough of it to tell tokens apart, too little to be one.
     pub(crate) fn id(&self) -> String {
         hex(&self.0[..8])
@@ -49,7 +59,7 @@ impl Digest {
 
 impl std::fmt::Debug for Digest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Digest({}…)", hex(&self.0[..4]))
+        write!(f, "Digest({}…)", self.short())
     }
 }
 

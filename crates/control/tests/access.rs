@@ -3,6 +3,7 @@
 use crate::support::World;
 use choir_control::db::Scope;
 use http::{Method, StatusCode};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 #[tokio::test]
@@ -19,9 +20,11 @@ async fn nobody_reads_the_api_without_a_session() {
 #[tokio::test]
 async fn forged_proofs_open_nothing() {
     let world = World::start().await;
+    let name = world.cookie_name().await;
+    let (guessed, empty) = (format!("{name}={}", "0".repeat(64)), format!("{name}="));
     let forged = [
-        ("cookie", "choir_session=0000000000000000000000000000000000000000000000000000000000000000"),
-        ("cookie", "choir_session="),
+        ("cookie", guessed.as_str()),
+        ("cookie", empty.as_str()),
         ("authorization", "Bearer choir_0000000000000000000000000000000000000000000000000000000000000000"),
         ("authorization", "Bearer eyJhbGciOiJub25lIn0.eyJzY29wZSI6ImFkbWluIn0."),
         ("authorization", "Basic YWRtaW46YWRtaW4="),
@@ -80,6 +83,31 @@ async fn a_planted_session_id_is_worth_nothing_after_signing_in() {
     assert_eq!(before.get("/api/settings").await.status, StatusCode::UNAUTHORIZED, "the old id is dead");
     let fresh = world.client().header("cookie", after.cookie().unwrap());
     assert_eq!(fresh.get("/api/settings").await.status, StatusCode::OK);
+}
+
+/// Browsers send a host's cookies to every port of it, and a new one takes the place of another of its name.
+#[tokio::test]
+async fn two_instances_on_one_host_leave_each_other_signed_in() {
+    let worlds = [World::start().await, World::start().await];
+    let mut jar = BTreeMap::new();
+    let cookies = |jar: &BTreeMap<String, String>| {
+        jar.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("; ")
+    };
+    for world in &worlds {
+        let path = format!("/?token={}", world.fresh_sign_in().await.expose());
+        let answer = world.client().header("cookie", cookies(&jar)).get(&path).await;
+        let (name, value) =
+            answer.cookie().unwrap().split_once('=').map(|(n, v)| (n.to_owned(), v.to_owned())).unwrap();
+        jar.insert(name, value);
+    }
+    for world in &worlds {
+        let browser = world.client().header("cookie", cookies(&jar));
+        assert_eq!(browser.get("/api/settings").await.status, StatusCode::OK);
+    }
+    let [first, second] = worlds.each_ref().map(|world| world.client().header("cookie", cookies(&jar)));
+    first.send(Method::DELETE, "/api/session", Default::default()).await;
+    assert_eq!(first.get("/api/settings").await.status, StatusCode::UNAUTHORIZED);
+    assert_eq!(second.get("/api/settings").await.status, StatusCode::OK, "signing out is for one of them too");
 }
 
 #[tokio::test]

@@ -44,7 +44,8 @@ async fn no_log_line_carries_a_secret() {
         client.json(Method::PUT, "/api/providers/mine", r#"{"key":"canary key with blanks"}"#).await;
         client.json(Method::PUT, "/api/providers/mine", r#"{"key":["canary-in-a-list"]}"#).await;
         let stranger = world.client().header("authorization", "Bearer canary-token");
-        stranger.header("cookie", "choir_session=canary-session").get("/api/settings?x=canary-query").await;
+        let session = format!("{}=canary-session", world.cookie_name().await);
+        stranger.header("cookie", session).get("/api/settings?x=canary-query").await;
         world.client().get("/?token=canary-sign-in").await;
         world.client().header("origin", "http://evil.example").json(Method::POST, "/api/runs", "canary-body").await;
         world.computer.die();

@@ -10,16 +10,43 @@ use crate::secret::{Digest, Secret};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
-use choir_proto::Timestamp;
+use choir_proto::{ComputerId, Timestamp};
 use http::header::{AUTHORIZATION, CONTENT_ENCODING, COOKIE, UPGRADE};
 use http::{HeaderMap, Method, StatusCode};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// The cookie's name.
-pub const COOKIE_NAME: &str = "choir_session";
 /// Between two looks at a proof whose time is nearly over.
 const EXPIRY_MIN: Duration = Duration::from_millis(10);
+
+/// What an instance calls its session cookie. Browsers send a host's cookies to all of its ports, so two instances on one
+/// machine would take each other's place under one name; and an instance keeps its sessions when it listens elsewhere, so the
+/// name follows from its computer and not from its address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CookieName(String);
+
+impl CookieName {
+    /// What every one of them begins with.
+    pub(super) const PREFIX: &str = "choir_session_";
+
+    /// Of the instance with this computer.
+    pub fn of(computer: ComputerId) -> Self {
+        Self(format!("{}{}", Self::PREFIX, Digest::of(computer.as_bytes()).short()))
+    }
+
+    /// The session that a browser sent, if it sent one of ours.
+    pub(super) fn session(&self, headers: &HeaderMap) -> Option<Secret> {
+        let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let mut pairs = cookies.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+        pairs.find(|(name, _)| *name == self.0).map(|(_, value)| Secret::new(value))
+    }
+}
+
+impl std::fmt::Display for CookieName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 /// Somebody who proved who they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,7 +138,7 @@ pub(super) async fn account(app: &App, peer: Option<Peer>, headers: &HeaderMap) 
         let grant = app.db.grant(digest, now).await?;
         return Ok(grant.map(|Grant { scope, expires }| Account { proof: Proof::Token(digest), scope, expires }));
     }
-    if let Some(session) = session_cookie(headers) {
+    if let Some(session) = app.cookie.session(headers) {
         let session = app.db.session(session.digest(), now).await?;
         let account = |session: Session| Account {
             proof: Proof::Session(session.digest),
@@ -204,10 +231,4 @@ fn bearer(headers: &HeaderMap) -> Option<Secret> {
     let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| Secret::new(token.trim()))
-}
-
-pub(super) fn session_cookie(headers: &HeaderMap) -> Option<Secret> {
-    let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let mut pairs = cookies.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(name, _)| *name == COOKIE_NAME).map(|(_, value)| Secret::new(value))
 }

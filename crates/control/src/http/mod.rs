@@ -34,7 +34,7 @@ mod tours;
 mod trees;
 mod upload;
 
-pub use auth::{Account, COOKIE_NAME, Proof};
+pub use auth::{Account, CookieName, Proof};
 pub use error::Refused;
 pub use guard::Names;
 pub use limits::{JSON_BYTES_MAX, Limits};
@@ -75,6 +75,8 @@ pub struct Parts {
     pub limits: Limits,
     /// Under which names we are reached.
     pub names: Names,
+    /// What browsers know their session by.
+    pub cookie: CookieName,
     /// What was refused because of where it came from.
     pub audit: Audit,
     /// The computer.

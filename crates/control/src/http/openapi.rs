@@ -38,7 +38,7 @@ pub fn openapi(computer: utoipa::openapi::OpenApi) -> utoipa::openapi::OpenApi {
     let mut description = Control::openapi();
     description.merge(computer);
     let components = description.components.get_or_insert_default();
-    let cookie = SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::new(super::COOKIE_NAME)));
+    let cookie = SecurityScheme::ApiKey(ApiKey::Cookie(cookie()));
     let bearer = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
     components.add_security_scheme("session", cookie);
     components.add_security_scheme("token", bearer);
@@ -51,6 +51,13 @@ pub fn openapi(computer: utoipa::openapi::OpenApi) -> utoipa::openapi::OpenApi {
         }
     }
     description
+}
+
+/// One description for all instances: what differs between their cookies is said, not shown.
+fn cookie() -> ApiKeyValue {
+    let name = format!("{}ID", super::CookieName::PREFIX);
+    let description = "`ID` stands for eight digits of the instance's own: cookies are shared by all ports of a host.";
+    ApiKeyValue::with_description(name, description.to_owned())
 }
 
 fn operations(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &mut Operation)> {

@@ -1,7 +1,7 @@
 //! Sessions of browsers: begun by a one-time address, ended by signing out.
 
 use super::App;
-use super::auth::{Account, COOKIE_NAME, Proof, session_cookie};
+use super::auth::{Account, CookieName, Proof};
 use super::error::Refused;
 use crate::secret::Secret;
 use axum::Extension;
@@ -21,13 +21,13 @@ pub(super) async fn begin(app: &App, headers: &HeaderMap, token: &Secret) -> Res
     if !app.db.sign_in(token.digest(), id.digest(), now, expires).await? {
         return Ok(None);
     }
-    if let Some(old) = session_cookie(headers) {
+    if let Some(old) = app.cookie.session(headers) {
         app.db.end_session(old.digest()).await?;
         app.revoked.send_replace(());
     }
     let mut response = StatusCode::SEE_OTHER.into_response();
     response.headers_mut().insert(LOCATION, HeaderValue::from_static("/"));
-    response.headers_mut().insert(SET_COOKIE, cookie(id.expose(), SESSION));
+    response.headers_mut().insert(SET_COOKIE, cookie(&app.cookie, id.expose(), SESSION));
     Ok(Some(response))
 }
 
@@ -41,12 +41,12 @@ pub(super) async fn end(State(app): State<App>, Extension(account): Extension<Ac
     app.db.end_session(session).await?;
     app.revoked.send_replace(());
     let mut response = StatusCode::NO_CONTENT.into_response();
-    response.headers_mut().insert(SET_COOKIE, cookie("", Duration::ZERO));
+    response.headers_mut().insert(SET_COOKIE, cookie(&app.cookie, "", Duration::ZERO));
     Ok(response)
 }
 
-fn cookie(value: &str, age: Duration) -> HeaderValue {
-    let text = format!("{COOKIE_NAME}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={}", age.as_secs());
+fn cookie(name: &CookieName, value: &str, age: Duration) -> HeaderValue {
+    let text = format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={}", age.as_secs());
     let mut cookie = HeaderValue::from_str(&text).expect("digits and letters are a header");
     cookie.set_sensitive(true);
     cookie

@@ -12,7 +12,7 @@ use crate::descriptors;
 use crate::door;
 use crate::egress::{self, Broker, Decision, Fetcher, Pages, fetch_service};
 use crate::gateway::{self, Gateway};
-use crate::http::{self, App, Front, Limits, Names, Parts};
+use crate::http::{self, App, CookieName, Front, Limits, Names, Parts};
 use crate::inbox::{self, Inbox};
 use crate::mcp::{self, Servers};
 use crate::sandboxes::{self, Places, Sandboxes};
@@ -212,6 +212,7 @@ pub async fn start(options: Options) -> Result<Control, Error> {
         clock: options.clock,
         limits: options.limits,
         names: Names::new(host),
+        cookie: CookieName::of(computer),
         audit: audit.clone(),
         link,
         hub,

@@ -71,8 +71,18 @@ impl World {
 
     /// A client with a browser's session.
     pub(crate) async fn browser(&self) -> Client {
+        self.client().header("cookie", self.session().await)
+    }
+
+    /// What this instance calls its cookie.
+    pub(crate) async fn cookie_name(&self) -> String {
+        self.session().await.split_once('=').expect("a name").0.to_owned()
+    }
+
+    /// `name=value` of a fresh session.
+    async fn session(&self) -> String {
         let answer = self.client().get(&format!("/?token={}", self.fresh_sign_in().await.expose())).await;
-        self.client().header("cookie", answer.cookie().expect("a session"))
+        answer.cookie().expect("a session")
     }
 
     pub(crate) async fn fresh_sign_in(&self) -> Secret {
