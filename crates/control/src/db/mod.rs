@@ -120,3 +120,14 @@ impl Db {
         self.jobs.send(Box::new(job)).await.map_err(|_| Error::Closed)
     }
 }
+
+/// Writes without a sync: the end of a process loses nothing of it, a power cut may.
+fn unsynced<T>(
+    connection: &mut Connection,
+    write: impl FnOnce(&mut Connection) -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    let written = write(connection);
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    written
+}

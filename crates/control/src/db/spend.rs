@@ -1,6 +1,6 @@
 //! What each run has cost, by model. Control counts for itself: the computer's receipt is only a copy.
 
-use super::{Db, Error};
+use super::{Db, Error, unsynced};
 use choir_proto::model::Usage;
 use choir_proto::{RunId, Usd};
 use rusqlite::{Connection, params};
@@ -28,16 +28,13 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Money is synced. What cost none is only counted: the end of a process loses nothing of it, a power cut may, and the sync
-    /// would stand in the way of the computer's own, for every step of an agent.
-    fn write(&self, connection: &Connection) -> rusqlite::Result<()> {
-        if self.usage.usd != Usd(0) {
-            return self.insert(connection);
+    /// Money is synced. What cost none is only counted: the sync would stand in the way of the computer's own, for every step
+    /// of an agent.
+    fn write(&self, connection: &mut Connection) -> rusqlite::Result<()> {
+        match self.usage.usd {
+            Usd(0) => unsynced(connection, |c| self.insert(c)),
+            _ => self.insert(connection),
         }
-        connection.pragma_update(None, "synchronous", "NORMAL")?;
-        let inserted = self.insert(connection);
-        connection.pragma_update(None, "synchronous", "FULL")?;
-        inserted
     }
 
     fn insert(&self, connection: &Connection) -> rusqlite::Result<()> {
@@ -88,7 +85,7 @@ mod tests {
 
     #[test]
     fn what_cost_nothing_leaves_the_next_one_synced() {
-        let connection = Connection::open_in_memory().unwrap();
+        let mut connection = Connection::open_in_memory().unwrap();
         connection
             .execute_batch(
                 "CREATE TABLE spend (run, model, calls, tokens, micro_usd, PRIMARY KEY (run, model));
@@ -98,7 +95,7 @@ mod tests {
         let run = RunId::new(uuid::Uuid::from_u128(7));
         for usd in [0, 5, 0] {
             let usage = Usage { input_tokens: 1, usd: Usd(usd), ..Usage::default() };
-            Cost { run, model: "a/b".into(), usage }.write(&connection).unwrap();
+            Cost { run, model: "a/b".into(), usage }.write(&mut connection).unwrap();
             let synchronous: i64 = connection.query_row("PRAGMA synchronous", [], |row| row.get(0)).unwrap();
             assert_eq!(synchronous, 2, "after {usd}");
         }
