@@ -108,18 +108,36 @@ async fn without_a_word_of_the_person_nothing_is_fetched() {
     );
 }
 
+/// By being asked whether it is public: nothing else stands between a given page and its reader.
+async fn is_open(world: &World, url: String) -> bool {
+    let (status, _, body) = ask(world, "/fetch", json!({"url": url})).await;
+    assert_eq!(status, 403, "{body}");
+    body.contains("not public")
+}
+
+#[tokio::test]
+async fn a_page_that_was_given_stays_given_after_a_restart_and_its_address_is_kept_nowhere() {
+    let at = pages().await;
+    let world = World::start().await;
+    let prompt = json!({"prompt": format!("Read http://{at}/canary-page")}).to_string();
+    world.browser().await.json(http::Method::POST, "/api/runs", prompt).await;
+    let world = world.again().await;
+    assert!(is_open(&world, format!("http://{at}/canary-page")).await);
+    assert!(!is_open(&world, format!("http://{at}/another")).await);
+    let control = world.directory.path().join("control");
+    world.control.stop().await;
+    for file in std::fs::read_dir(control).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file()) {
+        let bytes = std::fs::read(&file).unwrap();
+        assert!(!String::from_utf8_lossy(&bytes).contains("canary"), "{}", file.display());
+    }
+}
+
 #[tokio::test]
 async fn a_page_whose_address_the_person_gave_needs_no_other_word() {
     let at = pages().await;
     let world = World::start().await;
     let browser = world.browser().await;
-    // By being asked whether it is public: nothing else stands between a given page and its reader.
-    let is_open = async |url: String| {
-        let (status, _, body) = ask(&world, "/fetch", json!({"url": url})).await;
-        assert_eq!(status, 403, "{body}");
-        body.contains("not public")
-    };
-    assert!(!is_open(format!("http://{at}/given")).await);
+    assert!(!is_open(&world, format!("http://{at}/given")).await);
     let given = [
         ("/api/artifacts", json!({"url": format!("http://{at}/given")})),
         (
@@ -127,14 +145,15 @@ async fn a_page_whose_address_the_person_gave_needs_no_other_word() {
             json!({"prompt": format!("Read http://{at}/said, please."), "context": [{"url": format!("http://{at}/shown")}]}),
         ),
         ("/api/runs/01890a5d-ac96-774b-bcce-b302099a8054/steer", json!({"text": format!("and http://{at}/steered")})),
+        ("/api/tasks", json!({"kind": "research", "instruction": format!("Sum up http://{at}/asked")})),
     ];
     for (path, body) in given {
         browser.json(http::Method::POST, path, body.to_string()).await;
     }
-    for page in ["given", "said", "shown", "steered"] {
-        assert!(is_open(format!("http://{at}/{page}")).await, "{page}");
+    for page in ["given", "said", "shown", "steered", "asked"] {
+        assert!(is_open(&world, format!("http://{at}/{page}")).await, "{page}");
     }
-    assert!(!is_open(format!("http://{at}/given?secret")).await, "that page, and no other of its host");
+    assert!(!is_open(&world, format!("http://{at}/given?secret")).await, "that page, and no other of its host");
     let (status, _, body) = fetch(&world, format!("http://{at}/given")).await;
     assert!(status == 403 && body.contains("not public"), "agents too, and near pages are not public: {body}");
 }

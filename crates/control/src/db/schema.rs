@@ -3,7 +3,7 @@
 use super::Error;
 use rusqlite::Connection;
 
-const VERSION: i64 = 6;
+const VERSION: i64 = 7;
 /// Older ones can corrupt a write-ahead log that two processes use.
 const SQLITE_MIN: i32 = 3_051_003;
 
@@ -59,6 +59,11 @@ const TOOLS: &str = "
 CREATE TABLE tools (tool TEXT PRIMARY KEY, definition BLOB NOT NULL) STRICT;
 ";
 
+/// From version 6, which forgot at every restart what a person had given. Rows are in the order in which they came.
+const PAGES: &str = "
+CREATE TABLE pages (hash BLOB NOT NULL, sort TEXT NOT NULL, PRIMARY KEY (hash, sort)) STRICT;
+";
+
 /// Sets up a connection and makes or checks the tables. A newer file is left exactly as it is.
 pub(super) fn prepare(connection: &mut Connection) -> Result<(), Error> {
     let found: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
@@ -87,6 +92,9 @@ pub(super) fn prepare(connection: &mut Connection) -> Result<(), Error> {
     }
     if found < 6 {
         step.execute_batch(TOOLS)?;
+    }
+    if found < 7 {
+        step.execute_batch(PAGES)?;
     }
     step.pragma_update(None, "user_version", VERSION)?;
     step.commit()?;

@@ -132,7 +132,7 @@ async fn search(State(fetcher): State<Fetcher>, body: Bytes) -> Result<axum::Jso
     let named = Ceiling::new(vec![named], []);
     let page = within_time(fetcher.page(url.as_str(), Some(wish.task), &named)).await?;
     let hits = hits(&page.bytes)?;
-    hits.hits.iter().for_each(|hit| fetcher.pages.found(&hit.url));
+    fetcher.pages.found(hits.hits.iter().map(|hit| hit.url.as_str())).await;
     Ok(axum::Json(hits))
 }
 

@@ -3,14 +3,14 @@
 
 use super::fetch::host_and_port;
 use super::policy::names_host;
+use crate::db::{self, Db, PAGES_MAX, Sort};
+use choir_proto::Hash;
 use choir_proto::egress::WEB;
 use reqwest::Url;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// Addresses of each sort that are remembered, the oldest forgotten first. Whoever meets a forgotten one is asked.
-const PAGES_MAX: usize = 4096;
 
 /// Addresses that are taken from one text.
 const NAMED_MAX: usize = 100;
@@ -22,50 +22,86 @@ const SCHEMES: [&str; 2] = ["http://", "https://"];
 const ENDS: [char; 7] = ['<', '>', '"', '\'', '`', '|', '\\'];
 const PUNCTUATION: [char; 11] = ['.', ',', ';', ':', '!', '?', ')', ']', '}', '*', '_'];
 
-/// What is known of addresses; cheap to clone. Kept in memory: after a restart the person is asked.
-#[derive(Debug, Clone, Default)]
-pub struct Pages(Arc<Mutex<Known>>);
+/// What is known of addresses; cheap to clone. Kept in control's database: a run that goes on after a restart finds what it was
+/// given.
+#[derive(Debug, Clone)]
+pub struct Pages {
+    known: Arc<Mutex<Known>>,
+    db: Db,
+}
 
+/// Only hashes: whoever knows an address can ask about it, and nobody can read one here.
 #[derive(Debug, Default)]
 struct Known {
-    given: VecDeque<String>,
-    found: VecDeque<String>,
+    given: VecDeque<Hash>,
+    found: VecDeque<Hash>,
 }
 
 impl Pages {
+    /// With what was known before.
+    pub async fn open(db: Db) -> Result<Self, db::Error> {
+        let known = Known { given: db.pages(Sort::Given).await?.into(), found: db.pages(Sort::Found).await?.into() };
+        Ok(Self { known: Arc::new(Mutex::new(known)), db })
+    }
+
     /// A person sent this: whatever address stands in its words, they gave.
-    pub(crate) fn gave(&self, body: &[u8]) {
+    pub(crate) async fn gave(&self, body: &[u8]) {
         let Ok(said) = serde_json::from_slice(body) else { return };
-        let mut known = self.lock();
-        for address in addresses(&said) {
-            remember(&mut known.given, &address);
+        self.learn(Sort::Given, &addresses(&said)).await;
+    }
+
+    /// A search answered with these.
+    pub(super) async fn found(&self, addresses: impl Iterator<Item = &str>) {
+        let addresses: Vec<String> = addresses.filter_map(plain).collect();
+        self.learn(Sort::Found, &addresses).await;
+    }
+
+    /// What the fetcher may reach for one page.
+    pub(super) fn ceiling(&self, allowed: Vec<String>, address: &str) -> Vec<String> {
+        self.lock().ceiling(allowed, address)
+    }
+
+    async fn learn(&self, sort: Sort, addresses: &[String]) {
+        let fresh = self.lock().learn(sort, addresses);
+        if fresh.is_empty() {
+            return;
+        }
+        if let Err(error) = self.db.keep_pages_soon(sort, fresh).await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "pages will be asked about after a restart");
         }
     }
 
-    /// A search answered with this.
-    pub(super) fn found(&self, address: &str) {
-        if let Some(address) = plain(address) {
-            remember(&mut self.lock().found, &address);
-        }
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    /// Remembers addresses; answers with those that are new.
+    fn learn(&mut self, sort: Sort, addresses: &[String]) -> Vec<Hash> {
+        let pages = match sort {
+            Sort::Given => &mut self.given,
+            Sort::Found => &mut self.found,
+        };
+        addresses.iter().map(|address| hash(address)).filter(|hash| remember(pages, *hash)).collect()
     }
 
-    /// What the fetcher may reach for one page: hosts that are named, and the public web where this very page was given; or
-    /// where the person lets agents read the web, and the page was found or is of a host that is named. A page may be
-    /// elsewhere by now, and is still that page.
-    pub(super) fn ceiling(&self, mut allowed: Vec<String>, address: &str) -> Vec<String> {
+    /// Hosts that are named, and the public web where this very page was given; or where the person lets agents read the web,
+    /// and the page was found or is of a host that is named. A page may be elsewhere by now, and is still that page.
+    fn ceiling(&self, mut allowed: Vec<String>, address: &str) -> Vec<String> {
         let may_read = allowed.iter().any(|entry| entry == WEB);
         allowed.retain(|entry| entry != WEB);
-        let known = self.lock();
-        let is = |pages: &VecDeque<String>| plain(address).is_some_and(|address| pages.contains(&address));
-        if is(&known.given) || may_read && (is(&known.found) || is_named(&allowed, address)) {
+        let page = plain(address).map(|address| hash(&address));
+        let is = |pages: &VecDeque<Hash>| page.is_some_and(|page| pages.contains(&page));
+        if is(&self.given) || may_read && (is(&self.found) || is_named(&allowed, address)) {
             allowed.push(WEB.to_owned());
         }
         allowed
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn hash(address: &str) -> Hash {
+    Hash(Sha256::digest(address).into())
 }
 
 fn is_named(allowed: &[String], address: &str) -> bool {
@@ -73,14 +109,16 @@ fn is_named(allowed: &[String], address: &str) -> bool {
     place.is_some_and(|(host, port)| allowed.iter().any(|entry| names_host(entry, &host, port)))
 }
 
-fn remember(pages: &mut VecDeque<String>, address: &str) {
-    if pages.iter().any(|known| known == address) {
-        return;
+/// Whether it is new.
+fn remember(pages: &mut VecDeque<Hash>, page: Hash) -> bool {
+    if pages.contains(&page) {
+        return false;
     }
     if pages.len() >= PAGES_MAX {
         pages.pop_front();
     }
-    pages.push_back(address.to_owned());
+    pages.push_back(page);
+    true
 }
 
 /// One spelling of an address. The part behind `#` never leaves the reader.
@@ -120,12 +158,11 @@ mod tests {
 
     #[test]
     fn a_page_that_the_person_gave_may_be_read_and_no_other() {
-        let pages = Pages::default();
-        pages.gave(
-            br#"{"prompt": "Compare (https://a.example/x?y=1#top), http://b.example.",
-            "context": [{"url": "https://c.example/page_"}, {"path": "notes"}]}"#,
-        );
-        pages.gave(b"no request");
+        let mut pages = Known::default();
+        let said = serde_json::json!({"prompt": "Compare (https://a.example/x?y=1#top), http://b.example.",
+            "context": [{"url": "https://c.example/page_"}, {"path": "notes"}]});
+        assert_eq!(pages.learn(Sort::Given, &addresses(&said)).len(), 3);
+        assert_eq!(pages.learn(Sort::Given, &addresses(&said)), [], "it is kept once");
         let is_open = |address: &str| pages.ceiling(vec!["git".to_owned()], address).contains(&WEB.to_owned());
         for given in ["https://a.example/x?y=1", "https://A.example/x?y=1#else", "http://b.example/"] {
             assert!(is_open(given), "{given}");
@@ -137,8 +174,8 @@ mod tests {
 
     #[test]
     fn leave_to_read_the_web_is_leave_to_read_what_was_found() {
-        let pages = Pages::default();
-        pages.found("https://found.example/");
+        let mut pages = Known::default();
+        pages.learn(Sort::Found, &["https://found.example/".to_owned()]);
         let web = vec![WEB.to_owned(), "named.example:443".to_owned()];
         assert_eq!(pages.ceiling(web.clone(), "https://found.example/"), ["named.example:443", WEB]);
         assert_eq!(pages.ceiling(web, "https://made.up/?secret"), ["named.example:443"], "others are asked about");
@@ -147,13 +184,23 @@ mod tests {
         assert!(pages.ceiling(named, "https://named.example/moved").contains(&WEB.to_owned()), "wherever it leads");
     }
 
+    #[tokio::test]
+    async fn the_file_forgets_the_oldest_of_each_sort_too() {
+        let directory = tempfile::tempdir().unwrap();
+        let db = Db::open(&directory.path().join("control.sqlite")).unwrap();
+        let many: Vec<Hash> = (0..=PAGES_MAX).map(|number| hash(&number.to_string())).collect();
+        db.keep_pages_soon(Sort::Given, many[..1].to_vec()).await.unwrap();
+        db.keep_pages_soon(Sort::Found, many.clone()).await.unwrap();
+        assert_eq!(db.pages(Sort::Found).await.unwrap(), many[1..]);
+        assert_eq!(db.pages(Sort::Given).await.unwrap(), many[..1], "the same page, for another reason");
+    }
+
     #[test]
     fn the_oldest_are_forgotten_and_texts_end() {
-        let pages = Pages::default();
-        for number in 0..=PAGES_MAX {
-            pages.found(&format!("https://x.example/{number}"));
-        }
-        assert_eq!(pages.lock().found.len(), PAGES_MAX);
+        let mut pages = Known::default();
+        let many: Vec<String> = (0..=PAGES_MAX).map(|number| format!("https://x.example/{number}")).collect();
+        pages.learn(Sort::Found, &many);
+        assert_eq!((pages.found.len(), pages.found.contains(&hash(&many[0]))), (PAGES_MAX, false));
         assert!(in_text(&"http://".repeat(1000)).len() <= 1);
         assert_eq!(in_text(&"http://x ".repeat(1000)).len(), NAMED_MAX);
         assert_eq!(in_text("<https://x.example/a> 'http://y.example' é"), ["https://x.example/a", "http://y.example/"]);

@@ -107,7 +107,7 @@ async fn translate(app: &App, request: Request) -> Result<(Request, oneshot::Rec
                 model::check_run(app, &body)?;
             }
             if head.method == Method::POST && gives_pages(head.uri.path()) {
-                app.pages.gave(&body);
+                app.pages.gave(&body).await;
             }
             // Nothing can break any more.
             (Body::from(body), oneshot::channel().1)
@@ -150,7 +150,7 @@ fn is_request(headers: &HeaderMap) -> bool {
 /// Whether what is said to a route are a person's own words to their agents, or a page to bring in.
 fn gives_pages(path: &str) -> bool {
     let said_to_run = path.starts_with("/api/runs/") && path.ends_with("/steer");
-    path == "/api/runs" || path == ARTIFACTS || said_to_run
+    matches!(path, "/api/runs" | "/api/tasks" | ARTIFACTS) || said_to_run
 }
 
 fn is_raw(path: &str) -> bool {

@@ -188,7 +188,7 @@ pub async fn start(options: Options) -> Result<Control, Error> {
     let places = Places::of(&data, computer, options.guest_program);
     let reach = (gateway.clone(), broker);
     let sandboxes = Sandboxes::open(places, db.clone(), reach, options.clock.clone(), decisions.clone()).await?;
-    let pages = Pages::default();
+    let pages = Pages::open(db.clone()).await?;
     let fetcher = Fetcher::new(gateway.clone(), sandboxes.clone(), engines, pages.clone(), decisions.clone());
     let servers = Servers::new(servers, sandboxes.clone(), db.clone(), gateway.clone(), decisions)?;
 

@@ -54,6 +54,14 @@ impl World {
         Self { control, computer, directory, now }
     }
 
+    /// Stopped and started again on the same directory.
+    pub(crate) async fn again(self) -> Self {
+        let Self { control, computer, directory, now } = self;
+        control.stop().await;
+        let options = options(directory.path(), Config::default(), &computer, clock(&now));
+        Self::by(options, directory, computer, now).await
+    }
+
     pub(crate) fn client(&self) -> Client {
         Client::new(self.control.address)
     }
