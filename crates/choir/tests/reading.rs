@@ -82,6 +82,25 @@ fn pages_in_other_letters_are_read_as_they_were_written() {
     }
 }
 
+#[test]
+fn a_page_that_does_not_come_says_whose_fault_that_is() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let heard = stream.read(&mut [0; 4096]);
+            heard.and_then(|_| stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")).ok();
+        }
+    });
+    let config = format!("\n[egress]\nceiling = [\"127.0.0.1:{port}\"]\n");
+    let instance = Instance::start_with(r#"{"roles": {"conductor": [{"text": "no"}]}}"#, &config);
+    let gone = format!("http://127.0.0.1:{port}/");
+    for (url, wanted) in [("nonsense", 400), ("ftp://x.example/", 400), ("http://127.0.0.1:1/", 403), (&gone, 502)] {
+        let (status, refused) = instance.api("POST /api/artifacts", &serde_json::json!({"url": url}));
+        assert_eq!((status, &refused["error"]["code"]), (wanted, &"not_fetched".into()), "{url}: {refused}");
+    }
+}
+
 /// A PDF of these objects, numbered from 1, the first being its catalogue.
 fn pdf(objects: &[Vec<u8>], trailer: &str) -> Vec<u8> {
     let mut bytes = b"%PDF-1.4\n".to_vec();

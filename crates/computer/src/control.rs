@@ -13,8 +13,9 @@ use choir_proto::wire::{
     Search, SearchHits, StartAssociate, ToolSettings, TreeFiles, UndoChanges, WatchFiles, WatchFrame,
 };
 use choir_proto::{Hash, InboxId, TaskId};
-use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, TryFutureExt};
+use http::StatusCode;
 use std::collections::BTreeSet;
 
 /// Why control did not do what was asked.
@@ -40,6 +41,25 @@ pub struct Fetched {
     pub media_type: String,
     /// As they came.
     pub bytes: Vec<u8>,
+}
+
+/// A page that was not brought in, as the person is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotFetched {
+    /// Whose fault it was: that of the address, of a rule here, or of the site.
+    pub status: StatusCode,
+    /// Why.
+    pub message: String,
+}
+
+impl From<ControlError> for NotFetched {
+    fn from(error: ControlError) -> Self {
+        let status = match error {
+            ControlError::Refused(_) | ControlError::Waits(_) => StatusCode::FORBIDDEN,
+            ControlError::Gone(_) => StatusCode::BAD_GATEWAY,
+        };
+        Self { status, message: error.to_string() }
+    }
 }
 
 /// What is heard of a model before its answer is whole.
@@ -132,6 +152,10 @@ pub trait Control: Send + Sync {
     /// Gets a page of the web. Control decides whether, and gives bytes only.
     fn fetch(&self, _: Fetch) -> BoxFuture<'_, Result<Fetched, ControlError>> {
         async { Err(ControlError::Refused("Pages cannot be fetched here.".into())) }.boxed()
+    }
+    /// Gets a page for the person themselves, who is not asked about it but told what went wrong.
+    fn bring_in(&self, url: String) -> BoxFuture<'_, Result<Fetched, NotFetched>> {
+        self.fetch(Fetch { task: None, run: None, url }).map_err(NotFetched::from).boxed()
     }
     /// Asks the person's search engine.
     fn search(&self, _: Search) -> BoxFuture<'_, Result<SearchHits, ControlError>> {

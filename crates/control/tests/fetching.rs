@@ -66,11 +66,20 @@ async fn a_page_that_the_person_allowed_is_fetched_over_redirects_and_every_hop_
     assert_eq!(cookies, "None");
     let (_, _, packed) = fetch(&world, format!("http://{at}/packed")).await;
     assert_eq!(packed, String::from_utf8_lossy(PACKED), "nothing is unpacked: a bomb stays as small as it came");
-    for (path, why) in
-        [("trap", "not public"), ("file", "not an address"), ("loop", "again and again"), ("long", "longer")]
-    {
+    let refused = [
+        ("trap", 403, "not public"),
+        ("file", 502, "not an address"),
+        ("loop", 502, "again and again"),
+        ("missing", 502, "status 404"),
+        ("long", 413, "longer"),
+    ];
+    for (path, whose, why) in refused {
         let (status, _, body) = fetch(&world, format!("http://{at}/{path}")).await;
-        assert!(status == 403 && body.contains(why), "{path}: {status} {body}");
+        assert!(status == whose && body.contains(why), "{path}: {status} {body}");
+    }
+    for url in ["nonsense", "ftp://x.example/", "http://user@x.example/"] {
+        let (status, _, body) = fetch(&world, url.to_owned()).await;
+        assert!(status == 400 && body.contains("not an address"), "{url}: {status} {body}");
     }
     world
         .computer

@@ -2,6 +2,7 @@
 
 use super::App;
 use super::reject::{Rejection, id, parse};
+use crate::control::NotFetched;
 use crate::journal::Scope;
 use axum::Json;
 use axum::body::Body;
@@ -11,7 +12,6 @@ use choir_core::page::Format;
 use choir_proto::ArtifactId;
 use choir_proto::document::Artifact;
 use choir_proto::event::{Actor, ArtifactImported};
-use choir_proto::wire::Fetch;
 use http::{HeaderMap, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::Deserialize;
@@ -51,12 +51,8 @@ pub(super) async fn create(
     // JSON without a name is a request like every other, and a file that holds JSON has a name.
     if name.is_none() && media_type.starts_with("application/json") {
         let FromUrl { url } = parse(&bytes)?;
-        let page = app.harness.control.fetch(Fetch { task: None, run: None, url }).await.map_err(|error| {
-            Rejection::bad(
-                "not_fetched",
-                error.to_string(),
-                "Send the bytes of the page, with its type in `Content-Type`.",
-            )
+        let page = app.harness.control.bring_in(url).await.map_err(|NotFetched { status, message }| {
+            Rejection::not_fetched(status, message, "Send the bytes of the page, with its type in `Content-Type`.")
         })?;
         return keep(&app, page.bytes, page.media_type, page.url).await;
     }

@@ -38,6 +38,11 @@ impl Rejection {
         Self { status: StatusCode::PAYLOAD_TOO_LARGE, error: ApiError::new("too_large", message, hint) }
     }
 
+    /// A page of the web did not come; the status says whose fault it was.
+    pub(super) fn not_fetched(status: StatusCode, message: String, hint: &str) -> Self {
+        Self { status, error: ApiError::new("not_fetched", message, hint) }
+    }
+
     fn disk_full() -> Self {
         let hint = "Nothing was lost and nothing was changed. Free some space, then try again.";
         Self { status: StatusCode::INSUFFICIENT_STORAGE, error: ApiError::new("disk_full", "The disk is full.", hint) }

@@ -1,6 +1,6 @@
 //! HTTP/2 over the socket that control gave us at birth.
 
-use super::{Control, ControlError, Fetched, Heard, OnFile, OnHeard, OnOutput};
+use super::{Control, ControlError, Fetched, Heard, NotFetched, OnFile, OnHeard, OnOutput};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
@@ -54,14 +54,24 @@ impl ControlClient {
     }
 
     async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<Response<Incoming>, ControlError> {
+        let response = self.answer(method, path, body).await?;
+        if response.status().is_success() { Ok(response) } else { Err(refusal(response).await) }
+    }
+
+    /// What control answers, be it a refusal.
+    async fn answer(&self, method: Method, path: &str, body: Bytes) -> Result<Response<Incoming>, ControlError> {
         let request = Request::builder()
             .method(method)
             .uri(format!("http://control{path}"))
             .header(http::header::CONTENT_TYPE, "application/json")
             .body(Full::new(body))
             .map_err(|error| ControlError::Refused(error.to_string()))?;
-        let response = self.sender.clone().send_request(request).await.map_err(gone)?;
-        if response.status().is_success() { Ok(response) } else { Err(refusal(response).await) }
+        self.sender.clone().send_request(request).await.map_err(gone)
+    }
+
+    async fn ask_for_page(&self, fetch: &Fetch) -> Result<Response<Incoming>, ControlError> {
+        let body = serde_json::to_vec(fetch).map_err(|error| ControlError::Refused(error.to_string()))?;
+        self.answer(Method::POST, "/fetch", body.into()).await
     }
 
     async fn call<T: DeserializeOwned>(
@@ -268,19 +278,29 @@ impl Control for ControlClient {
 
     fn fetch(&self, fetch: Fetch) -> BoxFuture<'_, Result<Fetched, ControlError>> {
         async move {
-            let body = serde_json::to_vec(&fetch).map_err(|error| ControlError::Refused(error.to_string()))?;
-            let response = self.send(Method::POST, "/fetch", body.into()).await?;
+            let response = self.ask_for_page(&fetch).await?;
             if response.status() == StatusCode::ACCEPTED {
                 let bytes = response.into_body().collect().await.map_err(gone)?.to_bytes();
                 let waits = serde_json::from_slice(&bytes);
                 return Err(waits.map_or_else(|error| ControlError::Gone(error.to_string()), ControlError::Waits));
             }
-            let header =
-                |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-            let url = header(PAGE_URL_HEADER).unwrap_or(fetch.url);
-            let media_type = header("content-type").unwrap_or_else(|| "application/octet-stream".into());
-            let bytes = response.into_body().collect().await.map_err(gone)?.to_bytes().to_vec();
-            Ok(Fetched { url, media_type, bytes })
+            if !response.status().is_success() {
+                return Err(refusal(response).await);
+            }
+            page(fetch.url, response).await
+        }
+        .boxed()
+    }
+
+    fn bring_in(&self, url: String) -> BoxFuture<'_, Result<Fetched, NotFetched>> {
+        async move {
+            let fetch = Fetch { task: None, run: None, url };
+            let response = self.ask_for_page(&fetch).await?;
+            let status = response.status();
+            if !status.is_success() {
+                return Err(NotFetched { status, message: refusal(response).await.to_string() });
+            }
+            Ok(page(fetch.url, response).await?)
         }
         .boxed()
     }
@@ -310,6 +330,15 @@ fn escape(text: &str) -> String {
 
 fn gone(error: impl std::fmt::Display) -> ControlError {
     ControlError::Gone(error.to_string())
+}
+
+/// The page in an answer; `asked` is where it was looked for.
+async fn page(asked: String, response: Response<Incoming>) -> Result<Fetched, ControlError> {
+    let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let url = header(PAGE_URL_HEADER).unwrap_or(asked);
+    let media_type = header("content-type").unwrap_or_else(|| "application/octet-stream".into());
+    let bytes = response.into_body().collect().await.map_err(gone)?.to_bytes().to_vec();
+    Ok(Fetched { url, media_type, bytes })
 }
 
 async fn refusal(response: Response<Incoming>) -> ControlError {

@@ -49,6 +49,8 @@ pub(crate) enum FetchError {
     Unknown(String),
     #[error("the page is somewhere else, again and again")]
     Redirects,
+    #[error("the page leads to what is not an address of a web page")]
+    Astray,
     #[error("the page is longer than {PAGE_BYTES_MAX} bytes")]
     TooLong,
     #[error("the page did not come in time")]
@@ -63,13 +65,29 @@ pub(crate) enum FetchError {
     Nonsense,
 }
 
+impl FetchError {
+    /// Whose fault it was: that of whoever asked, of a rule here, or of the site.
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::Address => StatusCode::BAD_REQUEST,
+            Self::Forbidden(_) | Self::Near(_) | Self::NoEngine => StatusCode::FORBIDDEN,
+            Self::TooLong => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Slow => StatusCode::GATEWAY_TIMEOUT,
+            Self::Failed(error) if error.is_timeout() => StatusCode::GATEWAY_TIMEOUT,
+            Self::Unknown(_) | Self::Redirects | Self::Astray | Self::Status(_) | Self::Failed(_) | Self::Nonsense => {
+                StatusCode::BAD_GATEWAY
+            }
+        }
+    }
+}
+
 impl From<FetchError> for Refused {
     fn from(error: FetchError) -> Self {
         if let FetchError::Failed(source) = &error {
             tracing::debug!(error = source as &dyn std::error::Error, "a page could not be reached");
         }
         let hint = "Give another address, or bring the page in as a file.";
-        Self::new(StatusCode::FORBIDDEN, "not_fetched", format!("Not fetched: {error}."), hint)
+        Self::new(error.status(), "not_fetched", format!("Not fetched: {error}."), hint)
     }
 }
 
@@ -171,8 +189,9 @@ impl Fetcher {
 
     async fn page(&self, url: &str, task: Option<TaskId>, ceiling: &Ceiling) -> Result<Page, FetchError> {
         let mut url = Url::parse(url).map_err(|_| FetchError::Address)?;
+        let mut place = host_and_port(&url)?;
         for _ in 0..=REDIRECTS_MAX {
-            let (host, port) = host_and_port(&url)?;
+            let (host, port) = place;
             let decided = decide(&host, port, ceiling).await;
             self.record(task, &host, port, &decided).await;
             let response = get(&url, decided?.1).await?;
@@ -180,7 +199,8 @@ impl Fetcher {
                 return read(url, response).await;
             }
             let next = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
-            url = next.and_then(|next| url.join(next).ok()).ok_or(FetchError::Address)?;
+            url = next.and_then(|next| url.join(next).ok()).ok_or(FetchError::Astray)?;
+            place = host_and_port(&url).map_err(|_| FetchError::Astray)?;
         }
         Err(FetchError::Redirects)
     }
