@@ -2,7 +2,7 @@
 
 use crate::cli::{Data, Doctor};
 use crate::instance::Instance;
-use crate::{instance, output};
+use crate::{instance, output, report};
 use choir_control::config;
 use choir_control::data::DataDir;
 use choir_control::gateway;
@@ -39,16 +39,14 @@ impl Finding {
 
 pub(crate) async fn doctor(arguments: Doctor) -> anyhow::Result<ExitCode> {
     let path = arguments.data.path()?;
-    let findings = [
-        kernel(),
-        landlock(),
-        data(&path),
-        space(&path),
+    let mut findings = vec![kernel(), landlock(), data(&path), space(&path)];
+    findings.extend(databases(&path));
+    findings.extend([
         configuration(&path, arguments.config.as_deref()),
         models().await,
         sandbox(&path).await,
         running(&arguments.data).await,
-    ];
+    ]);
     let ok = findings.iter().all(|finding| finding.ok);
     match arguments.json {
         true => output::json(&serde_json::json!({ "ok": ok, "findings": findings }))?,
@@ -96,6 +94,30 @@ fn data(path: &Path) -> Finding {
         Ok(_) => Finding::good("data", path.display().to_string()),
         Err(error) => Finding::bad("data", error.to_string(), "Choose a directory that you may write to with --data."),
     }
+}
+
+/// Control's database and every computer's log, whether or not an instance runs; what is not there yet is not spoken of.
+fn databases(path: &Path) -> Vec<Finding> {
+    let data = DataDir::at(path);
+    let mut findings = Vec::new();
+    if data.database().exists() {
+        let looked = choir_control::db::examine(path, choir_store::open_untouched);
+        findings.push(examined("database", &data.database(), looked.map_err(anyhow::Error::from)));
+    }
+    let computers = data.known_computers().unwrap_or_default().into_iter().map(|id| data.computer(id));
+    for (directory, log) in computers.map(|directory| (directory.clone(), directory.join("log.sqlite"))) {
+        if log.exists() {
+            findings.push(examined("log", &log, choir_store::examine(&directory).map_err(anyhow::Error::from)));
+        }
+    }
+    findings
+}
+
+fn examined(name: &'static str, file: &Path, looked: anyhow::Result<()>) -> Finding {
+    let Err(error) = looked else { return Finding::good(name, file.display().to_string()) };
+    let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
+    let mend = report::hint(&error).unwrap_or_else(|| "`choir verify` says how far it is sound.".to_owned());
+    Finding::bad(name, causes.join(": "), mend)
 }
 
 fn space(path: &Path) -> Finding {

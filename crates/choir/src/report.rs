@@ -37,7 +37,8 @@ fn status(error: &anyhow::Error) -> ExitCode {
     }
 }
 
-fn hint(error: &anyhow::Error) -> Option<String> {
+/// How to mend it, where that is known.
+pub(crate) fn hint(error: &anyhow::Error) -> Option<String> {
     error.chain().find_map(|cause| {
         cause
             .downcast_ref::<client::Error>()

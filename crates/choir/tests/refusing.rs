@@ -111,6 +111,47 @@ fn a_control_database_from_a_newer_version_is_left_alone() {
     assert_eq!(contents(&data.path().join("control")), before);
 }
 
+/// What `choir doctor` finds of one name.
+fn finding(data: &Path, name: &str) -> serde_json::Value {
+    let looked = choir(data).args(["doctor", "--json"]).output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&looked.stdout).unwrap();
+    let found = report["findings"].as_array().unwrap().iter().find(|one| one["name"] == name).cloned();
+    found.unwrap_or_else(|| panic!("{report}"))
+}
+
+#[test]
+fn the_doctor_looks_into_every_database_and_leaves_it_as_it_is() {
+    let instance = Instance::start_on(used());
+    for name in ["database", "log"] {
+        assert_eq!(finding(instance.directory.path(), name)["ok"], true, "while it runs: {name}");
+    }
+    let (_, _, data) = instance.stop();
+    let (database, computer) = (data.path().join("control/control.sqlite"), computer(data.path()));
+    let log = computer.join("log.sqlite");
+    let sound = [&database, &log].map(|file| {
+        settle(file);
+        std::fs::read(file).unwrap()
+    });
+    let looked = |name: &str, named: &str, hint: &str| {
+        let before = [contents(&data.path().join("control")), contents(&computer)];
+        let found = finding(data.path(), name);
+        let said = |key: &str, part: &str| found[key].as_str().is_some_and(|said| said.contains(part));
+        assert!(found["ok"] == false && said("detail", named) && said("mend", hint), "{name}: {found}");
+        assert!([contents(&data.path().join("control")), contents(&computer)] == before, "{name}: nothing is changed");
+    };
+    make_newer(&database);
+    make_newer(&log);
+    looked("database", "version 99", "newer version");
+    looked("log", "format 99", "newer version");
+    for (file, bytes) in [&database, &log].into_iter().zip(&sound) {
+        let mut torn = bytes.clone();
+        torn[8192..].fill(0xad);
+        std::fs::write(file, torn).unwrap();
+    }
+    looked("database", "damaged", "backup");
+    looked("log", "damaged", "backup");
+}
+
 #[test]
 fn damaged_pages_are_told_and_not_made_worse() {
     let data = used();

@@ -20,8 +20,8 @@ pub use blob::Blobs;
 pub use collect::{Collected, Orphans, collect};
 pub use log::{AppendError, Appended, Erasure, Expect, Log, Query, Subscription};
 pub use search::Search;
-pub use sqlite::{OpenError, StoreError, open_reader};
-pub use verify::{Report, refuse_newer, verify, verify_with};
+pub use sqlite::{OpenError, StoreError, open_reader, open_untouched};
+pub use verify::{Report, examine, refuse_newer, verify, verify_with};
 pub use view::{LiveViews, Projection, Views};
 
 use choir_proto::Hash;

@@ -137,6 +137,16 @@ pub fn open_reader(path: &Path) -> Result<Connection, rusqlite::Error> {
     Ok(connection)
 }
 
+/// Opens a connection that cannot write and leaves nothing behind. Where neither a write-ahead log nor shared memory lies beside
+/// the file nobody uses it, and SQLite, which would make both, is told that nobody will.
+pub fn open_untouched(path: &Path) -> Result<Connection, rusqlite::Error> {
+    if ["-wal", "-shm"].iter().any(|suffix| beside(path, suffix).exists()) {
+        return open_reader(path);
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    Connection::open_with_flags(immutable(path), flags)
+}
+
 fn is_cannot_open(error: &rusqlite::Error) -> bool {
     use rusqlite::ErrorCode::{CannotOpen, ReadOnly};
     matches!(error.sqlite_error_code(), Some(CannotOpen | ReadOnly))

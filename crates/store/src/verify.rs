@@ -2,7 +2,7 @@
 
 use crate::blob::Blobs;
 use crate::log::{self, Query};
-use crate::sqlite::{OpenError, StoreError};
+use crate::sqlite::{OpenError, StoreError, open_untouched};
 use choir_proto::{Event, EventId, Hash, Seq};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -25,6 +25,9 @@ pub struct Report {
 /// Faults named before the rest is only counted by the reader's imagination.
 const FAULTS_MAX: usize = 20;
 
+/// What is looked over while somebody waits: about a second's worth.
+const EXAMINED_BYTES_MAX: u64 = 512 << 20;
+
 /// Reads the whole log in a directory without changing anything, telling `progress` how far it is. `marks` are positions
 /// that somebody else vouches for: a log that was rewritten or cut off cannot agree with them.
 pub fn verify(directory: &Path, marks: &[(Seq, Hash)], progress: impl FnMut(Seq)) -> Result<Report, StoreError> {
@@ -39,6 +42,27 @@ pub fn refuse_newer(directory: &Path) -> Result<(), OpenError> {
         // Whatever else is wrong is told by whoever verifies.
         _ => Ok(()),
     }
+}
+
+/// Looks at a log, which may be in use: whether this version can read it, and whether its pages are in order. Of a
+/// long one only the format is looked at; all of it is read by [`verify`].
+pub fn examine(directory: &Path) -> Result<(), OpenError> {
+    let path = log::log_path(directory);
+    let damaged = |what: String| OpenError::Damaged { path: path.clone(), what };
+    let failed = |error: rusqlite::Error| match is_damage(&error) {
+        true => damaged(error.to_string()),
+        false => error.into(),
+    };
+    let connection = open_untouched(&path).map_err(failed)?;
+    let found: i32 = connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(failed)?;
+    if found > log::FORMAT {
+        return Err(OpenError::Newer { path: path.clone(), found, known: log::FORMAT });
+    }
+    if path.metadata().is_ok_and(|file| file.len() > EXAMINED_BYTES_MAX) {
+        return Ok(());
+    }
+    let seen: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(failed)?;
+    if seen == "ok" { Ok(()) } else { Err(damaged(seen.replace('\n', ", "))) }
 }
 
 /// The same with somebody who knows more than a log can: what they say is wrong with an event is wrong.

@@ -74,6 +74,12 @@ impl From<rusqlite::Error> for Error {
     }
 }
 
+/// Looks at control's database of a data directory, which may be in use: whether this version can use it, and whether its pages
+/// are in order. Given is how a file is opened that may not be changed.
+pub fn examine(data_dir: &Path, open: impl FnOnce(&Path) -> rusqlite::Result<Connection>) -> Result<(), Error> {
+    schema::examine(&open(&data_dir.join("control/control.sqlite"))?)
+}
+
 type Job = Box<dyn FnOnce(&mut Connection) + Send>;
 
 /// A handle to the database thread.

@@ -66,10 +66,7 @@ CREATE TABLE pages (hash BLOB NOT NULL, sort TEXT NOT NULL, PRIMARY KEY (hash, s
 
 /// Sets up a connection and makes or checks the tables. A newer file is left exactly as it is.
 pub(super) fn prepare(connection: &mut Connection) -> Result<(), Error> {
-    let found: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    if found > VERSION {
-        return Err(Error::Newer { found, known: VERSION });
-    }
+    refuse_newer(connection)?;
     make_durable(connection)?;
     look_over(connection)?;
     let step = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
@@ -101,12 +98,29 @@ pub(super) fn prepare(connection: &mut Connection) -> Result<(), Error> {
     Ok(())
 }
 
+/// Whether this version can use a file, looked at without changing anything.
+pub(super) fn examine(connection: &Connection) -> Result<(), Error> {
+    refuse_newer(connection)?;
+    check_pages(connection)
+}
+
+fn refuse_newer(connection: &Connection) -> Result<(), Error> {
+    match connection.query_row("PRAGMA user_version", [], |row| row.get(0))? {
+        found if found > VERSION => Err(Error::Newer { found, known: VERSION }),
+        _ => Ok(()),
+    }
+}
+
 /// A damaged page is told at the start, not when a session or a key is looked for.
 fn look_over(connection: &Connection) -> Result<(), Error> {
     let size = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size";
     if connection.query_row(size, [], |row| row.get::<_, i64>(0))? > LOOKED_OVER_BYTES_MAX {
         return Ok(());
     }
+    check_pages(connection)
+}
+
+fn check_pages(connection: &Connection) -> Result<(), Error> {
     let found: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
     if found == "ok" { Ok(()) } else { Err(Error::Damaged(found.replace('\n', ", "))) }
 }
