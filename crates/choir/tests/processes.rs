@@ -30,6 +30,24 @@ fn control_starts_a_dead_computer_again() {
 }
 
 #[test]
+fn a_computer_that_hangs_is_not_said_to_be_well() {
+    let instance = Instance::start(SCENARIO);
+    let health = || instance.api("GET /health", &serde_json::Value::Null).1;
+    let computer = instance.computer();
+    rustix::process::kill_process(computer, Signal::STOP).unwrap();
+    let said = health();
+    rustix::process::kill_process(computer, Signal::CONT).unwrap();
+    let part = &said["components"]["computer"];
+    assert_eq!((&said["status"], &part["status"]), (&"degraded".into(), &"degraded".into()), "{said}");
+    assert_eq!(part["detail"], "does not answer", "{said}");
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while health()["status"] != "ok" {
+        assert!(std::time::Instant::now() < deadline, "{}", health());
+    }
+    assert_eq!(instance.computer(), computer, "it was only slow");
+}
+
+#[test]
 fn a_command_that_ended_with_the_computer_is_unknown_and_the_tree_counts_the_restart() {
     let instance = Instance::start(SCENARIO);
     let request = serde_json::json!({"kind": "run", "instruction": "a test", "commands": ["sleep 600; echo done"]});

@@ -19,14 +19,15 @@ const DEGRADED: &str = "degraded";
 /// The handler.
 #[utoipa::path(get, path = "/health", tag = "health", responses((status = 200, body = Health)), security(()))]
 pub(super) async fn get(State(app): State<App>) -> Json<Health> {
+    let inside = inside(&app).await;
     let mut components = BTreeMap::from([
         ("control".to_owned(), component(OK, None)),
-        ("computer".to_owned(), computer(&app.computer.borrow())),
+        ("computer".to_owned(), computer(&app.computer.borrow(), inside.is_some())),
         ("models".to_owned(), models(&app)),
         ("sandbox".to_owned(), sandbox(&app)),
     ]);
     // The computer is not trusted: it may add to the picture, not paint over it.
-    for (name, component) in inside(&app).await.into_iter().take(PARTS_MAX) {
+    for (name, component) in inside.unwrap_or_else(unheard).into_iter().take(PARTS_MAX) {
         components.entry(name).or_insert(component);
     }
     let ok = components.values().all(|component| component.status != DEGRADED);
@@ -34,9 +35,11 @@ pub(super) async fn get(State(app): State<App>) -> Json<Health> {
     Json(Health { status, version: env!("CARGO_PKG_VERSION").to_owned(), components })
 }
 
-fn computer(state: &ComputerState) -> Component {
+fn computer(state: &ComputerState, answers: bool) -> Component {
     match state {
         ComputerState::Starting => component(DEGRADED, Some("starting".into())),
+        // It hangs, or is very busy; one that hangs for long is started again.
+        ComputerState::Running { .. } if !answers => component(DEGRADED, Some("does not answer".into())),
         ComputerState::Running { lacks, .. } if !lacks.is_empty() => {
             let lacks: Vec<String> = lacks.iter().map(ToString::to_string).collect();
             let mend = "everything works, but it is not held to its own directory: `choir doctor` says how to mend it";
@@ -71,15 +74,18 @@ fn sandbox(app: &App) -> Component {
     }
 }
 
-/// The computer's own parts, if it can be asked now.
-async fn inside(app: &App) -> BTreeMap<String, Component> {
+/// The computer's own parts, none while it cannot be asked; nothing when it was asked and did not answer.
+async fn inside(app: &App) -> Option<BTreeMap<String, Component>> {
     if !matches!(*app.computer.borrow(), ComputerState::Running { .. }) {
-        return BTreeMap::new();
+        return Some(BTreeMap::new());
     }
-    match tokio::time::timeout(ASK, app.link.get::<Health>("/internal/health")).await {
-        Ok(Ok(health)) => health.components,
-        Ok(Err(_)) | Err(_) => BTreeMap::from([("log".to_owned(), component(DEGRADED, Some("no answer".into())))]),
-    }
+    let health = tokio::time::timeout(ASK, app.link.get::<Health>("/internal/health")).await;
+    Some(health.ok()?.ok()?.components)
+}
+
+/// What is said in place of the parts of a computer that does not answer.
+fn unheard() -> BTreeMap<String, Component> {
+    BTreeMap::from([("log".to_owned(), component(DEGRADED, Some("no answer".into())))])
 }
 
 fn component(status: &str, detail: Option<String>) -> Component {
