@@ -188,14 +188,8 @@ fn a_computer_without_landlock_says_so() {
 /// The associate of the terminals is there while one of them needs it, and is made anew for the next.
 #[test]
 fn the_last_terminal_takes_the_associate_with_it() {
-    let instance = Instance::start(r#"{"roles": {"conductor": [{"text": "hm"}]}}"#);
-    let associates = || {
-        let is_associate = |pid: &i32| {
-            let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            line.contains("guest") && line.contains("associate")
-        };
-        descendants(instance.pid().as_raw_nonzero().get()).iter().filter(|pid| is_associate(pid)).count()
-    };
+    let instance = Instance::start(SCENARIO);
+    let associates = || associates(&instance).len();
     for _ in 0..2 {
         let open = || instance.api("POST /api/terminals", &serde_json::json!({"cols": 80, "rows": 24})).1;
         let ids = [open(), open()].map(|opened| opened["terminal_id"].as_str().unwrap().to_owned());
@@ -208,6 +202,46 @@ fn the_last_terminal_takes_the_associate_with_it() {
             std::thread::yield_now();
         }
     }
+}
+
+fn associates(instance: &Instance) -> Vec<i32> {
+    let is_associate = |pid: &i32| {
+        let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.contains("guest") && line.contains("associate")
+    };
+    descendants(instance.pid().as_raw_nonzero().get()).into_iter().filter(is_associate).collect()
+}
+
+/// Types a line into a terminal: one masked binary frame, whose mask changes nothing.
+fn type_line(instance: &Instance, terminal: &str, line: &str) {
+    let mut stream = std::net::TcpStream::connect(instance.authority()).unwrap();
+    write!(
+        stream,
+        "GET /api/terminals/{terminal} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\nconnection: upgrade\r\n\
+         upgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
+        instance.authority(),
+        instance.token("run")
+    )
+    .unwrap();
+    let bytes = [line.as_bytes(), b"\n"].concat();
+    let length = u8::try_from(bytes.len()).unwrap();
+    assert!(length < 126, "it fits into a short frame");
+    stream.write_all(&[&[0x82, 0x80 | length, 0, 0, 0, 0], bytes.as_slice()].concat()).unwrap();
+    // Everything that it shows, until it ends.
+    stream.read_to_end(&mut Vec::new()).unwrap();
+}
+
+/// What a person started in a terminal goes on without it, and keeps the associate for as long as that takes.
+#[test]
+fn what_outlives_its_terminal_takes_the_associate_with_it_when_it_ends() {
+    let instance = Instance::start(SCENARIO);
+    let (_, opened) = instance.api("POST /api/terminals", &serde_json::json!({"cols": 80, "rows": 24}));
+    let associate = watch(rustix::process::Pid::from_raw(associates(&instance)[0]).unwrap());
+    let line = "nohup sh -c 'until test -e over; do sleep 0.1; done' >/dev/null 2>&1 & exit";
+    type_line(&instance, opened["terminal_id"].as_str().unwrap(), line);
+    assert!(!ends_within(&associate, 2), "something goes on in it, for longer than what ends with its shell");
+    std::fs::write(instance.workspace().join("over"), "").unwrap();
+    assert!(ends_within(&associate, 20), "an associate is left in which nothing goes on");
 }
 
 /// Lets a program run where nobody may make namespaces: in one of its own, in which there may be no more.

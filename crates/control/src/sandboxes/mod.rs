@@ -103,6 +103,8 @@ struct Parts {
     /// The way out of the session's associate; held while that is started, so that there is one of each.
     session_egress: Mutex<Option<Proxy>>,
     terminals: StdMutex<HashMap<TerminalId, Arc<Terminal>>>,
+    /// How often somebody began to look whether the session's associate may go.
+    rests: watch::Sender<u64>,
     health: watch::Sender<Health>,
 }
 
@@ -155,6 +157,7 @@ impl Sandboxes {
             session: Mutex::default(),
             session_egress: Mutex::default(),
             terminals: StdMutex::default(),
+            rests: watch::channel(0).0,
             health: watch::channel(Health::default()).0,
         })))
     }

@@ -19,9 +19,13 @@ const TERMINALS_MAX: usize = 32;
 const BEHIND_MAX: usize = 256;
 /// Processes of an associate in which nothing goes on: its guest.
 const PROCESSES_AT_REST: u32 = 1;
-/// How often, and after which pauses, it is looked whether what a terminal left behind is gone.
-const LOOKS: u32 = 5;
+/// How often, and after which pauses, it is looked whether what a terminal left behind is gone: a shell's last processes end
+/// with it.
+const LOOKS: usize = 5;
 const LOOK_PAUSE: Duration = Duration::from_millis(200);
+/// What goes on after them was meant to, and is looked for ever less often, but not less often than this.
+const LATER_PAUSE: Duration = Duration::from_secs(1);
+const LATER_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// A login shell, as people expect it.
 const SHELL: &str = r"command -v bash >/dev/null && PS1='\w \$ ' exec bash -i; exec sh -i";
 
@@ -91,13 +95,23 @@ impl Sandboxes {
         self.running(&self.0.session, || spec).await
     }
 
-    /// Lets the associate go when no terminal needs it any more, unless something that was started there goes on.
+    /// Lets the associate go when no terminal needs it any more and nothing that was started there goes on. Whoever closes
+    /// another terminal meanwhile looks instead: there is one that looks, and it looks soon.
     async fn rest(&self) {
-        for _ in 0..LOOKS {
+        let mut mine = 0;
+        self.0.rests.send_modify(|rests| {
+            *rests += 1;
+            mine = *rests;
+        });
+        let mut rests = self.0.rests.subscribe();
+        for pause in pauses() {
             if self.has_rested().await {
                 return;
             }
-            tokio::time::sleep(LOOK_PAUSE).await;
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                _ = rests.wait_for(|newest| *newest != mine) => return,
+            }
         }
     }
 
@@ -158,6 +172,12 @@ impl Sandboxes {
     fn lock_terminals(&self) -> std::sync::MutexGuard<'_, std::collections::HashMap<TerminalId, Arc<Terminal>>> {
         self.0.terminals.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
+}
+
+/// Between two looks, for ever.
+fn pauses() -> impl Iterator<Item = Duration> {
+    let later = std::iter::successors(Some(LATER_PAUSE), |pause| Some((*pause * 2).min(LATER_PAUSE_MAX)));
+    std::iter::repeat_n(LOOK_PAUSE, LOOKS).chain(later)
 }
 
 impl Terminal {
