@@ -66,7 +66,7 @@ fn below<'a>(children: &BTreeMap<Option<&str>, Vec<&'a Span>>, parent: Option<&s
 
 fn line(span: &Span, branch: &str) -> String {
     let told = match span.kind {
-        SpanKind::Run => span.detail.clone(),
+        SpanKind::Run | SpanKind::Wait => span.detail.clone(),
         SpanKind::Task | SpanKind::Model | SpanKind::Tool => format!("{} {}", span.name, span.detail),
     };
     let room = TREE_COLUMNS.saturating_sub(branch.chars().count());

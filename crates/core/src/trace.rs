@@ -2,7 +2,7 @@
 
 use crate::effect;
 use crate::tool::DELEGATE;
-use choir_proto::event::{Actor, Header};
+use choir_proto::event::{Actor, Header, TaskDelayed};
 use choir_proto::model::Usage;
 use choir_proto::trace::{Span, SpanKind, Trace};
 use choir_proto::{Event, Role, RunId, TaskId, Timestamp};
@@ -22,6 +22,8 @@ pub struct Tracing {
     places: HashMap<String, usize>,
     /// The newest answer of each task: the parent of the calls that it asked for.
     answers: HashMap<TaskId, String>,
+    /// What each task waits for now.
+    waits: HashMap<TaskId, String>,
     /// The call that began each task that a call began.
     delegations: HashMap<TaskId, String>,
 }
@@ -30,7 +32,8 @@ impl Tracing {
     /// Nothing has happened yet.
     pub fn new(run_id: RunId) -> Self {
         let trace = Trace { run_id, spans: Vec::new(), truncated: false, upto: Default::default() };
-        Self { trace, places: HashMap::new(), answers: HashMap::new(), delegations: HashMap::new() }
+        let (answers, waits) = (HashMap::new(), HashMap::new());
+        Self { trace, places: HashMap::new(), answers, waits, delegations: HashMap::new() }
     }
 
     /// Folds the next event of the run.
@@ -57,7 +60,13 @@ impl Tracing {
     }
 
     fn apply_to_task(&mut self, header: &Header, task: TaskId, event: &Event) {
+        if ends_wait(event)
+            && let Some(wait) = self.waits.remove(&task)
+        {
+            self.end(&wait, "ok", header.at);
+        }
         match event {
+            Event::TaskDelayed(delayed) => self.wait(header, task, delayed),
             Event::TaskRequested(requested) => {
                 let name = requested.role.map_or("task", Role::name);
                 let begun = Begun::new(SpanKind::Task, name, requested.request.instruction.clone());
@@ -92,6 +101,19 @@ impl Tracing {
             Event::ToolFinished(finished) => self.end(&finished.effect_id, finished.outcome.name(), header.at),
             _ => {}
         }
+    }
+
+    /// A task waits, or still does: one wait is one span, which says the newest of it.
+    fn wait(&mut self, header: &Header, task: TaskId, delayed: &TaskDelayed) {
+        if let Some(span) = self.waits.get(&task).cloned().and_then(|wait| self.span(&wait)) {
+            span.detail = line(&delayed.message);
+            return;
+        }
+        let id = header.id.to_string();
+        let began = Timestamp(header.at.0.saturating_sub(micros(delayed.waited_ms.unwrap_or_default())));
+        let begun = Begun::new(SpanKind::Wait, "wait", delayed.message.clone());
+        self.begin(header, id.clone(), Some(task.to_string()), Begun { at: Some(began), ..begun });
+        self.waits.insert(task, id);
     }
 
     /// The trace as far as it goes.
@@ -160,6 +182,12 @@ impl Tracing {
     fn span(&mut self, span_id: &str) -> Option<&mut Span> {
         self.places.get(span_id).and_then(|place| self.trace.spans.get_mut(*place))
     }
+}
+
+/// Whether a task no longer waits for what it waited for.
+fn ends_wait(event: &Event) -> bool {
+    use Event::{ModelCalled, ModelFailed, TaskFinished, TaskStarted};
+    matches!(event, TaskStarted(_) | ModelCalled(_) | ModelFailed(_) | TaskFinished(_))
 }
 
 /// What begins.

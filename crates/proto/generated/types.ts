@@ -333,7 +333,7 @@ export type Sketch = { turn: number; withdrawn?: boolean };
 export type Span = { detail: string; ended_at?: Timestamp | null; kind: SpanKind; name: string; parent?: string | null; role?: Role | null; seq: Seq; span_id: string; started_at: Timestamp; status: string; usage: Usage };
 
 /** What a span is. */
-export type SpanKind = "run" | "task" | "model" | "tool";
+export type SpanKind = "run" | "task" | "model" | "tool" | "wait";
 
 /** The body of `POST /api/runs/{id}/steer`. */
 export type Steer = { text: string };

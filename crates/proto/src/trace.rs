@@ -36,7 +36,8 @@ pub struct Span {
     /// Which agent, where one did it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
-    /// How it stands or ended: a run's or task's status, a tool's outcome, `ok` or `failed` of a model.
+    /// How it stands or ended: a run's or task's status, a tool's outcome, `ok` or `failed` of a model,
+    /// `ok` of a wait that is over.
     pub status: String,
     /// When it began.
     pub started_at: Timestamp,
@@ -62,4 +63,6 @@ pub enum SpanKind {
     Model,
     /// One tool call.
     Tool,
+    /// An agent that waits: for its turn, for a model that says nothing, for another attempt.
+    Wait,
 }

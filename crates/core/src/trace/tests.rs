@@ -1,4 +1,5 @@
 use super::*;
+use crate::agent::patience;
 use choir_proto::event::{ModelCalled, ModelFailed, RunEnded, TaskFinished, TaskRequested, ToolFinished, ToolStarted};
 use choir_proto::{EventId, Hash, RunStatus, Seq, Usd};
 use serde_json::json;
@@ -147,6 +148,30 @@ fn what_is_not_known_yet_is_running_and_failures_are_spans_too() {
         ["Run run running 0", " Task conductor running 0", "  Model model failed 0", "  Tool bash running 0"];
     assert_eq!(shown(&trace), expected);
     assert_eq!(trace.spans[3].ended_at, None);
+}
+
+#[test]
+fn a_wait_is_a_span_that_says_what_is_waited_for_and_ends_with_it() {
+    let mut log = Log::new();
+    log.asks(ROOT, Role::Conductor);
+    log.says(Some(ROOT), patience::silent(Some("a/b"), 3_000, 0));
+    log.says(Some(ROOT), patience::silent(Some("a/b"), 10_000, 0));
+    log.answers(ROOT, 1);
+    log.says(Some(ROOT), patience::in_line(8));
+    let trace = log.tracing.finish();
+    let expected = [
+        "Run run running 1",
+        " Task conductor running 1",
+        "  Wait wait ok 0",
+        "  Model a/b ok 1",
+        "  Wait wait running 0",
+    ];
+    assert_eq!(shown(&trace), expected);
+    let [.., over, _, lasts] = trace.spans.as_slice() else { panic!("{trace:?}") };
+    assert_eq!(over.detail, "waiting for a/b: no word for 10 s, attempt 1 of 3", "the newest word");
+    // Told of at second 3 of the log after three seconds of silence; the answer is its fifth event.
+    assert_eq!((over.started_at, over.ended_at), (Timestamp(0), Some(Timestamp(5_000_000))));
+    assert!(lasts.detail.contains("in line") && lasts.ended_at.is_none(), "{lasts:?}");
 }
 
 #[test]
