@@ -448,12 +448,23 @@ async fn a_cancelled_call_lets_go_of_the_provider() {
         Body::from_stream(stream).into_response()
     });
     let (url, _) = provider(endless).await;
-    let world = World::with(config(&url), FakeComputer::default()).await;
+    let mut config = config(&url);
+    let rates = choir_llm::price::Rates { input: 1_000.0, output: 100.0, cache_read: None, cache_write: None };
+    config.providers.get_mut("local").unwrap().usd_per_million = Some(rates);
+    let world = World::with(config, FakeComputer::default()).await;
     let mut body = world.computer.ask(request(&call(1))).await.into_body();
     // Who is asked is told first; the answer has begun with its first piece.
     while !body.frame().await.unwrap().unwrap().into_data().unwrap().windows(5).any(|part| part == b"delta") {}
     drop(body);
     went.recv().await.unwrap();
+    // The provider has worked, whoever wanted it.
+    let mut looks = tokio::time::interval(Duration::from_millis(10));
+    let counted = async {
+        while world.db().spent(call(1).run).await.unwrap().usd == Usd(0) {
+            looks.tick().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), counted).await.expect("what it took is counted");
 }
 
 struct OnDrop(mpsc::UnboundedSender<()>);

@@ -50,6 +50,11 @@ pub fn guess(request: &ModelRequest, message: &AssistantMessage) -> Usage {
     Usage { output_tokens: said_tokens(message), ..estimate(request) }
 }
 
+/// By four bytes to a token instead.
+fn modest(careful: u64) -> u64 {
+    careful * BYTES_PER_TOKEN / 4
+}
+
 fn message_tokens(message: &Message) -> u64 {
     match message {
         Message::User { parts } => parts.iter().map(part_tokens).sum(),
@@ -223,13 +228,20 @@ impl Price {
         self.sent(request) + self.cost(&Usage { output_tokens, ..Usage::default() })
     }
 
+    /// What a call took, roughly, that ended after so many bytes of its answer and without a word on what it took.
+    pub fn unfinished(&self, request: &ModelRequest, said_bytes: usize) -> Usage {
+        let output_tokens = said_bytes as u64 / 4;
+        let usd = self.sent(request) + self.cost(&Usage { output_tokens, ..Usage::default() });
+        let input_tokens = modest(estimate(request).input_tokens);
+        Usage { input_tokens, output_tokens, usd, usd_assumed: usd, ..Usage::default() }
+    }
+
     /// What is sent costs, modestly: a run is not to end for what it would not have paid. Four bytes are a token, and what
     /// the model was sent before comes from the provider's cache, where it has one.
     fn sent(&self, request: &ModelRequest) -> Usd {
         if *self == Self::FREE {
             return Usd(0);
         }
-        let modest = |careful: u64| careful * BYTES_PER_TOKEN / 4;
         let is_answer = |message: &Message| matches!(message, Message::Assistant(_));
         let new = request.messages.iter().rposition(is_answer).map_or(0, |last| last + 1);
         let new_tokens: u64 = request.messages[new..].iter().map(message_tokens).sum();
@@ -351,6 +363,8 @@ mod tests {
         // 75 tokens are sent, for 750 millionths of a dollar.
         assert_eq!(price.affordable(&request, Usd(10_750)), 100);
         assert_eq!((price.affordable(&request, Usd(749)), price.least(&request)), (0, Usd(5_750)));
+        let broken = price.unfinished(&request, 40);
+        assert_eq!((broken.tokens(), broken.usd, broken.usd_assumed), (85, Usd(1_750), Usd(1_750)));
         request.tokens_max = 5_000;
         assert_eq!(price.least(&request), Usd(750 + 6_400), "a long one may be cut down to a short one");
         request.messages = vec![Message::Assistant(AssistantMessage::default()), Message::user("y".repeat(12))];

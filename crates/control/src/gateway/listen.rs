@@ -2,7 +2,7 @@
 
 use super::model::Frames;
 use choir_llm::Decoder;
-use choir_proto::model::ModelError;
+use choir_proto::model::{Delta, ModelError};
 use choir_proto::wire::ModelFrame;
 use futures_util::{Stream, StreamExt};
 use std::time::Duration;
@@ -29,16 +29,26 @@ pub(super) async fn listen<B: AsRef<[u8]>, E>(
     decoder: &mut Decoder,
     pieces: impl Stream<Item = Result<B, E>>,
     frames: &Frames,
+    heard_bytes: &mut usize,
 ) -> Result<(), Broken<E>> {
     let mut pieces = std::pin::pin!(pieces);
     let mut said = Instant::now();
     while let Some(piece) = timeout_at(said + STALL, pieces.next()).await.map_err(|_| Broken::Stalled)? {
         for delta in decoder.push(piece.map_err(Broken::Connection)?.as_ref()).map_err(Broken::Answer)? {
             said = Instant::now();
+            *heard_bytes += length(&delta);
             frames.send(ModelFrame::Delta(delta)).await.map_err(|_| Broken::Unwanted)?;
         }
     }
     Ok(())
+}
+
+fn length(delta: &Delta) -> usize {
+    match delta {
+        Delta::Text { text } | Delta::Reasoning { text } => text.len(),
+        Delta::Arguments { fragment, .. } => fragment.len(),
+        Delta::ToolCall { name, .. } => name.len(),
+    }
 }
 
 #[cfg(test)]
@@ -66,7 +76,7 @@ mod tests {
         let (frames, mut heard) = mpsc::channel(64);
         let reader = tokio::spawn(async move { while heard.recv().await.is_some() {} });
         let before = Instant::now();
-        let ended = listen(&mut Decoder::new(Format::OpenAi, "a/b"), pieces, &frames).await;
+        let ended = listen(&mut Decoder::new(Format::OpenAi, "a/b"), pieces, &frames, &mut 0).await;
         drop(frames);
         reader.await.unwrap();
         (ended, before.elapsed())

@@ -3,8 +3,10 @@
 use super::Gateway;
 use super::listen::{Broken, STALL, listen};
 use super::provider::Provider;
+use super::spending::Bill;
 use super::tariff::Tariff;
 use crate::config::ProviderKind;
+use crate::db::Cost;
 use choir_llm::{Decoder, Endpoint, Format, Outgoing, Preset, classify, encode, price};
 use choir_proto::model::{Answer, ErrorClass, ModelError, ModelRequest, StopReason};
 use choir_proto::wire::{ModelCall, ModelFrame};
@@ -71,7 +73,9 @@ impl Gateway {
             }
             None => {
                 let model = model.unwrap_or_default();
-                let mut answer = self.ask_provider(&provider, &model, &call.request, frames).await?;
+                let mut bill = Bill::new(self, &call, &tariff, format!("{}/{model}", provider.name));
+                let mut answer = self.ask_provider(&provider, &model, &call.request, frames, &mut bill).await?;
+                bill.is_due = false;
                 tariff.charge(&call.request, &mut answer);
                 answer
             }
@@ -84,7 +88,7 @@ impl Gateway {
         // Said with the answer, so that nobody has to ask about each call.
         let called = answer.message.tool_calls.iter().map(|call| &call.name);
         answer.free = Some(called.filter(|tool| self.settings().tools.is_free(tool)).cloned().collect());
-        self.pay(call.run, &answer).await?;
+        self.pay(Cost { run: call.run, model: answer.model.clone(), usage: answer.usage }).await?;
         Ok(answer)
     }
 
@@ -95,11 +99,12 @@ impl Gateway {
         model: &str,
         request: &ModelRequest,
         frames: &Frames,
+        bill: &mut Bill<'_>,
     ) -> Result<Answer, ModelError> {
-        let name = format!("{}/{model}", provider.name);
+        let name = bill.model.clone();
         self.0.cooling.check(&name)?;
         frames.send(ModelFrame::Asked { model: name.clone() }).await.map_err(|_| cancelled())?;
-        let answered = self.stream(provider, model, request, frames).await;
+        let answered = self.stream(provider, model, request, frames, bill).await;
         answered.inspect_err(|error| self.0.cooling.heed(&name, error))
     }
 
@@ -125,6 +130,7 @@ impl Gateway {
         model: &str,
         request: &ModelRequest,
         frames: &Frames,
+        bill: &mut Bill<'_>,
     ) -> Result<Answer, ModelError> {
         let (format, outgoing) = outgoing(provider, model, request)?;
         let sent = self.0.outbound.post(&outgoing.url, &outgoing.headers, outgoing.body).await;
@@ -132,12 +138,15 @@ impl Gateway {
         if !response.status().is_success() {
             return Err(refused(provider, format, response).await);
         }
-        let mut decoder = Decoder::new(format, format!("{}/{model}", provider.name));
-        listen(&mut decoder, response.bytes_stream(), frames).await.map_err(|broken| match broken {
-            Broken::Connection(error) => unreachable(provider, error),
-            Broken::Answer(error) => redacted(provider, error),
-            Broken::Stalled => stalled(provider),
-            Broken::Unwanted => cancelled(),
+        bill.is_due = true;
+        let mut decoder = Decoder::new(format, bill.model.clone());
+        listen(&mut decoder, response.bytes_stream(), frames, &mut bill.heard_bytes).await.map_err(|broken| {
+            match broken {
+                Broken::Connection(error) => unreachable(provider, error),
+                Broken::Answer(error) => redacted(provider, error),
+                Broken::Stalled => stalled(provider),
+                Broken::Unwanted => cancelled(),
+            }
         })?;
         decoder.finish().map_err(|error| redacted(provider, error))
     }

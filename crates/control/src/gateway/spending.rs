@@ -4,7 +4,8 @@
 use super::Gateway;
 use super::tariff::Tariff;
 use crate::db::{self, Cost};
-use choir_proto::model::{Answer, ErrorClass, ModelError};
+use choir_llm::price::Price;
+use choir_proto::model::{ErrorClass, ModelError};
 use choir_proto::wire::ModelCall;
 use choir_proto::{RunId, Usd};
 use std::collections::HashMap;
@@ -40,9 +41,9 @@ impl Gateway {
     }
 
     /// Counts what an answer cost. The answer does not wait for the disk.
-    pub(super) async fn pay(&self, run: RunId, answer: &Answer) -> Result<(), ModelError> {
+    pub(super) async fn pay(&self, cost: Cost) -> Result<(), ModelError> {
         let mut known = self.0.spent.known.lock().await;
-        let cost = Cost { run, model: answer.model.clone(), usage: answer.usage };
+        let (run, usd) = (cost.run, cost.usage.usd);
         let spending = self.0.spent.clone();
         spending.queued.fetch_add(1, Ordering::SeqCst);
         let ended = move |cost, written: Result<(), db::Error>| {
@@ -54,7 +55,7 @@ impl Gateway {
         };
         self.0.db.add_spend_soon(cost, ended).await.map_err(|error| unaccounted(&error))?;
         if let Some(spent) = known.get_mut(&run) {
-            *spent = *spent + answer.usage.usd;
+            *spent = *spent + usd;
         }
         Ok(())
     }
@@ -90,6 +91,41 @@ impl Gateway {
             }
         }
         Ok(is_any)
+    }
+}
+
+/// What a provider wants for an answer that nobody got: it broke off, or nobody wanted it any more. The provider has worked all
+/// the same, so it is counted when the call is let go.
+pub(super) struct Bill<'call> {
+    gateway: &'call Gateway,
+    call: &'call ModelCall,
+    price: Price,
+    pub(super) model: String,
+    /// Whether it has begun to answer and is not paid.
+    pub(super) is_due: bool,
+    pub(super) heard_bytes: usize,
+}
+
+impl<'call> Bill<'call> {
+    pub(super) fn new(gateway: &'call Gateway, call: &'call ModelCall, tariff: &Tariff, model: String) -> Self {
+        Self { gateway, call, price: tariff.price, model, is_due: false, heard_bytes: 0 }
+    }
+}
+
+impl Drop for Bill<'_> {
+    fn drop(&mut self) {
+        let usage = self.price.unfinished(&self.call.request, self.heard_bytes);
+        if !self.is_due || usage.usd == Usd(0) {
+            return;
+        }
+        let (gateway, cost) = (self.gateway.clone(), Cost { run: self.call.run, model: self.model.clone(), usage });
+        let pay = async move {
+            if let Err(error) = gateway.pay(cost).await {
+                tracing::error!(message = error.message, "an answer that broke off was not counted");
+            }
+        };
+        // Without a runtime control is gone, and with it everybody who could spend.
+        tokio::runtime::Handle::try_current().map(|runtime| runtime.spawn(pay)).ok();
     }
 }
 

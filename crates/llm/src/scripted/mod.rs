@@ -22,7 +22,7 @@
 //! | `chunks` | in how many pieces the text, and the arguments of each call, are streamed; 1 if absent |
 //! | `tool_calls` | list of `name` and `arguments` (an object; `{}` if absent); `arguments_text` instead of `arguments` is text that is no JSON; `id` if a test needs a certain one |
 //! | `usage` | `input_tokens`, `output_tokens`, `cache_read_tokens`, `cache_write_tokens`, `usd`; zero if absent |
-//! | `stop` | `finished`, `tool_use`, `length`, `refused`; by default `tool_use` if there are calls, else `finished` |
+//! | `stop` | `finished`, `tool_use`, `length`, `budget`, `refused`; by default `tool_use` if there are calls, else `finished` |
 //! | `error` | `class` (as in [`ErrorClass`], for example `rate_limit`), `message`, `retry_after_ms`, `times` |
 //!
 //! With an `error` the text is streamed and then the call fails. With `times` the first so many attempts fail with nothing
