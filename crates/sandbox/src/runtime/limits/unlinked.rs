@@ -51,11 +51,14 @@ impl Unlinked {
     fn process(&mut self, pid: u32) {
         let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
         let mut is_memory_known = false;
-        // Every thread is found like a process, although only the first is listed. Each may have descriptors of its own;
-        // memory is common to all, but one that has ended shows none.
-        for thread in threads.map(|thread| Path::new("/proc").join(thread.file_name())) {
-            self.descriptors(&thread);
-            is_memory_known = is_memory_known || self.memory(&thread);
+        // Every thread is found like a process, although only the first is listed. Memory is common to all, but one that has
+        // ended shows none.
+        for thread in threads.filter_map(|thread| thread.file_name().to_str()?.parse::<u32>().ok()) {
+            let place = PathBuf::from(format!("/proc/{thread}"));
+            if thread == pid || !shares_descriptors(pid, thread) {
+                self.descriptors(&place);
+            }
+            is_memory_known = is_memory_known || self.memory(&place);
         }
     }
 
@@ -136,6 +139,15 @@ impl Unlinked {
         self.unseen |= found.as_ref().is_err_and(|errno| is_refusal(*errno));
         found.ok()
     }
+}
+
+/// Whether two threads have the same descriptors, as those of one process usually do; large builds have thousands. Where
+/// the kernel does not say, they have not.
+#[allow(unsafe_code)]
+fn shares_descriptors(first: u32, second: u32) -> bool {
+    const KCMP_FILES: libc::c_int = 2;
+    // SAFETY: compares in the kernel what two threads have, and writes nothing.
+    unsafe { libc::syscall(libc::SYS_kcmp, first, second, KCMP_FILES, 0, 0) == 0 }
 }
 
 fn is_refusal(errno: Errno) -> bool {
@@ -225,6 +237,26 @@ pub(super) mod tests {
         assert_eq!(Unlinked::of(&[waiting.0.id()], place.path()).bytes(), 0);
         fs::remove_file(&program).expect("removed");
         assert_eq!(Unlinked::of(&[waiting.0.id()], place.path()).bytes(), blocks * 512);
+    }
+
+    #[test]
+    #[allow(unsafe_code)]
+    fn a_thread_that_has_descriptors_of_its_own_hides_nothing() {
+        let place = tempfile::tempdir().expect("a directory");
+        let path = place.path().join("file");
+        let own = std::process::id();
+        let look = || {
+            let thread = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+            assert!(shares_descriptors(own, thread));
+            // SAFETY: from here on this thread has copies of all descriptors, and uses only those that it opens itself.
+            assert_eq!(unsafe { libc::unshare(libc::CLONE_FILES) }, 0);
+            assert!(!shares_descriptors(own, thread));
+            let file = fs::File::create(&path).expect("made");
+            fs::remove_file(&path).expect("removed");
+            let stat = rustix::fs::fstat(&file).expect("there");
+            Unlinked::of(&[own], place.path()).files.contains_key(&(stat.st_dev, stat.st_ino))
+        };
+        assert!(std::thread::scope(|scope| scope.spawn(look).join().expect("looked")));
     }
 
     #[test]
