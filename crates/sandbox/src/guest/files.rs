@@ -199,16 +199,29 @@ impl Files {
         rustix::fs::fstat(self.open(path, OFlags::PATH | OFlags::NOFOLLOW)?)
     }
 
-    /// Puts a link in the place of whatever is not a directory.
-    pub(super) fn put_link(&self, path: &RelativePath, target: &LinkTarget) -> Result<(), Fault> {
+    /// Puts a link in the place of what is expected there.
+    pub(super) fn put_link(
+        &self,
+        path: &RelativePath,
+        target: &LinkTarget,
+        expected: &Expected<'_>,
+    ) -> Result<(), Fault> {
         let act = "make the link";
         let (parent, name) = self.parent(path, act)?;
-        let temporary = unfinished_name();
-        rustix::fs::symlinkat(target.as_bytes(), &parent, temporary.as_str()).map_err(on(act))?;
-        rustix::fs::renameat(&parent, temporary.as_str(), &parent, &name).map_err(|errno| {
-            rustix::fs::unlinkat(&parent, temporary.as_str(), AtFlags::empty()).ok();
+        let temporary = c_string(OsStr::new(&unfinished_name()))?;
+        rustix::fs::symlinkat(target.as_bytes(), &parent, &temporary).map_err(on(act))?;
+        expected.replace(&parent, &temporary, &name).map_err(|errno| {
+            rustix::fs::unlinkat(&parent, &temporary, AtFlags::empty()).ok();
             on(act)(errno)
         })
+    }
+
+    /// Removes what is not a directory, if it is what is expected.
+    pub(super) fn remove_expected(&self, path: &RelativePath, expected: &Expected<'_>) -> Result<(), Fault> {
+        let act = "remove the file";
+        let (parent, name) = self.parent(path, act)?;
+        let aside = c_string(OsStr::new(&unfinished_name()))?;
+        expected.remove(&parent, &aside, &name).map_err(on(act))
     }
 
     /// Makes a directory, or gives one that is there other permissions.
@@ -243,6 +256,45 @@ impl Files {
                 other => return other,
             }
         }
+    }
+}
+
+/// What has to be in a place for it to be taken by something else.
+pub(super) enum Expected<'a> {
+    /// Whatever is no directory.
+    Anything,
+    Nothing,
+    /// What this recognises, under the name that it has at that moment.
+    Known(&'a dyn Fn(&OwnedFd, &CStr) -> bool),
+}
+
+impl Expected<'_> {
+    /// Gives what has a temporary name its place. What was there is looked at once it is out of everybody's way: whoever looks
+    /// before may look too early. If it is something else it is put back.
+    fn replace(&self, parent: &OwnedFd, temporary: &CStr, name: &CStr) -> Result<(), Errno> {
+        let rename = |flags| rustix::fs::renameat_with(parent, temporary, parent, name, flags);
+        match self {
+            Self::Anything => rename(RenameFlags::empty()),
+            Self::Nothing => rename(RenameFlags::NOREPLACE),
+            Self::Known(is_it) => match rename(RenameFlags::EXCHANGE) {
+                Ok(()) if is_it(parent, temporary) => rustix::fs::unlinkat(parent, temporary, AtFlags::empty()),
+                Ok(()) => rename(RenameFlags::EXCHANGE).and(Err(Errno::EXIST)),
+                // Not every file system can do that; then it is looked at before after all.
+                Err(Errno::INVAL) if is_it(parent, name) => rename(RenameFlags::empty()),
+                Err(Errno::INVAL) => Err(Errno::EXIST),
+                Err(errno) => Err(errno),
+            },
+        }
+    }
+
+    /// Removes a name in the same way.
+    fn remove(&self, parent: &OwnedFd, aside: &CStr, name: &CStr) -> Result<(), Errno> {
+        let Self::Known(is_it) = self else { return rustix::fs::unlinkat(parent, name, AtFlags::empty()) };
+        rustix::fs::renameat_with(parent, name, parent, aside, RenameFlags::NOREPLACE)?;
+        if is_it(parent, aside) {
+            return rustix::fs::unlinkat(parent, aside, AtFlags::empty());
+        }
+        rustix::fs::renameat_with(parent, aside, parent, name, RenameFlags::NOREPLACE).and(Err(Errno::EXIST))
     }
 }
 
@@ -290,12 +342,17 @@ impl Writing {
     }
 
     /// Puts the file in its place, durably.
-    pub(super) fn finish(mut self) -> Result<(), Fault> {
+    pub(super) fn finish(self) -> Result<(), Fault> {
+        self.finish_over(&Expected::Anything)
+    }
+
+    /// The same, if what is there is what is expected.
+    pub(super) fn finish_over(mut self, expected: &Expected<'_>) -> Result<(), Fault> {
         let act = "write the file";
         rustix::fs::fchmod(&self.file, self.mode).map_err(on(act))?;
         rustix::fs::fsync(&self.file).map_err(on(act))?;
         let Some(temporary) = &self.temporary else { return Ok(()) };
-        rustix::fs::renameat(&self.parent, temporary, &self.parent, &self.name).map_err(on(act))?;
+        expected.replace(&self.parent, temporary, &self.name).map_err(on(act))?;
         self.temporary = None;
         rustix::fs::fsync(&self.parent).map_err(on(act))
     }
@@ -499,6 +556,34 @@ mod tests {
             assert_eq!(mode(target), 0o400, "{}", target.display());
             fs::remove_file(place.path().join("link")).expect("removed");
         }
+    }
+
+    /// Somebody may write in the moment between a look and a rename.
+    #[test]
+    fn a_place_is_taken_from_nothing_but_what_is_expected_there() {
+        let place = tempfile::tempdir().expect("a directory");
+        let files = Files::new(fs::File::open(place.path()).expect("opened").into());
+        let path = RelativePath::parse("file").expect("a path");
+        let target = LinkTarget::parse("elsewhere").expect("a target");
+        let write = |expected: &Expected<'_>| files.begin_write(&path, None, 3)?.append(b"new")?.finish_over(expected);
+        let link = |expected: &Expected<'_>| files.put_link(&path, &target, expected);
+        let remove = |expected: &Expected<'_>| files.remove_expected(&path, expected);
+        let is = |says: bool| move |_: &OwnedFd, _: &CStr| says;
+        for expected in [Expected::Known(&is(false)), Expected::Nothing] {
+            fs::write(place.path().join("file"), "of a person").expect("written");
+            let mut acts = vec![write(&expected), link(&expected)];
+            if matches!(expected, Expected::Known(_)) {
+                acts.push(remove(&expected));
+            }
+            assert!(acts.into_iter().all(|act| act.is_err_and(|fault| fault.code == FaultCode::Exists)));
+            assert_eq!(fs::read_to_string(place.path().join("file")).expect("there"), "of a person");
+        }
+        write(&Expected::Known(&is(true))).expect("it was expected");
+        assert_eq!(fs::read_to_string(place.path().join("file")).expect("there"), "new");
+        link(&Expected::Known(&is(true))).expect("it was expected");
+        assert_eq!(fs::read_link(place.path().join("file")).expect("a link"), std::path::Path::new("elsewhere"));
+        remove(&Expected::Known(&is(true))).expect("it was expected");
+        assert_eq!(fs::read_dir(place.path()).expect("listed").count(), 0, "nothing unfinished is left");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use tokio::sync::{Notify, mpsc};
 
 use super::credit::Credit;
 use super::exec::{self, Context};
-use super::files::Files;
+use super::files::{Expected, Files};
 use super::harden::{self, Hardened};
 use super::inflow::{Inflow, InflowReader, inflow};
 use super::keeper::Keeper;
@@ -319,7 +319,9 @@ impl Work {
             Ask::Remove { path, removal } => self.done(move |files| files.remove(&path, removal)).await,
             Ask::Rename { from, to } => self.done(move |files| files.rename(&from, &to)).await,
             Ask::MakeDirectory { path } => self.done(move |files| files.make_directory(&path)).await,
-            Ask::MakeLink { path, target } => self.done(move |files| files.put_link(&path, &target)).await,
+            Ask::MakeLink { path, target } => {
+                self.done(move |files| files.put_link(&path, &target, &Expected::Anything)).await
+            }
             Ask::TakeSnapshot => self.on_keeper(|keeper| keeper.snapshot()).await.map(Answer::Snapshot),
             Ask::ReadTree { tree, offset, length } => {
                 self.part(id, move |keeper| keeper.read_tree(tree, offset, length)).await

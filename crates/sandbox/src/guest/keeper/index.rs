@@ -122,6 +122,12 @@ impl Index {
         self.files.get(path).is_some_and(|known| known.stamp == Stamp::of(stat))
     }
 
+    /// The same for a file that was renamed since, which the system notes as a change of it.
+    pub(super) fn is_same_renamed(&self, path: &RelativePath, stat: &Stat) -> bool {
+        let as_known = |known: &Known| Stamp { changed_ns: known.stamp.changed_ns, ..Stamp::of(stat) };
+        self.files.get(path).is_some_and(|known| known.stamp == as_known(known))
+    }
+
     /// Remembers a file; `stat` was taken before it was read.
     pub(super) fn learn(&mut self, path: RelativePath, stat: &Stat, hash: ContentHash, seen_ns: i64) {
         self.learned.push(path.clone());

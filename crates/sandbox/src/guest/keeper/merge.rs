@@ -6,9 +6,12 @@
 //! What was so already is somebody else's work, and none of what this merge brought: taking the merge back must not take
 //! that too. Only one that is done again counts it, because there it may be what the first try did.
 
+use std::ffi::CStr;
 use std::os::fd::OwnedFd;
 
-use super::super::files::Files;
+use rustix::fs::AtFlags;
+
+use super::super::files::{Expected, Files};
 use super::index::Index;
 use super::store::Store;
 use crate::path::RelativePath;
@@ -80,7 +83,9 @@ fn merge_path(sides: &Sides<'_>, path: &RelativePath, files: &Files, store: &Sto
     if live != base || !is_untouched(sides, path, files) {
         return Ok(Came::Conflict);
     }
-    match change(path, live, result, files, store) {
+    let is_it = |parent: &OwnedFd, name: &CStr| is_known(sides, path, parent, name);
+    let expected = if live.is_some() { Expected::Known(&is_it) } else { Expected::Nothing };
+    match change(path, (live, result), &expected, files, store) {
         Ok(()) => Ok(Came::Applied),
         // A directory that holds what the base did not know, somebody else's file, or a name that changed its nature in
         // this moment.
@@ -91,40 +96,50 @@ fn merge_path(sides: &Sides<'_>, path: &RelativePath, files: &Files, store: &Sto
 
 fn change(
     path: &RelativePath,
-    live: Option<&Node>,
-    result: Option<&Node>,
+    (live, result): (Option<&Node>, Option<&Node>),
+    expected: &Expected<'_>,
     files: &Files,
     store: &Store,
 ) -> Result<(), Fault> {
+    let mut expected = expected;
     // What cannot be replaced by a rename, because one of the two is a directory, is removed first.
     if let (Some(old), Some(new)) = (live, result)
         && is_directory(old) != is_directory(new)
     {
-        remove(path, old, files)?;
+        remove(path, old, expected, files)?;
+        expected = &Expected::Nothing;
     }
     match (live, result) {
-        (Some(old), None) => remove(path, old, files),
+        (Some(old), None) => remove(path, old, expected, files),
         (_, Some(Node::File { mode, size, hash })) => {
-            put_file(path, (*mode, *size), store.object(*hash, *mode)?, files)
+            put_file(path, (*mode, *size), store.object(*hash, *mode)?, expected, files)
         }
-        (_, Some(Node::Link { target })) => files.put_link(path, target),
+        (_, Some(Node::Link { target })) => files.put_link(path, target, expected),
         (_, Some(Node::Directory { mode })) => files.put_directory(path, *mode),
         (_, Some(Node::Derived)) | (None, None) => Ok(()),
     }
 }
 
-fn remove(path: &RelativePath, node: &Node, files: &Files) -> Result<(), Fault> {
-    use crate::protocol::Removal;
-    files.remove(path, if is_directory(node) { Removal::EmptyDirectory } else { Removal::File })
+fn remove(path: &RelativePath, node: &Node, expected: &Expected<'_>, files: &Files) -> Result<(), Fault> {
+    match is_directory(node) {
+        true => files.remove(path, crate::protocol::Removal::EmptyDirectory),
+        false => files.remove_expected(path, expected),
+    }
 }
 
-fn put_file(path: &RelativePath, (mode, size): (u32, u64), content: OwnedFd, files: &Files) -> Result<(), Fault> {
+fn put_file(
+    path: &RelativePath,
+    (mode, size): (u32, u64),
+    content: OwnedFd,
+    expected: &Expected<'_>,
+    files: &Files,
+) -> Result<(), Fault> {
     use std::io::Read;
     let mut writing = files.begin_write(path, Some(mode), size)?;
     let (mut content, mut buffer) = (std::fs::File::from(content), vec![0; CHUNK_BYTES]);
     loop {
         match content.read(&mut buffer) {
-            Ok(0) => return writing.finish(),
+            Ok(0) => return writing.finish_over(expected),
             Ok(read) => writing = writing.append(&buffer[..read])?,
             Err(error) => return Err(super::super::files::fault("read from the store", error.raw_os_error())),
         }
@@ -137,6 +152,18 @@ fn is_untouched(sides: &Sides<'_>, path: &RelativePath, files: &Files) -> bool {
         Some(Node::File { .. }) => files.raw_stat(path).is_ok_and(|stat| sides.index.is_same(path, &stat)),
         Some(_) => true,
         None => files.raw_stat(path).is_err(),
+    }
+}
+
+/// Whether what was taken out of its place in this moment is what was scanned there.
+fn is_known(sides: &Sides<'_>, path: &RelativePath, parent: &OwnedFd, name: &CStr) -> bool {
+    match sides.live.get(path) {
+        Some(Node::File { .. }) => rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)
+            .is_ok_and(|stat| sides.index.is_same_renamed(path, &stat)),
+        Some(Node::Link { target }) => {
+            rustix::fs::readlinkat(parent, name, Vec::new()).is_ok_and(|found| found.as_bytes() == target.as_bytes())
+        }
+        _ => false,
     }
 }
 
