@@ -93,6 +93,12 @@ fn a_repository_comes_in_and_goes_back_as_a_branch_and_nothing_of_it_runs() {
     assert_eq!(got.status.code(), Some(0), "{}", stderr(&got));
     assert!(!trace.exists(), "something of the repository ran");
 
+    let folder = outside.path().join("new");
+    let got = instance.choir(&["get", "site", folder.to_str().unwrap()]);
+    assert!(got.status.code() == Some(0) && stderr(&got).contains("left out"), "{}", stderr(&got));
+    assert_eq!(std::fs::read_to_string(folder.join("text")).unwrap(), "one\ntwo\nmore\n");
+    assert!(!folder.join(".git").exists(), "what an agent could have written there would run");
+
     // From here on git reads the repository as it is; what it could run is taken out first.
     let run = instance.follow(|event| event["kind"] == "run.accepted")["run"].as_str().unwrap().to_owned();
     std::fs::write(repository.join(".git/config"), "[core]\n repositoryformatversion = 0\n bare = false\n").unwrap();

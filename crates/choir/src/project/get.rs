@@ -23,6 +23,9 @@ const NO_RUN: &str = "workspace";
 /// Permissions of a file that is not whole yet.
 const OWN_ONLY: u32 = 0o600;
 
+/// What a commit may hold in all: it is in memory before git has it.
+const COMMIT_BYTES_MAX: usize = 1 << 30;
+
 /// Longest file with the name of a commit.
 const BASE_BYTES_MAX: usize = 100;
 
@@ -45,8 +48,14 @@ pub(crate) async fn get(arguments: Arguments) -> anyhow::Result<ExitCode> {
             output::line(format!("{branch} {commit}"))?;
         }
         None => {
-            let count = into_folder(&client, &root, directory).await?;
+            let Written { count, left_out } = into_folder(&client, &root, directory).await?;
             output::line(format!("{}: {count} files and folders", directory.display()))?;
+            if left_out > 0 {
+                eprintln!(
+                    "left out: {left_out} files and folders of git, because their settings could run programs here; for the \
+                     history, get `{name}` into a clone of its repository"
+                );
+            }
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -76,8 +85,15 @@ async fn last_run(client: &Client, beneath: &str) -> anyhow::Result<Option<RunId
     Ok(None)
 }
 
-/// Writes the project into a new folder.
-async fn into_folder(client: &Client, root: &str, directory: &Path) -> anyhow::Result<usize> {
+/// What was written into a folder.
+struct Written {
+    count: usize,
+    left_out: usize,
+}
+
+/// Writes the project into a new folder. What git keeps for itself stays behind: agents can write it, and git runs what stands
+/// there, in the hands of a person who only looks.
+async fn into_folder(client: &Client, root: &str, directory: &Path) -> anyhow::Result<Written> {
     match std::fs::read_dir(directory).map(|mut entries| entries.next().is_none()) {
         Ok(true) => {}
         Ok(false) => return Err(Error::NotEmpty(directory.to_owned()).into()),
@@ -85,7 +101,8 @@ async fn into_folder(client: &Client, root: &str, directory: &Path) -> anyhow::R
             std::fs::create_dir_all(directory).with_context(|| format!("cannot make `{}`", directory.display()))?
         }
     }
-    let found = workspace::walk(client, root).await?;
+    let (of_git, found): (Vec<_>, Vec<_>) =
+        workspace::walk(client, root).await?.into_iter().partition(|(path, _)| is_of_git(path));
     // Links last: then nothing can be written through one.
     let (links, others): (Vec<_>, Vec<_>) = found.iter().partition(|(_, node)| matches!(node, Node::Link { .. }));
     for (path, node) in others.into_iter().chain(links) {
@@ -102,7 +119,7 @@ async fn into_folder(client: &Client, root: &str, directory: &Path) -> anyhow::R
             }
         }
     }
-    Ok(found.len())
+    Ok(Written { count: found.len(), left_out: of_git.len() })
 }
 
 /// A path from the workspace, believed only when every part of it is a plain name.
@@ -139,6 +156,11 @@ async fn into_branch(client: &Client, git: &Git, root: &str, branch: &str) -> an
             Node::File { mode } if mode & 0o100 != 0 => ("100755", workspace::read(client, &join(root, &path)).await?),
             Node::File { .. } => ("100644", workspace::read(client, &join(root, &path)).await?),
         };
+        anyhow::ensure!(
+            stream.len() + content.len() <= COMMIT_BYTES_MAX,
+            "the project has more than {COMMIT_BYTES_MAX} bytes with `{}`; get it into a new folder instead",
+            output::printable(&path)
+        );
         writeln!(stream, "M {mode} inline {}", quoted(&path))?;
         write_data(&mut stream, &content)?;
     }
@@ -158,7 +180,7 @@ async fn base(client: &Client, git: &Git, root: &str) -> Option<String> {
     said.filter(is_id).and_then(known).or_else(|| git.line(&["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]))
 }
 
-/// What git keeps for itself is no part of a commit.
+/// What git keeps for itself is no part of a commit, nor of a folder.
 fn is_of_git(path: &str) -> bool {
     path.split('/').any(|part| part.eq_ignore_ascii_case(".git"))
 }
