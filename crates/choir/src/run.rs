@@ -128,7 +128,7 @@ pub(crate) fn show(event: &Envelope, json: bool) -> anyhow::Result<Shown> {
             Some(format!("document: {} (version {})", document.title, document.version))
         }
         Event::RunEnded(ended) => {
-            eprintln!("{}: {}", ended.status.name(), ended.summary);
+            eprintln!("{}: {}", ended.status.name(), output::printable(&ended.summary));
             return Ok(Shown::Ended);
         }
         _ => None,
@@ -145,11 +145,11 @@ async fn print(client: &Client, run: &Run, json: bool) -> anyhow::Result<()> {
     }
     eprintln!("{}", receipt(&run.usage));
     if let Some(answer) = &run.answer {
-        output::line(answer)?;
+        output::text(answer)?;
     }
     if let Some(id) = run.document_id {
         let document: Document = client.get(&format!("/api/documents/{id}")).await?;
-        output::line(&document.content)?;
+        output::text(&document.content)?;
     }
     Ok(())
 }
