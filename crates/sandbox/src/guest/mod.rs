@@ -21,6 +21,7 @@ mod session;
 mod signals;
 mod terminal;
 mod watch;
+mod writing;
 
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 

@@ -13,12 +13,13 @@ use tokio::sync::{Notify, mpsc};
 
 use super::credit::Credit;
 use super::exec::{self, Context};
-use super::files::{Expected, Files};
+use super::files::Files;
 use super::harden::{self, Hardened};
 use super::inflow::{Inflow, InflowReader, inflow};
 use super::keeper::Keeper;
 use super::process::Processes;
 use super::terminal::{self, Order, TerminalControl};
+use super::writing::Expected;
 use super::{GuestError, port, relay, watch};
 use crate::protocol::{
     Answer, Ask, Channel, DATA_BYTES_MAX, Fault, FaultCode, Frame, FrameReader, FromGuest, FromHost, GuestRole, Health,

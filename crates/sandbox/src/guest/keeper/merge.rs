@@ -11,7 +11,8 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::AtFlags;
 
-use super::super::files::{Expected, Files};
+use super::super::files::Files;
+use super::super::writing::Expected;
 use super::index::Index;
 use super::store::Store;
 use crate::path::RelativePath;
