@@ -288,11 +288,14 @@ struct Filled {
 fn fill(master: &OwnedFd, buffer: &mut [u8]) -> Result<Filled, Errno> {
     let mut bytes = 0;
     while bytes < buffer.len() {
+        // What was just read was all there was; asking for more before it is there would be a call in vain for every page.
+        if bytes >= FLOOD_BYTES && !is_readable(master, FLOOD_WAIT) {
+            return Ok(Filled { bytes, is_empty: true });
+        }
         match rustix::io::read(master, &mut buffer[bytes..]) {
             Ok(0) => break,
             Ok(read) => bytes += read,
             Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) if bytes >= FLOOD_BYTES && is_readable(master, FLOOD_WAIT) => {}
             Err(errno) if bytes > 0 => return Ok(Filled { bytes, is_empty: errno == Errno::AGAIN }),
             Err(errno) => return Err(errno),
         }
