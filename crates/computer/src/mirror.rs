@@ -318,29 +318,41 @@ impl Keeper {
         };
         let expected = self.known.get(&id);
         if expected.is_some_and(|known| known.hash == Some(hash)) {
-            return Ok(());
+            // What was left alone there is gone again, and its document may have gone on meanwhile.
+            return if ready && hash != head.content_hash { self.write(id).await } else { Ok(()) };
         }
         if expected.is_some_and(|known| known.before.contains(&hash)) && self.is_late(id).await? {
             return Ok(());
         }
-        let known = self.known.remove(&id);
-        let base = known.as_ref().map_or(head.version, |known| known.version);
-        let before = known.map(Known::passed).unwrap_or_default();
-        self.known.insert(id, Known { path: file.path.clone(), hash: Some(hash), version: head.version, before });
         if hash == head.content_hash {
+            self.shows(id, file.path, hash, head.version);
             self.record.intend(id, hash).await;
             return Ok(());
         }
         // What an earlier process left behind may be old or erased by now, which is nobody's wish.
         if ready || !self.is_old(id, hash).await? {
-            match file.text {
-                Some(text) => self.take(&head, base, &text, file.task).await?,
-                None => tracing::warn!(path = file.path, "a mirror is not text, and is left alone"),
+            if !self.take(&head, &file).await? {
+                self.leave(id, file.path, head.version);
+                return Ok(());
             }
             // Only now: an edit that a crash kept out of the document is still one at the next start.
             self.record.intend(id, hash).await;
         }
+        self.shows(id, file.path, hash, head.version);
         if ready { self.write(id).await } else { Ok(()) }
+    }
+
+    /// A mirror says something that its document has, or has had: it may be written over.
+    fn shows(&mut self, id: DocumentId, path: String, hash: Hash, version: u32) {
+        let before = self.known.remove(&id).map(Known::passed).unwrap_or_default();
+        self.known.insert(id, Known { path, hash: Some(hash), version, before });
+    }
+
+    /// A mirror says something that is nowhere else. What we know of it stays what it said before, or nothing, so that
+    /// nobody writes over it.
+    fn leave(&mut self, id: DocumentId, path: String, version: u32) {
+        let unseen = || Known { path, hash: None, version, before: VecDeque::new() };
+        self.known.entry(id).or_insert_with(unseen);
     }
 
     /// Whether a mirror says what its document once said, or was made to say.
@@ -387,9 +399,14 @@ impl Keeper {
         Ok(false)
     }
 
-    /// Takes what was written in a mirror into its document.
-    async fn take(&self, head: &DocumentSummary, base: u32, text: &str, task: Option<TaskId>) -> Result<(), Broken> {
-        let (scope, reason, manner) = match task {
+    /// Takes what was written in a mirror into its document; whether that could be done.
+    async fn take(&self, head: &DocumentSummary, file: &LiveFile) -> Result<bool, Broken> {
+        let Some(text) = &file.text else {
+            tracing::warn!(path = file.path, "a mirror is not text, and is left alone");
+            return Ok(false);
+        };
+        let base = self.known.get(&head.document_id).map_or(head.version, |known| known.version);
+        let (scope, reason, manner) = match file.task {
             None => (Scope::of(Actor::Person), "edited as a file", Manner::Free),
             Some(task) => (self.worker(task).await?, "merged from a task", Manner::Ask),
         };
@@ -401,10 +418,10 @@ impl Keeper {
             }
         };
         match changed.await {
-            Ok(()) => Ok(()),
+            Ok(()) => Ok(true),
             Err(DocumentError::Refused(why)) => {
-                tracing::warn!(%why, "a mirror holds what a document does not take");
-                Ok(())
+                tracing::warn!(%why, path = file.path, "a mirror holds what a document does not take, and is left alone");
+                Ok(false)
             }
             Err(DocumentError::Read(error)) => Err(error.into()),
             Err(DocumentError::Append(error)) => Err(error.into()),

@@ -45,6 +45,13 @@ async fn until(desk: &Desk, id: DocumentId, text: &str) -> usize {
     }
 }
 
+/// A document of the person; its mirror's path.
+async fn made(desk: &Desk, fake: &Fake, title: &str, content: &str) -> (DocumentId, String) {
+    let (_, made) = desk.send("POST", "/api/documents", json!({"title": title, "content": content})).await;
+    let id = made["document_id"].as_str().unwrap().parse().unwrap();
+    (id, says(fake, content).await)
+}
+
 fn file(path: &str, text: &str) -> LiveFile {
     let hash = Some(choir_store::sha256(text.as_bytes()));
     LiveFile { path: path.to_owned(), hash, text: Some(text.to_owned()), task: None }
@@ -56,9 +63,7 @@ async fn late_word_of_what_we_wrote_is_no_edit_and_the_same_words_by_a_person_ar
     let fake = Fake::new(r#"{"roles": {"conductor": [{"text": "Nobody asked."}]}}"#);
     fake.has_workspace.store(true, Ordering::SeqCst);
     let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
-    let (_, made) = desk.send("POST", "/api/documents", json!({"title": "Notes", "content": "one\n"})).await;
-    let id: DocumentId = made["document_id"].as_str().unwrap().parse().unwrap();
-    let path = says(&fake, "one\n").await;
+    let (id, path) = made(&desk, &fake, "Notes", "one\n").await;
     put(&desk, id, 1, "two\n").await;
     says(&fake, "two\n").await;
     put(&desk, id, 2, "three\n").await;
@@ -78,4 +83,31 @@ async fn late_word_of_what_we_wrote_is_no_edit_and_the_same_words_by_a_person_ar
     fake.files.lock().unwrap().insert(path.clone(), b"two\n".to_vec());
     fake.changed.send(file(&path, "two\n")).unwrap();
     assert_eq!(until(&desk, id, "two\n").await, versions + 2);
+}
+
+#[tokio::test]
+async fn a_mirror_that_is_no_text_keeps_its_bytes_until_somebody_mends_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let fake = Fake::new(r#"{"roles": {"conductor": [{"text": "Nobody asked."}]}}"#);
+    fake.has_workspace.store(true, Ordering::SeqCst);
+    let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
+    let (id, path) = made(&desk, &fake, "Notes", "one\n").await;
+    let (other, other_path) = made(&desk, &fake, "Other", "else\n").await;
+
+    let latin = b"caf\xe9\n".to_vec();
+    fake.files.lock().unwrap().insert(path.clone(), latin.clone());
+    let hash = Some(choir_store::sha256(&latin));
+    fake.changed.send(LiveFile { path: path.clone(), hash, text: None, task: None }).unwrap();
+    // Files are heard of in order: when this one has been taken, the first one has been seen.
+    fake.files.lock().unwrap().insert(other_path.clone(), b"more\n".to_vec());
+    fake.changed.send(file(&other_path, "more\n")).unwrap();
+    until(&desk, other, "more\n").await;
+    let mut mirrored = fake.mirrored.subscribe();
+    put(&desk, id, 1, "two\n").await;
+    mirrored.changed().await.unwrap();
+    assert_eq!(fake.files.lock().unwrap()[&path], latin, "nobody else has these words");
+
+    fake.files.lock().unwrap().insert(path.clone(), "café\n".into());
+    fake.changed.send(file(&path, "café\n")).unwrap();
+    until(&desk, id, "twocafé\n").await;
 }
