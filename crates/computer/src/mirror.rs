@@ -213,16 +213,21 @@ impl Keeper {
         }
         self.obey_erasures().await?;
         for (_, document) in self.harness.views.newest::<Documents>(None, DOCUMENTS_MAX).await? {
-            let id = document.document_id;
-            match self.write(id).await {
-                // One whose words are lost must not take the mirrors of the others with it.
-                Err(Broken::Log(error)) if is_of_one_document(&error) => {
-                    tracing::warn!(%error, document = %id, "a document has no mirror");
-                }
-                written => written?,
-            }
+            self.try_write(document.document_id).await?;
         }
         Ok(())
+    }
+
+    /// Writes a mirror; whether its document can be read. One whose words are lost must not take the mirrors of the others
+    /// with it.
+    async fn try_write(&mut self, id: DocumentId) -> Result<bool, Broken> {
+        match self.write(id).await {
+            Err(Broken::Log(error)) if is_of_one_document(&error) => {
+                tracing::warn!(%error, document = %id, "a document has no mirror");
+                Ok(false)
+            }
+            written => written.map(|()| true),
+        }
     }
 
     /// Writes every mirror anew if something was erased since that was last done. A tombstone does not say whose words it
@@ -236,11 +241,15 @@ impl Keeper {
             return Ok(());
         }
         let known: BTreeSet<DocumentId> = self.known.keys().copied().collect();
+        let mut all = true;
         for id in known {
             self.rename(id).await?;
-            self.write(id).await?;
+            all &= self.try_write(id).await?;
         }
-        self.record.obey(upto).await;
+        // One that could not be written may still say what was erased: it is looked at again.
+        if all {
+            self.record.obey(upto).await;
+        }
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use axum::body::Body;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use choir_proto::task::ChangeKind;
-use choir_proto::wire::{AssociateFinished, AssociateStarted, EffectRecord, ExecFrame};
+use choir_proto::wire::{AssociateFinished, AssociateStarted, EffectRecord, ExecFrame, Mirrored};
 use choir_proto::{TaskId, task};
 use http::{Method, StatusCode};
 use http_body_util::BodyExt;
@@ -285,6 +285,29 @@ async fn paths_that_lead_outside_are_refused() {
         }
     }
     assert_eq!(surroundings(world.directory.path()), before, "nothing around the workspace was touched");
+}
+
+#[tokio::test]
+async fn a_mirror_is_not_written_over_what_is_no_file_and_the_next_one_is() {
+    let world = World::start().await;
+    let browser = world.browser().await;
+    browser.send(Method::PUT, "/api/files?kind=directory&path=documents/folder.md", Default::default()).await;
+    let computer = std::fs::read_dir(world.directory.path().join("computers")).unwrap().next().unwrap().unwrap().path();
+    let documents = computer.join("workspace/documents");
+    std::os::unix::fs::symlink("/etc/hostname", documents.join("out.md")).unwrap();
+    std::os::unix::fs::symlink("round.md", documents.join("round.md")).unwrap();
+    // No bytes are needed to be longer than any document.
+    std::fs::File::create(documents.join("long.md")).unwrap().set_len(21 << 20).unwrap();
+    for (name, written) in [("folder", false), ("out", false), ("round", false), ("long", false), ("plain", true)] {
+        for text in [Some("words\n"), None] {
+            let mirror = serde_json::json!({ "path": format!("documents/{name}.md"), "text": text, "over": null });
+            let mirrored: Mirrored = asked(&world, Method::PUT, "/workspace/mirror", mirror.to_string()).await;
+            // What was just written is not known to whoever takes it away without a hash, and stays.
+            assert_eq!(mirrored.written, written && text.is_some(), "{name} {text:?}");
+        }
+    }
+    assert_eq!(std::fs::read_to_string(documents.join("plain.md")).unwrap(), "words\n");
+    assert!(documents.join("folder.md").is_dir() && documents.join("out.md").is_symlink());
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use crate::fake::{Desk, Fake};
 use choir_proto::DocumentId;
 use choir_proto::wire::LiveFile;
 use serde_json::{Value, json};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -110,4 +111,42 @@ async fn a_mirror_that_is_no_text_keeps_its_bytes_until_somebody_mends_it() {
     fake.files.lock().unwrap().insert(path.clone(), "café\n".into());
     fake.changed.send(file(&path, "café\n")).unwrap();
     until(&desk, id, "twocafé\n").await;
+}
+
+/// Takes away every text that does not stand in the log itself.
+fn lose_blobs(directory: &Path) -> usize {
+    let mut lost = 0;
+    let mut open = vec![directory.join("blobs")];
+    while let Some(folder) = open.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if entry.is_dir() {
+                open.push(entry);
+            } else {
+                std::fs::remove_file(entry).unwrap();
+                lost += 1;
+            }
+        }
+    }
+    lost
+}
+
+#[tokio::test]
+async fn what_is_erased_leaves_its_mirror_although_another_document_cannot_be_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let fake = Fake::new(r#"{"roles": {"conductor": [{"text": "Nobody asked."}]}}"#);
+    fake.has_workspace.store(true, Ordering::SeqCst);
+    let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
+    made(&desk, &fake, "Long", &"many words\n".repeat(50_000)).await;
+    let (id, path) = made(&desk, &fake, "Plan", "hello there\n").await;
+    put(&desk, id, 1, "hello there KEYPELICAN99\n").await;
+    says(&fake, "hello there KEYPELICAN99\n").await;
+
+    assert!(lose_blobs(directory.path()) > 0, "the long text is too long for the log");
+    let (_, page) = desk.send("GET", "/api/events?limit=100", Value::Null).await;
+    for event in page["events"].as_array().unwrap().iter().filter(|event| event.to_string().contains("KEYPELICAN99")) {
+        let erase = format!("/api/events/{}/erase", event["id"].as_str().unwrap());
+        let (status, erased) = desk.send("POST", &erase, Value::Null).await;
+        assert_eq!(status, 200, "{erased}");
+    }
+    assert_eq!(says(&fake, "hello there\n").await, path);
 }

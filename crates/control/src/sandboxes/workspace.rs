@@ -58,31 +58,19 @@ impl Sandboxes {
         }
     }
 
-    /// Writes a mirror, or takes it away, unless somebody else has written there.
+    /// Writes a mirror, or takes it away, unless somebody else has put something there.
     pub(super) async fn mirror(&self, mirror: Mirror) -> Result<Mirrored, Error> {
         let path = files::parse_path(&mirror.path)?;
         if !is_mirror(&text(&path)) {
             return Err(Error::NotAllowed);
         }
         let keeper = self.keeper().await?;
-        let present = read(&keeper, &path).await?.map(|content| sha256(&content));
-        let wanted = mirror.text.as_ref().map(|text| sha256(text.as_bytes()));
-        if present == wanted {
-            return Ok(Mirrored { written: true });
+        match replace(&keeper, &path, mirror).await {
+            Ok(written) => Ok(Mirrored { written }),
+            // Somebody's work too, and no reason to go without the other mirrors.
+            Err(Error::Call(error)) if is_of_one_path(&error) => Ok(Mirrored { written: false }),
+            Err(error) => Err(error),
         }
-        if present.is_some() && present != mirror.over {
-            return Ok(Mirrored { written: false });
-        }
-        match mirror.text {
-            Some(text) => files::write(&keeper, &path, Bytes::from(text), None).await?,
-            None => {
-                keeper.remove(&path, Removal::File).await?;
-                // The last one takes the directory with it; while there are others it stays.
-                let (directory, _) = path.split().ok_or(Error::NotAllowed)?;
-                keeper.remove(&directory, Removal::EmptyDirectory).await.ok();
-            }
-        }
-        Ok(Mirrored { written: true })
     }
 
     /// Remembers which mirrors a task is about to bring in: what is found there then is its doing, not a person's.
@@ -183,6 +171,40 @@ async fn read(keeper: &Guest, path: &RelativePath) -> Result<Option<Bytes>, Erro
         Ok(content) => Ok(Some(content)),
         Err(CallError::Fault(fault)) if fault.code == FaultCode::NotFound => Ok(None),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Makes a file say what it is to say, unless it says something else than is known; whether it does now.
+async fn replace(keeper: &Guest, path: &RelativePath, mirror: Mirror) -> Result<bool, Error> {
+    let present = read(keeper, path).await?.map(|content| sha256(&content));
+    let wanted = mirror.text.as_ref().map(|text| sha256(text.as_bytes()));
+    if present == wanted {
+        return Ok(true);
+    }
+    if present.is_some() && present != mirror.over {
+        return Ok(false);
+    }
+    match mirror.text {
+        Some(text) => files::write(keeper, path, Bytes::from(text), None).await?,
+        None => {
+            keeper.remove(path, Removal::File).await?;
+            // The last one takes the directory with it; while there are others it stays.
+            let (directory, _) = path.split().ok_or(Error::NotAllowed)?;
+            keeper.remove(&directory, Removal::EmptyDirectory).await.ok();
+        }
+    }
+    Ok(true)
+}
+
+/// Whether a call failed by what stands at its path: a directory, a link, something too long or just being written.
+fn is_of_one_path(error: &CallError) -> bool {
+    use FaultCode::{Denied, Escapes, Exists, NotADirectory, NotAFile, NotEmpty, NotFound};
+    match error {
+        CallError::TooLong | CallError::Changed => true,
+        CallError::Fault(fault) => {
+            matches!(fault.code, Denied | Escapes | Exists | NotADirectory | NotAFile | NotEmpty | NotFound)
+        }
+        CallError::Lost | CallError::Unexpected => false,
     }
 }
 
