@@ -2,6 +2,7 @@
 
 use choir_proto::document::TextChange;
 use similar::{DiffOp, TextDiff};
+use std::collections::HashMap;
 use std::time::Duration;
 
 /// How long a difference may be looked for. What is found by then is right, only coarser.
@@ -60,18 +61,17 @@ pub fn begun(old: &str, new: &str) -> String {
 /// order.
 fn passed(old: &str, new: &str) -> usize {
     let whole = &new[..new.rfind('\n').map_or(0, |end| end + 1)];
-    let mut passed = 0;
-    for line in whole.split_inclusive('\n').filter(|line| !line.trim().is_empty()) {
-        let mut at = passed;
-        for known in old[passed..].split_inclusive('\n') {
-            at += known.len();
-            if known.trim_end() == line.trim_end() {
-                passed = at;
-                break;
-            }
-        }
+    // Where each line ends that old has, in order: looking through all of old for every line takes too long in a long text.
+    let mut ends: HashMap<&str, Vec<usize>> = HashMap::new();
+    let mut at = 0;
+    for known in old.split_inclusive('\n') {
+        at += known.len();
+        ends.entry(known.trim_end()).or_default().push(at);
     }
-    passed
+    whole.lines().map(str::trim_end).filter(|line| !line.is_empty()).fold(0, |passed, line| {
+        let ends = ends.get(line).map_or(&[][..], Vec::as_slice);
+        ends.get(ends.partition_point(|end| *end <= passed)).copied().unwrap_or(passed)
+    })
 }
 
 fn is_blank(between: &str) -> bool {
@@ -188,6 +188,22 @@ mod tests {
             "# Herons\n\nThey stand.\n\n## Food\nF\n\n\nFish.\n"
         );
         assert_eq!(begun("", "new wor"), "new wor");
+    }
+
+    #[test]
+    fn a_beginning_of_very_many_new_lines_is_found_at_once() {
+        let lines = |word: &str| (0..200_000).map(|number| format!("{word} {number}\n")).collect::<String>();
+        let old = lines("old");
+        assert_eq!(passed(&old, &lines("new")), 0);
+        assert_eq!(passed(&old, &old), old.len());
+    }
+
+    #[test]
+    fn a_line_that_stands_twice_is_passed_once_for_each_time_it_was_said() {
+        let old = "same\nother\nsame\nlast\n";
+        assert_eq!(&old[passed(old, "same\n")..], "other\nsame\nlast\n");
+        assert_eq!(&old[passed(old, "same \n\nsame\n")..], "last\n");
+        assert_eq!(&old[passed(old, "last\nsame\n")..], "", "never back");
     }
 
     #[test]
