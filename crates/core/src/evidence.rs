@@ -24,7 +24,7 @@ pub struct Quotation<'a> {
 
 /// Everything that a Markdown text quotes. Code is not prose and quotes nothing.
 pub fn quotations(text: &str) -> Vec<Quotation<'_>> {
-    let mut found = Vec::new();
+    let mut found = Found(Vec::new());
     let mut at = 0;
     let mut in_code = false;
     for line in text.split_inclusive('\n') {
@@ -33,35 +33,56 @@ pub fn quotations(text: &str) -> Vec<Quotation<'_>> {
             in_code = !in_code;
         } else if !in_code {
             match trimmed.strip_prefix('>') {
-                Some(block) => found.push(trim(at + line.len() - block.len(), block)),
+                Some(block) => found.add(at + line.len() - block.len(), block),
                 None => marked(at, line, &mut found),
             }
         }
+        if found.is_full() {
+            break;
+        }
         at += line.len();
     }
-    found.retain(|quotation| quotation.words.split_whitespace().count() >= QUOTATION_WORDS_MIN);
-    found.truncate(QUOTATIONS_MAX);
-    found
+    found.0
 }
 
-fn trim(from: usize, words: &str) -> Quotation<'_> {
-    let start = words.len() - words.trim_start().len();
-    Quotation { from: from + start, words: words.trim() }
+/// What counts as a quotation so far, in order.
+struct Found<'a>(Vec<Quotation<'a>>);
+
+impl<'a> Found<'a> {
+    fn is_full(&self) -> bool {
+        self.0.len() >= QUOTATIONS_MAX
+    }
+
+    /// Adds these words, unless they are too few or there is no room.
+    fn add(&mut self, from: usize, words: &'a str) {
+        let start = words.len() - words.trim_start().len();
+        let words = words.trim();
+        if !self.is_full() && words.split_whitespace().nth(QUOTATION_WORDS_MIN - 1).is_some() {
+            self.0.push(Quotation { from: from + start, words });
+        }
+    }
 }
 
 /// Quotations between marks within one line.
-fn marked<'a>(at: usize, line: &'a str, found: &mut Vec<Quotation<'a>>) {
+fn marked<'a>(at: usize, line: &'a str, found: &mut Found<'a>) {
     let mut rest = line;
     let mut offset = 0;
+    // Where one that ends a quotation was looked for in vain, none follows: looking again for each that begins one would
+    // take hours in a long line.
+    let mut missing: Vec<char> = Vec::new();
     while let Some((place, open)) = rest.char_indices().find(|(_, letter)| *letter == '`' || opens(*letter)) {
         let begin = place + open.len_utf8();
         let close = MARKS.iter().find(|(mark, _)| *mark == open).map_or('`', |(_, close)| *close);
-        let Some(length) = rest[begin..].find(close) else {
+        let length = if missing.contains(&close) { None } else { rest[begin..].find(close) };
+        let Some(length) = length else {
+            if !missing.contains(&close) {
+                missing.push(close);
+            }
             (rest, offset) = (&rest[begin..], offset + begin);
             continue;
         };
         if open != '`' {
-            found.push(trim(at + offset + begin, &rest[begin..begin + length]));
+            found.add(at + offset + begin, &rest[begin..begin + length]);
         }
         let end = begin + length + close.len_utf8();
         (rest, offset) = (&rest[end..], offset + end);
@@ -78,11 +99,14 @@ pub fn unsupported(text: &str, citations: &[Citation]) -> Vec<Unsupported> {
         citations.iter().filter_map(|citation| citation.quote.as_deref()).any(|quote| quote.contains(words))
     };
     let alone = quotations(text).into_iter().filter(|quotation| !holds(quotation.words));
+    // They come in order, so that characters are counted once and not from the beginning for each.
+    let (mut at, mut before) = (0, 0);
     alone
-        .map(|quotation| Unsupported {
-            from: characters(text, quotation.from),
-            to: characters(text, quotation.from + quotation.words.len()),
-            text: quotation.words.to_owned(),
+        .map(|quotation| {
+            let from = before + characters(&text[at..], quotation.from - at);
+            let to = from + characters(quotation.words, quotation.words.len());
+            (at, before) = (quotation.from, from);
+            Unsupported { from, to, text: quotation.words.to_owned() }
         })
         .collect()
 }
@@ -96,8 +120,13 @@ pub fn place(text: &str, citation: &Citation) -> Option<(u64, u64)> {
 
 /// Whether any of a citation's words stand in a range of a text, in bytes, wherever the text says them.
 pub fn stands_within(text: &str, citation: &Citation, from: usize, to: usize) -> bool {
-    let quote = citation.quote.as_deref().filter(|quote| !quote.is_empty());
-    quote.is_some_and(|quote| text.match_indices(quote).any(|(at, words)| at < to && at + words.len() > from))
+    let Some(quote) = citation.quote.as_deref().filter(|quote| !quote.is_empty()) else { return false };
+    // Words that reach into the range begin and end no farther from it than they are long: the rest of the text, asked
+    // again for every part and every citation, would keep everybody waiting.
+    let reach = quote.len() - 1;
+    let begin = text.ceil_char_boundary(from.saturating_sub(reach));
+    let end = text.floor_char_boundary(to.saturating_add(reach));
+    text.get(begin..end).is_some_and(|near| near.contains(quote))
 }
 
 /// The file that a call read, if that is what it did.
@@ -152,6 +181,23 @@ mod tests {
     }
 
     #[test]
+    fn marks_without_an_end_are_looked_for_once_and_no_more_is_collected_than_is_shown() {
+        assert_eq!(quotations(&"“Н".repeat(400_000)), []);
+        assert_eq!(quotations(&format!("{} «b c d»", "„Н".repeat(400_000))).len(), 1);
+        let many = "\"one two three\" ".repeat(QUOTATIONS_MAX + 1);
+        assert_eq!(quotations(&many).len(), QUOTATIONS_MAX);
+        let names = "\"name\" ".repeat(QUOTATIONS_MAX);
+        assert_eq!(quotations(&format!("{names}\n> one two three")).len(), 1, "what is none takes no room");
+    }
+
+    #[test]
+    fn places_of_many_quotations_are_counted_along_the_way() {
+        let text = "é “ü b c” and “d é f”\n> g h ï\n";
+        let found: Vec<_> = unsupported(text, &[]).into_iter().map(|one| (one.from, one.to)).collect();
+        assert_eq!(found, [(3, 8), (15, 20), (24, 29)]);
+    }
+
+    #[test]
     fn one_altered_word_is_enough_to_be_flagged() {
         let text = "É: “the tests were all green” and “the tests were not green”.";
         let citations = [citation("On Monday the tests were all green, they wrote.")];
@@ -177,5 +223,13 @@ mod tests {
         }
         assert!(!stands_within(text, &cited, 0, 4) && !stands_within(text, &cited, 15, 17));
         assert!(!stands_within(text, &citation(""), 0, 28));
+        assert!(stands_within("é à ü", &citation("à"), 3, 5) && !stands_within("é à ü", &citation("à"), 0, 3));
+    }
+
+    #[test]
+    fn sources_of_a_small_part_of_a_long_text_are_found_beside_it() {
+        let text = "word ".repeat(4 << 20);
+        let absent = citation("word of honour");
+        assert!((0..2000).all(|from| !stands_within(&text, &absent, from, from + 1)));
     }
 }

@@ -19,7 +19,7 @@ pub struct Source {
 /// What of a text a reader must not take for proven.
 #[derive(Debug, Default)]
 pub struct Doubts {
-    quotes: Vec<String>,
+    quotes: Vec<Unsupported>,
     figures: Vec<Doubtful>,
 }
 
@@ -38,7 +38,7 @@ impl Doubts {
             let (command, body) = (block.command.to_owned(), block.body.to_owned());
             doubt(figure).map(|why| Doubtful { command, body, why })
         });
-        Self { quotes: unsupported.iter().map(|one| one.text.clone()).collect(), figures: doubtful.collect() }
+        Self { quotes: unsupported.to_vec(), figures: doubtful.collect() }
     }
 
     fn is_empty(&self) -> bool {
@@ -71,7 +71,7 @@ pub fn markdown(content: &str, doubts: &Doubts) -> String {
     }
     let mut out = format!("{}\n\n## {NOT_SUPPORTED}\n\n", content.trim_end());
     // Writing to a string cannot fail.
-    doubts.quotes.iter().for_each(|quote| writeln!(out, "* “{quote}”: {NO_SOURCE}").unwrap_or_default());
+    doubts.quotes.iter().for_each(|quote| writeln!(out, "* “{}”: {NO_SOURCE}", quote.text).unwrap_or_default());
     let lines = doubts.figures.iter();
     lines.for_each(|figure| writeln!(out, "* `{}`: {}", figure.command, figure.why).unwrap_or_default());
     out
@@ -85,6 +85,40 @@ pre{white-space:pre-wrap;background:#f4f2ee;padding:.8rem}blockquote{border-left
 mark{background:#ffe9a8}mark.doubt{background:#fbd5d5}.doubt small,small.doubt{color:#8a1c1c}details{margin:.6rem 0}table{border-collapse:collapse}\
 th,td{text-align:left;padding:.2rem .8rem .2rem 0;border-bottom:1px solid #ddd;vertical-align:top}";
 
+/// Stand around a doubtful quotation while the text is read, so that each is found where it is known to be and not looked
+/// for. Unicode keeps these two for such uses within a program; a text that holds them anyway loses them.
+const DOUBT_BEGINS: char = '\u{fdd0}';
+const DOUBT_ENDS: char = '\u{fdd1}';
+
+/// The text with its doubtful quotations marked.
+fn with_marks(content: &str, quotes: &[Unsupported]) -> String {
+    let mut places = quotes.iter().filter(|quote| quote.from < quote.to).peekable();
+    let mut end = None;
+    let mut out = String::with_capacity(content.len());
+    for (at, letter) in (0_u64..).zip(content.chars()) {
+        if end == Some(at) {
+            out.push(DOUBT_ENDS);
+            end = None;
+        }
+        if let Some(quote) = places.next_if(|quote| quote.from == at) {
+            out.push(DOUBT_BEGINS);
+            end = Some(quote.to);
+        }
+        out.extend(Some(letter).filter(|letter| !is_mark(*letter)));
+    }
+    out.extend(end.map(|_| DOUBT_ENDS));
+    out
+}
+
+fn is_mark(letter: char) -> bool {
+    letter == DOUBT_BEGINS || letter == DOUBT_ENDS
+}
+
+/// Text that no doubt can be shown in, as it was.
+fn without_marks(text: &str) -> String {
+    text.replace(is_mark, "")
+}
+
 /// The whole file.
 pub fn html(title: &str, content: &str, sources: &[Source], doubts: &Doubts) -> String {
     let mut out = String::new();
@@ -96,8 +130,8 @@ pub fn html(title: &str, content: &str, sources: &[Source], doubts: &Doubts) -> 
         escaped(title)
     )
     .ok();
-    for block in parse(content) {
-        write_block(&mut out, &block, doubts);
+    for block in parse(&with_marks(content, &doubts.quotes)) {
+        Writer { out: &mut out, in_doubt: false, doubts }.block(&block);
     }
     write_doubts(&mut out, doubts);
     if !sources.is_empty() {
@@ -114,82 +148,104 @@ fn write_doubts(out: &mut String, doubts: &Doubts) {
     }
     out.push_str(&format!("<h2>{NOT_SUPPORTED}</h2>\n"));
     for quote in &doubts.quotes {
-        out.push_str(&format!("<li>“{}”: {NO_SOURCE}</li>\n", escaped(quote)));
+        out.push_str(&format!("<li>“{}”: {NO_SOURCE}</li>\n", escaped(&quote.text)));
     }
     for figure in &doubts.figures {
         out.push_str(&format!("<li><code>{}</code>: {}</li>\n", escaped(&figure.command), escaped(&figure.why)));
     }
 }
 
-fn write_block(out: &mut String, block: &Block, doubts: &Doubts) {
-    match block {
-        Block::Heading(level, inline) => {
-            let level = (*level).clamp(1, 6);
-            element(out, &format!("h{level}"), inline, doubts);
-        }
-        Block::Paragraph(inline) => element(out, "p", inline, doubts),
-        Block::Point(None, inline) => element(out, "li", inline, doubts),
-        Block::Point(Some(number), inline) => {
-            out.push_str(&format!("<p>{number}. "));
-            inline.iter().for_each(|inline| write_inline(out, inline, doubts));
-            out.push_str("</p>\n");
-        }
-        Block::Quote(inline) => element(out, "blockquote", inline, doubts),
-        Block::Code(code) => {
-            out.push_str(&format!("<pre>{}</pre>\n", escaped(code)));
-            if let Some(figure) = doubts.figures.iter().find(|figure| figure.body == *code) {
-                out.push_str(&format!("<p><small class=\"doubt\">{}</small></p>\n", escaped(&figure.why)));
+/// Writes one block.
+struct Writer<'a> {
+    out: &'a mut String,
+    /// Whether a doubtful quotation has begun and not ended.
+    in_doubt: bool,
+    doubts: &'a Doubts,
+}
+
+impl Writer<'_> {
+    fn block(&mut self, block: &Block) {
+        match block {
+            Block::Heading(level, inline) => {
+                let level = (*level).clamp(1, 6);
+                self.element(&format!("h{level}"), inline);
             }
+            Block::Paragraph(inline) => self.element("p", inline),
+            Block::Point(None, inline) => self.element("li", inline),
+            Block::Point(Some(number), inline) => {
+                self.out.push_str(&format!("<p>{number}. "));
+                self.all(inline);
+                self.out.push_str("</p>\n");
+            }
+            Block::Quote(inline) => self.element("blockquote", inline),
+            Block::Code(code) => self.code(&without_marks(code)),
+            Block::Table(rows) => self.table(rows),
+            Block::Rule => self.out.push_str("<hr>\n"),
         }
-        Block::Table(rows) => write_table(out, rows, doubts),
-        Block::Rule => out.push_str("<hr>\n"),
     }
-}
 
-fn element(out: &mut String, name: &str, inline: &[Inline], doubts: &Doubts) {
-    out.push_str(&format!("<{name}>"));
-    inline.iter().for_each(|inline| write_inline(out, inline, doubts));
-    out.push_str(&format!("</{name}>\n"));
-}
-
-fn write_inline(out: &mut String, inline: &Inline, doubts: &Doubts) {
-    let within = |parts: &[Inline]| {
-        let mut inner = String::new();
-        parts.iter().for_each(|part| write_inline(&mut inner, part, doubts));
-        inner
-    };
-    out.push_str(&match inline {
-        Inline::Text(text) => marked(text, &doubts.quotes),
-        Inline::Strong(parts) => format!("<strong>{}</strong>", within(parts)),
-        Inline::Emphasis(parts) => format!("<em>{}</em>", within(parts)),
-        Inline::Code(text) => format!("<code>{}</code>", escaped(text)),
-        Inline::Link(parts, to) => format!("<a rel=\"noreferrer\" href=\"{}\">{}</a>", escaped(to), within(parts)),
-    });
-}
-
-/// Text with the first of these quotations marked in it, then the next in what follows.
-fn marked(text: &str, quotes: &[String]) -> String {
-    let (mut out, mut rest) = (String::new(), text);
-    let first = |rest: &str| quotes.iter().filter_map(|quote| Some((rest.find(quote)?, quote.len()))).min();
-    while let Some((from, length)) = first(rest).filter(|(_, length)| *length > 0) {
-        let (quote, after) = rest[from..].split_at(length);
-        out.push_str(&escaped(&rest[..from]));
-        out.push_str(&format!("<mark class=\"doubt\">{} <small>({NO_SOURCE})</small></mark>", escaped(quote)));
-        rest = after;
+    fn code(&mut self, code: &str) {
+        self.out.push_str(&format!("<pre>{}</pre>\n", escaped(code)));
+        if let Some(figure) = self.doubts.figures.iter().find(|figure| figure.body == code) {
+            self.out.push_str(&format!("<p><small class=\"doubt\">{}</small></p>\n", escaped(&figure.why)));
+        }
     }
-    out.push_str(&escaped(rest));
-    out
-}
 
-fn write_table(out: &mut String, rows: &[Vec<Vec<Inline>>], doubts: &Doubts) {
-    out.push_str("<table>\n");
-    for (index, row) in rows.iter().enumerate() {
-        let name = if index == 0 { "th" } else { "td" };
-        out.push_str("<tr>");
-        row.iter().for_each(|cell| element(out, name, cell, doubts));
-        out.push_str("</tr>\n");
+    fn table(&mut self, rows: &[Vec<Vec<Inline>>]) {
+        self.out.push_str("<table>\n");
+        for (index, row) in rows.iter().enumerate() {
+            let name = if index == 0 { "th" } else { "td" };
+            self.out.push_str("<tr>");
+            row.iter().for_each(|cell| self.element(name, cell));
+            self.out.push_str("</tr>\n");
+        }
+        self.out.push_str("</table>\n");
     }
-    out.push_str("</table>\n");
+
+    fn element(&mut self, name: &str, inline: &[Inline]) {
+        self.out.push_str(&format!("<{name}>"));
+        self.all(inline);
+        self.out.push_str(&format!("</{name}>\n"));
+    }
+
+    fn all(&mut self, parts: &[Inline]) {
+        parts.iter().for_each(|part| self.inline(part));
+    }
+
+    fn inline(&mut self, inline: &Inline) {
+        let (begin, parts, end) = match inline {
+            Inline::Text(text) => return self.text(text),
+            Inline::Code(text) => {
+                return self.out.push_str(&format!("<code>{}</code>", escaped(&without_marks(text))));
+            }
+            Inline::Strong(parts) => ("<strong>".to_owned(), parts, "</strong>"),
+            Inline::Emphasis(parts) => ("<em>".to_owned(), parts, "</em>"),
+            Inline::Link(parts, to) => {
+                let to = escaped(&without_marks(to));
+                (format!("<a rel=\"noreferrer\" href=\"{to}\">"), parts, "</a>")
+            }
+        };
+        self.out.push_str(&begin);
+        self.all(parts);
+        self.out.push_str(end);
+    }
+
+    /// Text with what is in doubt marked. A quotation that goes on in another element is marked in each.
+    fn text(&mut self, text: &str) {
+        for part in text.split_inclusive(is_mark) {
+            let words = escaped(part.trim_end_matches(is_mark));
+            let ends = self.in_doubt && part.ends_with(DOUBT_ENDS);
+            match (self.in_doubt, ends) {
+                (false, _) => self.out.push_str(&words),
+                (true, false) => self.out.push_str(&format!("<mark class=\"doubt\">{words}</mark>")),
+                (true, true) => {
+                    let mark = format!("<mark class=\"doubt\">{words} <small>({NO_SOURCE})</small></mark>");
+                    self.out.push_str(&mark);
+                }
+            }
+            self.in_doubt = part.ends_with(DOUBT_BEGINS) || self.in_doubt && !ends;
+        }
+    }
 }
 
 /// A source with the cited words marked where they stand.
@@ -232,6 +288,11 @@ mod tests {
         Unsupported { from: 0, to: 0, text: text.to_owned() }
     }
 
+    /// Every quotation of a text, in doubt.
+    fn doubting(content: &str) -> Doubts {
+        Doubts::new(content, &crate::evidence::unsupported(content, &[]), &[])
+    }
+
     fn figure(status: FigureStatus, because: Option<&str>) -> Figure {
         Figure {
             figure_id: String::new(),
@@ -257,7 +318,9 @@ mod tests {
     fn what_nothing_stands_behind_is_marked_and_listed() {
         let content = "He said “all is < well” and “fine by me”.\n\n```run a\n1\n```\n\n```run b\n2\n```\n";
         let figures = [figure(FigureStatus::Fresh, None), figure(FigureStatus::Stale, Some("`x` changed"))];
-        let doubts = Doubts::new(content, &[doubtful("all is < well")], &figures);
+        let mut quotes = crate::evidence::unsupported(content, &[]);
+        quotes.truncate(1);
+        let doubts = Doubts::new(content, &quotes, &figures);
         let page = html("T", content, &[], &doubts);
         assert!(
             page.contains(
@@ -271,6 +334,32 @@ mod tests {
         let list = "\n\n## Not supported\n\n* “all is < well”: no source\n* `b`: stale: `x` changed\n";
         assert_eq!(text, format!("{}{list}", content.trim_end()));
         assert_eq!(markdown(content, &Doubts::default()), content);
+    }
+
+    #[test]
+    fn a_quotation_is_marked_in_every_element_that_it_goes_through() {
+        let content = "É **“one two** three `\"` [four](https://x.org/)”\n> a block\u{fdd1} of words\n";
+        let page = html("T", content, &[], &doubting(content));
+        let mark = |words: &str| format!("<mark class=\"doubt\">{words}</mark>");
+        let last = |words: &str| mark(&format!("{words} <small>(no source)</small>"));
+        let first = format!(
+            "<p>É <strong>“{}</strong>{}<code>&quot;</code>{}<a rel=\"noreferrer\" href=\"https://x.org/\">{}</a>{}”</p>",
+            mark("one two"),
+            mark(" three "),
+            mark(" "),
+            mark("four"),
+            last("")
+        );
+        assert!(page.contains(&first), "{first}\n{page}");
+        assert!(page.contains(&format!("<blockquote>{}</blockquote>", last("a block of words"))), "{page}");
+    }
+
+    #[test]
+    fn very_many_doubts_are_marked_in_one_go() {
+        let quoted = |number| format!("“one two {number}” {}", "word ".repeat(100));
+        let content: String = (1000..3000).map(quoted).collect();
+        let page = html("T", &content, &[], &doubting(&content));
+        assert_eq!(page.matches("<mark").count(), 2000);
     }
 
     #[test]

@@ -19,6 +19,7 @@ use choir_proto::document::{
 };
 use choir_proto::event::Actor;
 use choir_proto::run::Run;
+use choir_store::StoreError;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -81,12 +82,25 @@ pub(super) async fn get(State(app): State<App>, Path(document): Path<String>) ->
 pub(super) async fn annotated(app: &App, mut document: Document) -> Result<Document, Rejection> {
     let (documents, id) = (&app.harness.documents, document.document_id);
     document.proposals = documents.proposals(id).await?;
-    document.threads = threads(app, &document).await?;
     document.figures = documents.figures(id, &document.content).await?;
     let citations = documents.citations(id).await?;
+    let runs = app.harness.views.newest::<Runs>(None, THREADS_RUNS_MAX).await?;
+    apart(move || {
+        document.threads = threads(runs.into_iter().map(|(_, run)| run), &document);
+        with_evidence(document, citations)
+    })
+    .await
+}
+
+/// Does what takes long for a long text where it keeps nobody else waiting.
+pub(super) async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Rejection> {
+    Ok(tokio::task::spawn_blocking(work).await.map_err(|_| StoreError::Closed)?)
+}
+
+fn with_evidence(mut document: Document, citations: Vec<Citation>) -> Document {
     document.unsupported = unsupported(&document.content, &citations);
     document.citations = citations.into_iter().filter_map(|citation| placed(&document.content, citation)).collect();
-    Ok(document)
+    document
 }
 
 /// Changes a document: merged with what happened since `base_version`, never overwriting it.
@@ -251,8 +265,7 @@ pub(super) fn whole(document_id: DocumentId, title: String, version: u32, conten
 }
 
 /// What was asked about parts of a document, newest first, with where these parts stand now.
-async fn threads(app: &App, document: &Document) -> Result<Vec<Thread>, Rejection> {
-    let runs = app.harness.views.newest::<Runs>(None, THREADS_RUNS_MAX).await?;
+fn threads(runs: impl Iterator<Item = Run>, document: &Document) -> Vec<Thread> {
     let text = &document.content;
     let thread = |run: Run| {
         let selection = run.selection.filter(|_| run.document_id == Some(document.document_id))?;
@@ -263,7 +276,7 @@ async fn threads(app: &App, document: &Document) -> Result<Vec<Thread>, Rejectio
         let Run { run_id, prompt, status, answer, reason, .. } = run;
         Some(Thread { run_id, action: selection.action, prompt, quote, status, answer, reason, at })
     };
-    Ok(runs.into_iter().filter_map(|(_, run)| thread(run)).collect())
+    runs.filter_map(thread).collect()
 }
 
 /// A citation with where its words stand; one whose words are not in the text is no evidence for it.

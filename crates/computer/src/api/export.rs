@@ -1,7 +1,7 @@
 //! A document to take away: as Markdown, or as one HTML file with its sources.
 
 use super::App;
-use super::documents::{annotated, find, whole};
+use super::documents::{annotated, apart, find, whole};
 use super::reject::Rejection;
 use crate::harness::Past;
 use axum::extract::{Path, Query, State};
@@ -50,20 +50,27 @@ pub(super) async fn export(
 ) -> Result<Response, Rejection> {
     let head = find(&app, &document).await?;
     let text = app.harness.documents.head_text(&head).await?;
-    let document = annotated(&app, whole(head.document_id, head.title, head.version, text)).await?;
-    let doubts = Doubts::new(&document.content, &document.unsupported, &document.figures);
-    let (media_type, extension, body) = match wanted.format {
-        Format::Markdown => ("text/markdown; charset=utf-8", "md", markdown(&document.content, &doubts)),
-        Format::Html => {
-            let mut sources = Vec::new();
-            for citation in document.citations {
-                sources.push(source(&app, citation).await?);
-            }
-            ("text/html; charset=utf-8", "html", html(&document.title, &document.content, &sources, &doubts))
-        }
+    let mut document = annotated(&app, whole(head.document_id, head.title, head.version, text)).await?;
+    let (media_type, extension) = match wanted.format {
+        Format::Markdown => ("text/markdown; charset=utf-8", "md"),
+        Format::Html => ("text/html; charset=utf-8", "html"),
     };
+    let mut sources = Vec::new();
+    if let Format::Html = wanted.format {
+        for citation in std::mem::take(&mut document.citations) {
+            sources.push(source(&app, citation).await?);
+        }
+    }
     // A file to save, never a page on our own origin.
     let disposition = format!("attachment; filename=\"{}.{extension}\"", file_name(&document.title));
+    let body = apart(move || {
+        let doubts = Doubts::new(&document.content, &document.unsupported, &document.figures);
+        match wanted.format {
+            Format::Markdown => markdown(&document.content, &doubts),
+            Format::Html => html(&document.title, &document.content, &sources, &doubts),
+        }
+    })
+    .await?;
     let headers = [
         (header::CONTENT_TYPE, media_type.to_owned()),
         (header::CONTENT_DISPOSITION, disposition),
