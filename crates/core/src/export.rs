@@ -2,14 +2,14 @@
 //! Both say which quotations and figures nothing stands behind.
 
 use crate::figure::blocks;
-use crate::markdown::{Block, Inline, parse};
+use crate::markdown::{Block, Inline, parse_whole};
 use choir_proto::document::{Citation, Figure, FigureStatus, Unsupported};
 use std::fmt::Write;
 
 /// A source as far as it is shown.
 pub struct Source {
-    /// The evidence.
-    pub citation: Citation,
+    /// The evidence: everything that is cited from it.
+    pub citations: Vec<Citation>,
     /// Where it came from, for people.
     pub origin: String,
     /// Its text, if it is text.
@@ -130,7 +130,7 @@ pub fn html(title: &str, content: &str, sources: &[Source], doubts: &Doubts) -> 
         escaped(title)
     )
     .ok();
-    for block in parse(&with_marks(content, &doubts.quotes)) {
+    for block in parse_whole(&with_marks(content, &doubts.quotes)) {
         Writer { out: &mut out, in_doubt: false, doubts }.block(&block);
     }
     write_doubts(&mut out, doubts);
@@ -248,20 +248,37 @@ impl Writer<'_> {
     }
 }
 
-/// A source with the cited words marked where they stand.
+/// A source, once, with all words that are cited from it marked where they stand.
 fn write_source(out: &mut String, source: &Source) {
-    let quote = source.citation.quote.as_deref().unwrap_or_default();
-    let (from, to) = (source.citation.from as usize, source.citation.to as usize);
-    let heading = format!("“{}” — {}", escaped(quote), escaped(&source.origin));
-    out.push_str(&format!("<details><summary>{heading}</summary>\n"));
-    let text = source.text.as_deref().unwrap_or_default();
-    match (text.get(..from), text.get(from..to), text.get(to..)) {
-        (Some(before), Some(cited), Some(after)) => {
-            out.push_str(&format!("<pre>{}<mark>{}</mark>{}</pre>\n", escaped(before), escaped(cited), escaped(after)));
-        }
-        _ => out.push_str("<p>The source is no text.</p>\n"),
+    let quotes = source.citations.iter().map(|citation| citation.quote.as_deref().unwrap_or_default());
+    let quotes: Vec<String> = quotes.map(|quote| format!("“{}”", escaped(quote))).collect();
+    out.push_str(&format!("<details><summary>{} — {}</summary>\n", quotes.join(", "), escaped(&source.origin)));
+    match source.text.as_deref().and_then(|text| cited(text, &source.citations)) {
+        Some(text) => out.push_str(&format!("<pre>{text}</pre>\n")),
+        None => out.push_str("<p>The source is no text.</p>\n"),
     }
-    out.push_str(&format!("<p>Bytes {from} to {to} of {}</p></details>\n", source.citation.source));
+    for Citation { from, to, source, .. } in &source.citations {
+        out.push_str(&format!("<p>Bytes {from} to {to} of {source}</p>\n"));
+    }
+    out.push_str("</details>\n");
+}
+
+/// A source's text with the cited words marked; nothing where they cannot stand in it.
+fn cited(text: &str, citations: &[Citation]) -> Option<String> {
+    let mut places: Vec<_> = citations.iter().map(|cited| (cited.from as usize, cited.to as usize)).collect();
+    places.sort_unstable();
+    let (mut out, mut at) = (String::new(), 0);
+    for (from, to) in places {
+        // Words that were cited before are marked already.
+        let from = from.max(at);
+        if to > from {
+            let (before, words) = (text.get(at..from)?, text.get(from..to)?);
+            out.push_str(&format!("{}<mark>{}</mark>", escaped(before), escaped(words)));
+            at = to;
+        }
+    }
+    out.push_str(&escaped(text.get(at..)?));
+    Some(out)
 }
 
 fn escaped(text: &str) -> String {
@@ -372,21 +389,45 @@ mod tests {
         assert!(page.contains("default-src 'none'") && page.contains("<h1>&lt;script&gt;"));
     }
 
-    #[test]
-    fn a_source_stands_with_its_words_marked() {
-        let quote = Some("b & c".to_owned());
-        let citation = Citation {
+    fn citation(text: &str, quote: &str) -> Citation {
+        let from = text.find(quote).unwrap() as u64;
+        Citation {
             source: Hash::ZERO,
-            from: 2,
-            to: 7,
+            from,
+            to: from + quote.len() as u64,
             hash: Hash::ZERO,
-            quote,
+            quote: Some(quote.to_owned()),
             artifact_id: None,
             run_id: None,
             at: None,
-        };
-        let source = Source { citation, origin: "notes.md".into(), text: Some("a b & c d".into()) };
+        }
+    }
+
+    #[test]
+    fn a_source_stands_once_with_all_its_words_marked() {
+        let text = "a b & c d e f";
+        let citations = ["d e", "b & c", "c d"].map(|quote| citation(text, quote)).to_vec();
+        let source = Source { citations, origin: "notes.md".into(), text: Some(text.into()) };
         let page = html("T", "text", &[source], &Doubts::default());
-        assert!(page.contains("<pre>a <mark>b &amp; c</mark> d</pre>") && page.contains("notes.md"), "{page}");
+        let marked = "<pre>a <mark>b &amp; c</mark><mark> d</mark><mark> e</mark> f</pre>";
+        assert!(page.contains(marked), "{page}");
+        assert_eq!(page.matches("notes.md").count(), 1, "{page}");
+        assert!(page.contains("<summary>“d e”, “b &amp; c”, “c d” — notes.md</summary>"), "{page}");
+    }
+
+    #[test]
+    fn a_source_that_cannot_be_shown_is_named() {
+        let citations = vec![citation("a b & c", "b & c")];
+        for text in [None, Some("short".to_owned())] {
+            let source = Source { citations: citations.clone(), origin: "notes.md".into(), text };
+            assert!(html("T", "", &[source], &Doubts::default()).contains("The source is no text."));
+        }
+    }
+
+    #[test]
+    fn the_last_line_of_a_long_text_is_in_the_page() {
+        let content = (1..=5001).map(|number| format!("line {number}\n\n")).collect::<String>();
+        let page = html("T", &content, &[], &Doubts::default());
+        assert!(page.contains("<p>line 2500</p>") && page.contains("<p>line 5001</p>"));
     }
 }

@@ -1,7 +1,7 @@
 //! The little Markdown that cards and previews show. Text becomes a tree of known blocks and nothing else: there is no
 //! way from here to HTML, scripts or remote loads.
 
-/// Text beyond this many lines is shown as it is: nobody reads it in a preview.
+/// Text beyond this many lines is left out where it is only previewed: nobody reads so far there.
 const LINES_MAX: usize = 5_000;
 /// A longer stretch is shown with its marks: each is looked for in all of what follows it.
 const STRETCH_BYTES_MAX: usize = 20_000;
@@ -40,11 +40,19 @@ pub enum Inline {
     Link(Vec<Inline>, String),
 }
 
-/// Reads Markdown.
+/// Reads the beginning of a Markdown text, as much as is shown of it.
 pub fn parse(text: &str) -> Vec<Block> {
+    read(text.lines().take(LINES_MAX))
+}
+
+/// Reads Markdown to its end.
+pub fn parse_whole(text: &str) -> Vec<Block> {
+    read(text.lines())
+}
+
+fn read<'a>(mut lines: impl Iterator<Item = &'a str> + Clone) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut paragraph = String::new();
-    let mut lines = text.lines().take(LINES_MAX);
     while let Some(line) = lines.next() {
         if let Some(fence) = fence(line) {
             flush(&mut paragraph, &mut blocks);

@@ -9,11 +9,12 @@ use axum::response::{IntoResponse, Response};
 use choir_core::evidence::file_read;
 use choir_core::export::{Doubts, Source, html, markdown};
 use choir_core::fold::evidence::Artifacts;
-use choir_proto::Event;
 use choir_proto::document::Citation;
+use choir_proto::{Event, Hash};
 use choir_store::StoreError;
 use http::header;
 use serde::Deserialize;
+use std::collections::HashMap;
 use utoipa::{IntoParams, ToSchema};
 
 /// Bytes of one source in a file. What is longer is named by its hash.
@@ -55,12 +56,11 @@ pub(super) async fn export(
         Format::Markdown => ("text/markdown; charset=utf-8", "md"),
         Format::Html => ("text/html; charset=utf-8", "html"),
     };
-    let mut sources = Vec::new();
-    if let Format::Html = wanted.format {
-        for citation in std::mem::take(&mut document.citations) {
-            sources.push(source(&app, citation).await?);
-        }
-    }
+    let citations = std::mem::take(&mut document.citations);
+    let sources = match wanted.format {
+        Format::Markdown => Vec::new(),
+        Format::Html => sources(&app, citations).await?,
+    };
     // A file to save, never a page on our own origin.
     let disposition = format!("attachment; filename=\"{}.{extension}\"", file_name(&document.title));
     let body = apart(move || {
@@ -79,6 +79,22 @@ pub(super) async fn export(
     Ok((headers, body).into_response())
 }
 
+/// Every source once, in the order in which they are first cited.
+async fn sources(app: &App, citations: Vec<Citation>) -> Result<Vec<Source>, Rejection> {
+    let mut sources: Vec<Source> = Vec::new();
+    let mut known: HashMap<Hash, usize> = HashMap::new();
+    for citation in citations {
+        match known.get(&citation.source) {
+            Some(place) => sources[*place].citations.push(citation),
+            None => {
+                known.insert(citation.source, sources.len());
+                sources.push(source(app, citation).await?);
+            }
+        }
+    }
+    Ok(sources)
+}
+
 async fn source(app: &App, citation: Citation) -> Result<Source, Rejection> {
     let origin = match citation.artifact_id {
         Some(id) => app.harness.views.get::<Artifacts>(id).await?.map(|artifact| artifact.origin),
@@ -90,7 +106,8 @@ async fn source(app: &App, citation: Citation) -> Result<Source, Rejection> {
         Ok(_) | Err(StoreError::Missing(_)) => None,
         Err(error) => return Err(error.into()),
     };
-    Ok(Source { origin: origin.unwrap_or_else(|| "what a command printed".to_owned()), citation, text })
+    let origin = origin.unwrap_or_else(|| "what a command printed".to_owned());
+    Ok(Source { citations: vec![citation], origin, text })
 }
 
 /// The file that an agent read the cited words in, if it was one.

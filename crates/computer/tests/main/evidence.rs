@@ -32,9 +32,13 @@ async fn get(desk: &Desk, path: &str) -> Value {
 
 /// A computer with one source, and a run over it that has ended. Gives the run's document.
 async fn written() -> (tempfile::TempDir, Desk, Value, String) {
+    written_with(QUOTES).await
+}
+
+async fn written_with(quotes: &str) -> (tempfile::TempDir, Desk, Value, String) {
     let directory = tempfile::tempdir().unwrap();
     let hash = choir_store::sha256(SOURCE.as_bytes()).to_string();
-    let desk = Desk::open(directory.path(), Fake::new(&QUOTES.replace("SOURCE", &hash))).await;
+    let desk = Desk::open(directory.path(), Fake::new(&quotes.replace("SOURCE", &hash))).await;
     let artifact = desk.upload("/api/artifacts", "text/markdown", SOURCE.as_bytes()).await;
     assert_eq!(artifact["content_hash"], hash.as_str());
     let done = desk.ended(desk.accept("what happened on Monday?").await).await;
@@ -132,6 +136,18 @@ async fn a_document_is_taken_away_with_its_sources() {
         assert!(taken.contains("unknown: no command is known to have printed this"), "{taken}");
     }
     assert_eq!(desk.send("GET", &format!("{path}/export?format=pdf"), Value::Null).await.0, 400);
+}
+
+#[tokio::test]
+async fn a_source_that_is_cited_twice_is_taken_away_once() {
+    let both = QUOTES.replace("The tests were mostly green", "Nobody was hurt");
+    let (_directory, desk, _, path) = written_with(&both).await;
+    let page = desk.download(&format!("{path}/export?format=html")).await;
+    assert!(
+        page.contains("<mark>The tests were all green</mark>, they wrote.\n<mark>Nobody was hurt</mark>"),
+        "{page}"
+    );
+    assert_eq!(page.matches("Report of Monday.").count(), 1, "{page}");
 }
 
 #[tokio::test]
