@@ -4,10 +4,10 @@
 import { syntaxTree } from '@codemirror/language';
 import { StateField } from '@codemirror/state';
 import { Decoration, EditorView, WidgetType } from '@codemirror/view';
+import { read } from './table.js';
 
 // In a longer text the Markdown itself is shown: looking through all of it on every key takes too long.
 const CHARACTERS_MAX = 400_000;
-const ROWS_MAX = 400;
 const PICTURE = /\.(png|jpe?g|gif|webp)$/i;
 const TYPES = { png: 'image/png', jpg: 'image/jpeg', jpeg: 'image/jpeg', gif: 'image/gif', webp: 'image/webp' };
 
@@ -24,16 +24,10 @@ class Table extends WidgetType {
   toDOM() {
     const table = document.createElement('table');
     table.className = 'md-grid';
-    const [head, rule, ...rows] = this.source.split('\n');
-    const column = (index) => rows.map((line) => cells(line)[index] ?? '');
-    const align = cells(rule).map((cell, index) => {
-      if (/^:.*:$/.test(cell)) return 'center';
-      // Figures stand under each other, whether the text asks for it or not.
-      return /:$/.test(cell) || column(index).every((text) => /^[\d\s.,%$€+−*-]*\d[\d\s.,%$€+−*-]*$/.test(text)) ? 'right' : '';
-    });
+    const { head, rows, align } = read(this.source);
     table.createTHead().append(row('th', head, align));
     const body = table.createTBody();
-    for (const line of rows.slice(0, ROWS_MAX)) body.append(row('td', line, align));
+    for (const cells of rows) body.append(row('td', cells, align));
     const around = document.createElement('div');
     around.className = 'md-grid-around';
     around.append(table);
@@ -45,9 +39,9 @@ class Table extends WidgetType {
   }
 }
 
-function row(kind, line, align) {
+function row(kind, cells, align) {
   const made = document.createElement('tr');
-  cells(line).forEach((text, index) => {
+  cells.forEach((text, index) => {
     const cell = document.createElement(kind);
     if (align[index]) cell.dataset.align = align[index];
     inline(cell, text);
@@ -55,14 +49,6 @@ function row(kind, line, align) {
   });
   return made;
 }
-
-// The cells of a line, without its outer bars; an escaped bar is a letter.
-const cells = (line) =>
-  line
-    .trim()
-    .replace(/^\||(?<!\\)\|$/g, '')
-    .split(/(?<!\\)\|/)
-    .map((cell) => cell.trim().replace(/\\\|/g, '|'));
 
 // Strong, emphasis and code, no deeper: a cell is short.
 function inline(parent, text) {
