@@ -5,6 +5,8 @@
 const LINES_MAX: usize = 5_000;
 /// A longer stretch is shown with its marks: each is looked for in all of what follows it.
 const STRETCH_BYTES_MAX: usize = 20_000;
+/// A longer address is no link: browsers refuse many that are shorter.
+const ADDRESS_BYTES_MAX: usize = 4_096;
 
 /// One block.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -232,10 +234,20 @@ fn mark(text: &str, in_word: bool) -> Option<(Inline, &str)> {
     if let Some((inner, after)) = emphasis.filter(|(inner, _)| !inner.starts_with([' ', '*', '_'])) {
         return Some((Inline::Emphasis(inline(inner)), after));
     }
-    let (label, rest) = text.strip_prefix('[')?.split_once("](")?;
-    let (address, after) = rest.split_once(')')?;
-    let plain = !label.contains('[') && (address.starts_with("https://") || address.starts_with("http://"));
-    plain.then(|| (Inline::Link(inline(label), address.to_owned()), after))
+    link(text.strip_prefix('[')?)
+}
+
+/// What follows a bracket, if that makes a link. It is looked for up to the next bracket, and an address up to its longest:
+/// to the end of the text it would be looked for again from every bracket.
+fn link(text: &str) -> Option<(Inline, &str)> {
+    let label = &text[..text.find('[').unwrap_or(text.len())];
+    let label = &label[..label.find("](")?];
+    let rest = &text[label.len() + 2..];
+    if !rest.starts_with("https://") && !rest.starts_with("http://") {
+        return None;
+    }
+    let address = &rest[..rest[..rest.floor_char_boundary(ADDRESS_BYTES_MAX)].find(')')?];
+    Some((Inline::Link(inline(label), address.to_owned()), &rest[address.len() + 1..]))
 }
 
 /// A mark of underscores is one only around whole words: names are full of them.
@@ -318,6 +330,24 @@ mod tests {
     fn a_very_long_stretch_is_read_at_once() {
         let hostile = "[".repeat(1_000_000);
         assert_eq!(inline(&hostile), [text(&hostile)]);
+    }
+
+    #[test]
+    fn brackets_that_make_no_link_are_read_at_once() {
+        for hostile in ["[".repeat(19_999), "[](http://".repeat(1_999), "[é](".repeat(3_999)] {
+            for _ in 0..40 {
+                assert_eq!(inline(&hostile), [text(&hostile)]);
+            }
+        }
+    }
+
+    #[test]
+    fn brackets_around_a_link_stay_text() {
+        let link = |words: &str, to: &str| Inline::Link(vec![text(words)], to.to_owned());
+        assert_eq!(inline("[a [b](https://x.org/[c])"), [text("[a "), link("b", "https://x.org/[c]")]);
+        assert_eq!(inline("[a] b](http://x.org)."), [link("a] b", "http://x.org"), text(".")]);
+        let long = format!("[a](https://{})", "é".repeat(3_000));
+        assert_eq!(inline(&long), [text(&long)]);
     }
 
     #[test]
