@@ -92,8 +92,38 @@ impl std::ops::Deref for Documents {
     }
 }
 
-/// A replica that nobody else can change meanwhile.
-type Held = OwnedMutexGuard<Option<Live>>;
+/// A replica that nobody else can change meanwhile. Whatever is done to it must reach the log: one that is let go of before,
+/// by an error or because nobody waits for the change any more, stands again from the log when it is next needed.
+struct Held {
+    live: OwnedMutexGuard<Option<Live>>,
+    is_ahead: bool,
+}
+
+impl Held {
+    /// To look at.
+    fn live(&self) -> Option<&Live> {
+        self.live.as_ref()
+    }
+
+    /// To change. What is done with it is ahead of the log until it is [kept](Self::kept).
+    fn changing(&mut self) -> Option<&mut Live> {
+        self.is_ahead = true;
+        self.live.as_mut()
+    }
+
+    /// What was done is in the log.
+    fn kept(&mut self) {
+        self.is_ahead = false;
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.is_ahead {
+            *self.live = None;
+        }
+    }
+}
 
 impl Documents {
     /// Documents of one computer.
@@ -143,7 +173,7 @@ impl Documents {
     pub async fn text_at_work(&self, head: &DocumentSummary) -> Result<String, StoreError> {
         let room = self.room(head.document_id);
         let held = self.hold(&room).await?;
-        match held.as_ref().and_then(|held| held.as_ref()).filter(|live| live.version == head.version) {
+        match held.as_ref().and_then(Held::live).filter(|live| live.version == head.version) {
             Some(live) => Ok(live.replica.content().to_owned()),
             None => self.head_text(head).await,
         }
@@ -249,11 +279,11 @@ impl Documents {
 
     /// The document's replica, for whoever wants to change it. Nothing when there is no such document.
     async fn hold(&self, room: &Arc<Room>) -> Result<Option<Held>, StoreError> {
-        let mut held = room.lock().await;
-        if held.is_none() {
-            *held = self.open(room.id).await?;
+        let mut live = room.lock().await;
+        if live.is_none() {
+            *live = self.open(room.id).await?;
         }
-        Ok(held.is_some().then_some(held))
+        Ok(live.is_some().then_some(Held { live, is_ahead: false }))
     }
 
     /// Makes a replica stand from what the log says.

@@ -94,24 +94,14 @@ pub struct Change {
     update: Option<Vec<u8>>,
     room: Arc<Room>,
     held: Held,
-    is_kept: bool,
 }
 
 impl Change {
     /// The facts are in the log: everybody who looks at the document is told.
     pub fn kept(mut self) {
-        self.is_kept = true;
-        if let Some(update) = self.update.take() {
-            self.room.tell_update(&update);
-        }
-    }
-}
-
-impl Drop for Change {
-    fn drop(&mut self) {
-        // The replica has the change and the log has not: the next one who needs it makes it stand again from the log.
-        if !self.is_kept && self.update.is_some() {
-            *self.held = None;
+        self.held.kept();
+        if let Some(update) = &self.update {
+            self.room.tell_update(update);
         }
     }
 }
@@ -121,7 +111,7 @@ impl Documents {
     pub async fn change(&self, id: DocumentId, edit: Edit<'_>) -> Result<Option<Change>, DocumentError> {
         let room = self.room(id);
         let Some(mut held) = self.hold(&room).await? else { return Ok(None) };
-        let (Some(head), Some(live)) = (self.find(id).await?, held.as_mut()) else { return Ok(None) };
+        let (Some(head), Some(live)) = (self.find(id).await?, held.changing()) else { return Ok(None) };
         let base = self.base_text(id, &edit.base).await?;
         let is_sketched = matches!(edit.base, Base::Text(_));
         let wanted = match base {
@@ -156,17 +146,7 @@ impl Documents {
         let place = Place { document_id: id, version: live.version, name: self.journal.world().uuid() };
         facts.extend(proposals(&place, &before, &proposed, edit.effect_id));
         let (content, version) = (live.replica.content().to_owned(), live.version);
-        Ok(Some(Change {
-            facts,
-            content,
-            version,
-            title,
-            proposed: proposed.len(),
-            update,
-            room,
-            held,
-            is_kept: false,
-        }))
+        Ok(Some(Change { facts, content, version, title, proposed: proposed.len(), update, room, held }))
     }
 
     pub(super) async fn base_text(&self, id: DocumentId, base: &Base) -> Result<Option<String>, DocumentError> {

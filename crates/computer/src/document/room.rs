@@ -2,7 +2,7 @@
 
 use super::change::{Cause, Change};
 use super::replica::{Applied, Refused, Replica};
-use super::{DocumentError, Documents, Parts, sync};
+use super::{DocumentError, Documents, Held, Parts, sync};
 use crate::journal::Scope;
 use bytes::Bytes;
 use choir_core::fold::replica::Tail;
@@ -157,6 +157,12 @@ impl Room {
         Arc::clone(&self.live).lock_owned().await
     }
 
+    /// The replica, if it stands.
+    async fn hold_open(&self) -> Option<Held> {
+        let live = self.lock().await;
+        live.is_some().then_some(Held { live, is_ahead: false })
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.inside().members.is_empty()
     }
@@ -208,7 +214,7 @@ impl Documents {
     ) -> Result<Option<Result<(Member, mpsc::Receiver<Outgoing>), Leave>>, StoreError> {
         let room = self.room(id);
         let Some(held) = self.hold(&room).await? else { return Ok(None) };
-        let Some(live) = held.as_ref() else { return Ok(None) };
+        let Some(live) = held.live() else { return Ok(None) };
         let (out, incoming) = mpsc::channel(OUTGOING_MAX);
         let mut inside = room.inside();
         if inside.members.len() >= MEMBERS_MAX {
@@ -245,11 +251,7 @@ impl Documents {
 
     async fn commit_together(&self, room: &Arc<Room>, waiting: &[Waiting]) -> Result<(), DocumentError> {
         let Some(mut held) = self.hold(room).await? else { return Err(Refused::Missing.into()) };
-        let committed = self.commit_held(room.id, &mut held, waiting).await;
-        if committed.is_err() {
-            *held = None;
-        }
-        let (applied, version) = committed?;
+        let (applied, version) = self.commit_held(room.id, &mut held, waiting).await?;
         let mut inside = room.inside();
         if let Some(update) = applied {
             inside.tell_all(&Outgoing::Message(sync::update(&update)));
@@ -263,29 +265,39 @@ impl Documents {
     async fn commit_held(
         &self,
         id: DocumentId,
-        held: &mut Option<Live>,
+        held: &mut Held,
         waiting: &[Waiting],
     ) -> Result<(Option<Vec<u8>>, u32), DocumentError> {
-        let Some(live) = held.as_mut() else { return Err(Refused::Missing.into()) };
-        let Some(applied) = apply(live, waiting)? else { return Ok((None, live.version)) };
-        let update = applied.update.clone();
-        let facts = self.facts(id, live, applied, None, Cause::Hand).await?;
-        let _: Seq = self.journal.append(&Scope::of(Actor::Person), facts).await?;
-        Ok((Some(update), live.version))
+        let Some(live) = held.changing() else { return Err(Refused::Missing.into()) };
+        let update = match apply(live, waiting)? {
+            Some(applied) => {
+                let update = applied.update.clone();
+                let facts = self.facts(id, live, applied, None, Cause::Hand).await?;
+                let _: Seq = self.journal.append(&Scope::of(Actor::Person), facts).await?;
+                Some(update)
+            }
+            None => None,
+        };
+        let version = live.version;
+        held.kept();
+        Ok((update, version))
     }
 
-    /// Makes what a person wrote a version with a name.
-    async fn name_what_was_written(&self, id: DocumentId, held: &mut Option<Live>) {
-        let Some(live) = held.as_mut() else { return };
-        let named = match self.name(id, live).await {
-            Ok(Some(event)) => self.journal.append(&Scope::of(Actor::Person), vec![event]).await.map(drop),
-            Ok(None) => return,
-            Err(error) => return tracing::warn!(%error, "a version could not be named"),
+    /// Makes what a person wrote a version with a name, if it is wanted of what stands there. A failure costs the name
+    /// only: the words are in the log, and the next change brings one.
+    async fn name_what_was_written(&self, room: &Arc<Room>, is_wanted: impl Fn(&Live) -> bool) {
+        // A replica that does not stand has nothing new to name.
+        let Some(mut held) = room.hold_open().await.filter(|held| held.live().is_some_and(is_wanted)) else { return };
+        let named = async {
+            let Some(live) = held.changing() else { return Ok(()) };
+            if let Some(event) = self.name(room.id, live).await? {
+                self.journal.append(&Scope::of(Actor::Person), vec![event]).await?;
+            }
+            held.kept();
+            Ok::<_, DocumentError>(())
         };
-        if let Err(error) = named {
-            // The words are in the log; only their name is missing, and the next change brings one.
+        if let Err(error) = named.await {
             tracing::warn!(%error, "a version could not be named");
-            *held = None;
         }
     }
 }
@@ -313,16 +325,12 @@ async fn commit(documents: Weak<Parts>, room: Arc<Room>) {
 async fn name_later(documents: Weak<Parts>, room: Arc<Room>, version: u32) {
     tokio::time::sleep(NAME_AFTER).await;
     let Some(parts) = documents.upgrade() else { return };
-    let mut held = room.lock().await;
-    if held.as_ref().is_some_and(|live| live.version == version) {
-        Documents(parts).name_what_was_written(room.id, &mut held).await;
-    }
+    Documents(parts).name_what_was_written(&room, |live| live.version == version).await;
 }
 
 /// Names the newest version: everybody has left.
 async fn name_at_once(documents: Documents, room: Arc<Room>) {
-    let mut held = room.lock().await;
-    documents.name_what_was_written(room.id, &mut held).await;
+    documents.name_what_was_written(&room, |_| true).await;
 }
 
 fn apply(live: &mut Live, waiting: &[Waiting]) -> Result<Option<Applied>, Refused> {
@@ -352,8 +360,7 @@ impl Member {
                         .hold(&self.room)
                         .await
                         .map_err(|_| Leave::later("the document cannot be read"))?;
-                    let Some(update) =
-                        held.as_ref().and_then(|held| held.as_ref()).map(|live| live.replica.since(&vector))
+                    let Some(update) = held.as_ref().and_then(Held::live).map(|live| live.replica.since(&vector))
                     else {
                         return Err(Leave::refused("the document was put away"));
                     };

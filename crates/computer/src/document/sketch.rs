@@ -43,7 +43,7 @@ impl Documents {
         }
         let room = self.room(sketching.id);
         let Some(mut held) = self.hold(&room).await? else { return Ok(()) };
-        let Some(live) = held.as_mut() else { return Ok(()) };
+        let Some(live) = held.live() else { return Ok(()) };
         let before = live.replica.content().to_owned();
         let base = match &sketching.text {
             Some(text) => text.clone(),
@@ -78,7 +78,7 @@ impl Documents {
     ) -> Result<(), DocumentError> {
         let room = self.room(id);
         let Some(mut held) = self.hold(&room).await? else { return Ok(()) };
-        let Some(live) = held.as_mut() else { return Ok(()) };
+        let Some(live) = held.live() else { return Ok(()) };
         let now = live.replica.content().to_owned();
         let mut wanted = now.clone();
         for version in versions.iter().rev() {
@@ -103,20 +103,21 @@ impl Documents {
         changes: &[TextChange],
         sketch: Sketch,
     ) -> Result<Option<After>, DocumentError> {
-        let Some(live) = held.as_mut().filter(|_| !changes.is_empty()) else { return Ok(None) };
-        let appended = async {
-            let Some(applied) = live.replica.edit(changes)? else { return Ok(None) };
-            let update = applied.update.clone();
-            let facts = self.facts(id, live, applied, None, Cause::Sketch(sketch)).await?;
-            self.journal.append(scope, facts).await?;
-            Ok(Some(After { update, content: live.replica.content().to_owned() }))
-        };
-        let appended = appended.await;
-        if appended.is_err() {
-            // The replica has it and the log has not.
-            **held = None;
+        if changes.is_empty() {
+            return Ok(None);
         }
-        appended
+        let Some(live) = held.changing() else { return Ok(None) };
+        let after = match live.replica.edit(changes)? {
+            Some(applied) => {
+                let update = applied.update.clone();
+                let facts = self.facts(id, live, applied, None, Cause::Sketch(sketch)).await?;
+                self.journal.append(scope, facts).await?;
+                Some(After { update, content: live.replica.content().to_owned() })
+            }
+            None => None,
+        };
+        held.kept();
+        Ok(after)
     }
 
     /// The text as an agent has it in mind, while its answer is in the document and its call is not made.

@@ -2,7 +2,10 @@
 
 use crate::fake::{Desk, Fake};
 use crate::peer::Peer;
+use choir_computer::document::{Base, CONTENT_BYTES_MAX, DocumentError, Edit, Manner, Refused};
+use choir_computer::journal::Scope;
 use choir_proto::DocumentId;
+use choir_proto::event::Actor;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -192,6 +195,91 @@ async fn a_document_whose_past_was_erased_goes_on_from_what_is_left() {
     ben.type_at(0, 0, "still ").await;
     ben.settled().await;
     assert_eq!(read(&again, id).await["content"], "still kept\n");
+}
+
+/// Makes it impossible to keep anything long, also for root, until it is mended.
+fn break_blobs(directory: &Path) {
+    std::fs::rename(directory.join("blobs"), directory.join("blobs.away")).unwrap();
+    std::fs::write(directory.join("blobs"), "no directory").unwrap();
+}
+
+fn mend_blobs(directory: &Path) {
+    std::fs::remove_file(directory.join("blobs")).unwrap();
+    std::fs::rename(directory.join("blobs.away"), directory.join("blobs")).unwrap();
+}
+
+#[tokio::test]
+async fn a_text_that_could_not_be_kept_is_written_when_it_is_sent_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let desk = desk_in(directory.path()).await;
+    let id = document(&desk, "short\n").await;
+    let path = format!("/api/documents/{id}");
+    let long = "All work and no play makes Jack a dull boy.\n".repeat(500);
+    let edit = json!({"base_version": 1, "content": long});
+    break_blobs(directory.path());
+    let (status, refused) = desk.send("PUT", &path, edit.clone()).await;
+    assert!(status >= 500, "{status} {refused}");
+    mend_blobs(directory.path());
+    assert_eq!(read(&desk, id).await["content"], "short\n", "what was refused is not there");
+    let (status, saved) = desk.send("PUT", &path, edit).await;
+    assert_eq!((status, &saved["version"]), (200, &json!(2)));
+    let now = read(&desk, id).await;
+    assert!(now["content"] == json!(long) && now["version"] == json!(2), "what was acknowledged is there");
+    desk.computer.close("test").await.unwrap();
+    assert_eq!(read(&desk_in(directory.path()).await, id).await, now);
+}
+
+#[tokio::test]
+async fn a_version_that_could_not_be_named_is_named_the_next_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let desk = desk_in(directory.path()).await;
+    // Just short enough for the log, and with what is typed too long for it.
+    let id = document(&desk, &"oak\n".repeat(4_000)).await;
+    let mut ann = Peer::open(&desk, id, 11).await;
+    ann.type_at(0, 0, &"elm\n".repeat(400)).await;
+    ann.settled().await;
+    break_blobs(directory.path());
+    ann.disconnect();
+    // Whoever waits for the room now comes after the one who tried to name the version.
+    let documents = &desk.computer.app.harness.documents;
+    let head = documents.find(id).await.unwrap().unwrap();
+    documents.text_at_work(&head).await.unwrap();
+    mend_blobs(directory.path());
+    assert_eq!(versions(&desk, id).await.as_array().unwrap().len(), 1, "the control: it has no name");
+    let mut ben = Peer::open(&desk, id, 12).await;
+    ben.settled().await;
+    let mut head = desk.computer.app.harness.journal.log().watch();
+    head.mark_unchanged();
+    ben.disconnect();
+    head.changed().await.unwrap();
+    assert_eq!(versions(&desk, id).await.as_array().unwrap().len(), 2);
+}
+
+/// A person's whole text, longer than a request may be.
+async fn write(desk: &Desk, id: DocumentId, base: u32, content: &str) -> Result<String, DocumentError> {
+    let documents = &desk.computer.app.harness.documents;
+    let (base, manner) = (Base::Version(base), Manner::Free);
+    let edit = Edit { base, title: None, content, reason: "edited by a person", effect_id: None, manner };
+    let change = documents.change(id, edit).await?.unwrap();
+    let content = change.content.clone();
+    documents.save(&Scope::of(Actor::Person), change).await?;
+    Ok(content)
+}
+
+#[tokio::test]
+async fn a_change_that_makes_a_text_too_long_leaves_it_as_it_was() {
+    let directory = tempfile::tempdir().unwrap();
+    let desk = desk_in(directory.path()).await;
+    let half = "x".repeat(CONTENT_BYTES_MAX / 2);
+    let id = document(&desk, "middle\n").await;
+    write(&desk, id, 1, &format!("{half}\nmiddle\n")).await.unwrap();
+    let refused = write(&desk, id, 1, &format!("middle\n{half}\n")).await;
+    assert!(matches!(refused, Err(DocumentError::Refused(Refused::TooLong))), "{refused:?}");
+    assert!(write(&desk, id, 2, "middle\n").await.unwrap() == "middle\n", "nothing of what was refused is there");
+    let now = read(&desk, id).await;
+    assert_eq!((&now["content"], &now["version"]), (&json!("middle\n"), &json!(3)));
+    desk.computer.close("test").await.unwrap();
+    assert_eq!(read(&desk_in(directory.path()).await, id).await, now);
 }
 
 /// Writes where a person wrote and where nobody did.
