@@ -4,6 +4,7 @@
 //! an agent by a tool, the change passes through the replica, is appended as `document.updated`, and only then told to
 //! anybody. Versions name points of that history and keep their text.
 
+mod away;
 mod change;
 mod figure;
 mod past;
@@ -14,6 +15,7 @@ mod room;
 mod sketch;
 mod sync;
 
+pub use away::Untouched;
 pub use change::{Base, Change, Edit, Manner};
 pub use replica::{CONTENT_BYTES_MAX, ROOT, Refused};
 pub use room::{Leave, Member, Outgoing};
@@ -115,12 +117,17 @@ impl Held {
     fn kept(&mut self) {
         self.is_ahead = false;
     }
+
+    /// The next one who needs it makes it stand again from the log.
+    fn forget(&mut self) {
+        *self.live = None;
+    }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
         if self.is_ahead {
-            *self.live = None;
+            self.forget();
         }
     }
 }

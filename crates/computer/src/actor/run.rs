@@ -1,6 +1,7 @@
 //! One run: its first agent, what the person says to it, and its honest end.
 
 use super::{ActorError, Reply, answer};
+use crate::document::Untouched;
 use crate::harness::{Assignment, Crew, Harness, HarnessError, Past, RunContext, Signal, Waiting, drive};
 use crate::journal::Scope;
 use choir_core::agent::Identity;
@@ -225,15 +226,17 @@ impl RunState {
         }
         let view = self.harness.views.get::<Runs>(self.run).await?;
         let mut answered = view.as_ref().is_some_and(|run| run.answer.is_some());
-        let untouched = self.untouched(accepted).await?;
+        let page = self.untouched(accepted).await?;
+        let untouched = page.is_some();
         let mut events: Vec<Event> = Vec::new();
         let in_margin = accepted.request.selection.is_some();
         if result.status == TaskStatus::Ok && !answered && (untouched || in_margin) {
             events.push(RunAnswered { text: result.summary.clone() }.into());
             answered = true;
         }
-        if let (true, true, Some(document_id)) = (answered, untouched, accepted.document_id) {
-            // A short answer was enough: the page that was kept ready for more is put away.
+        // A short answer was enough: the page that was kept ready for more is put away, before anybody can write into it.
+        let needless = page.filter(|_| answered);
+        if let (Some(_), Some(document_id)) = (&needless, accepted.document_id) {
             events.push(DocumentTrashed { document_id, reason: "a short answer was enough".into() }.into());
         }
         let (status, mut summary) = settle(accepted, result, &past);
@@ -242,15 +245,18 @@ impl RunState {
         }
         events.push(RunEnded { status, summary }.into());
         self.harness.journal.append(&Scope::of(By::Computer).run(self.run), events).await?;
+        if let Some(page) = needless {
+            page.put_away();
+        }
         Ok(())
     }
 
-    /// Whether the run's own document still says nothing but the prompt.
-    async fn untouched(&self, accepted: &RunAccepted) -> Result<bool, HarnessError> {
-        let Some(id) = accepted.document_id.filter(|_| accepted.request.document_id.is_none()) else {
-            return Ok(false);
-        };
-        Ok(self.harness.documents.find(id).await?.is_some_and(|document| document.version == 1))
+    /// The run's own document, if it still says nothing but the prompt.
+    async fn untouched(&self, accepted: &RunAccepted) -> Result<Option<Untouched>, HarnessError> {
+        match accepted.document_id.filter(|_| accepted.request.document_id.is_none()) {
+            Some(id) => Ok(self.harness.documents.untouched(id).await?),
+            None => Ok(None),
+        }
     }
 }
 

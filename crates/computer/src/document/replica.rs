@@ -33,6 +33,9 @@ pub enum Refused {
     /// Something that is not in the log.
     #[error("the update refers to what this server has never seen; connect again and send everything")]
     Missing,
+    /// For a document that is not there any more.
+    #[error("the document was put away")]
+    PutAway,
     /// Something besides text.
     #[error("a document holds text under `content` and nothing else")]
     NotText,

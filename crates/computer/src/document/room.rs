@@ -33,6 +33,9 @@ const WAITING_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Come again: what was sent is kept by who sent it.
 const TRY_AGAIN: u16 = 1013;
 
+/// What somebody sends who has nothing that we lack.
+const NOTHING: &[u8] = &[0, 0];
+
 /// Refused for what it is.
 const POLICY: u16 = 1008;
 
@@ -77,6 +80,8 @@ struct Inside {
     members: BTreeMap<u64, Looker>,
     waiting: Vec<Waiting>,
     waiting_bytes: usize,
+    /// Whether words of somebody are on their way to the log and do not wait any more.
+    has_taken_words: bool,
     /// Whether somebody is about to commit what waits.
     is_committing: bool,
 }
@@ -94,6 +99,12 @@ struct Looker {
 struct Waiting {
     member: u64,
     update: Vec<u8>,
+}
+
+impl Waiting {
+    fn has_words(&self) -> bool {
+        self.update != NOTHING
+    }
 }
 
 /// What is said to somebody who looks at a document.
@@ -169,6 +180,19 @@ impl Room {
 
     pub(super) fn tell_update(&self, update: &[u8]) {
         self.inside().tell_all(&Outgoing::Message(sync::update(update)));
+    }
+
+    /// Whether somebody wrote what is not in the log yet.
+    pub(super) fn has_words(&self) -> bool {
+        let inside = self.inside();
+        inside.has_taken_words || inside.waiting.iter().any(Waiting::has_words)
+    }
+
+    /// Sends everybody away.
+    pub(super) fn close(&self, leave: &Leave) {
+        let mut inside = self.inside();
+        inside.tell_all(&Outgoing::Close(leave.clone()));
+        inside.members.clear();
     }
 
     fn inside(&self) -> MutexGuard<'_, Inside> {
@@ -250,7 +274,7 @@ impl Documents {
     }
 
     async fn commit_together(&self, room: &Arc<Room>, waiting: &[Waiting]) -> Result<(), DocumentError> {
-        let Some(mut held) = self.hold(room).await? else { return Err(Refused::Missing.into()) };
+        let Some(mut held) = self.hold(room).await? else { return Err(Refused::PutAway.into()) };
         let (applied, version) = self.commit_held(room.id, &mut held, waiting).await?;
         let mut inside = room.inside();
         if let Some(update) = applied {
@@ -268,7 +292,10 @@ impl Documents {
         held: &mut Held,
         waiting: &[Waiting],
     ) -> Result<(Option<Vec<u8>>, u32), DocumentError> {
-        let Some(live) = held.changing() else { return Err(Refused::Missing.into()) };
+        // What stands in memory is no proof: acknowledged is only what can be read again.
+        let (Some(_), Some(live)) = (self.find(id).await?, held.changing()) else {
+            return Err(Refused::PutAway.into());
+        };
         let update = match apply(live, waiting)? {
             Some(applied) => {
                 let update = applied.update.clone();
@@ -310,6 +337,7 @@ async fn commit(documents: Weak<Parts>, room: Arc<Room>) {
             let waiting = std::mem::take(&mut inside.waiting);
             inside.waiting_bytes = 0;
             inside.is_committing = !waiting.is_empty();
+            inside.has_taken_words = waiting.iter().any(Waiting::has_words);
             waiting
         };
         room.taken.notify_waiters();
@@ -317,6 +345,7 @@ async fn commit(documents: Weak<Parts>, room: Arc<Room>) {
             return;
         }
         Documents(parts).commit_all(&room, waiting).await;
+        room.inside().has_taken_words = false;
         tokio::time::sleep(COMMIT_EVERY).await;
     }
 }

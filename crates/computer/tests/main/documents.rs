@@ -4,11 +4,13 @@ use crate::fake::{Desk, Fake};
 use crate::peer::Peer;
 use choir_computer::document::{Base, CONTENT_BYTES_MAX, DocumentError, Edit, Manner, Refused};
 use choir_computer::journal::Scope;
-use choir_proto::DocumentId;
 use choir_proto::event::Actor;
+use choir_proto::{DocumentId, RunId};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use yrs::sync::Message;
 
 const NOBODY: &str = r#"{"roles": {"conductor": [{"text": "Nobody asked."}]}}"#;
@@ -280,6 +282,48 @@ async fn a_change_that_makes_a_text_too_long_leaves_it_as_it_was() {
     assert_eq!((&now["content"], &now["version"]), (&json!("middle\n"), &json!(3)));
     desk.computer.close("test").await.unwrap();
     assert_eq!(read(&desk_in(directory.path()).await, id).await, now);
+}
+
+const SHORT: &str = r#"{"roles": {"conductor": [{"text": "Forty-two."}]}}"#;
+
+/// A run that is about to say a short answer, and somebody who looks at the page that was kept ready for more.
+async fn about_to_answer(directory: &Path) -> (Arc<Fake>, Desk, RunId, DocumentId, Peer) {
+    let fake = Fake::new(SHORT);
+    fake.is_thoughtful.store(true, Ordering::SeqCst);
+    let desk = Desk::open(directory, Arc::clone(&fake)).await;
+    let run = desk.accept("what is it?").await;
+    let id = desk.run(run).await.document_id.unwrap();
+    fake.thinks.notified().await;
+    let mut ann = Peer::open(&desk, id, 11).await;
+    ann.settled().await;
+    (fake, desk, run, id, ann)
+}
+
+#[tokio::test]
+async fn nothing_is_acknowledged_in_a_page_that_was_put_away() {
+    let directory = tempfile::tempdir().unwrap();
+    let (fake, desk, run, id, mut ann) = about_to_answer(directory.path()).await;
+    fake.pace.add_permits(1);
+    assert_eq!(desk.ended(run).await.document_id, None);
+    ann.type_at(0, 0, "mine ").await;
+    while ann.left.is_none() && ann.acknowledged < ann.sent {
+        ann.hear().await;
+    }
+    let left = ann.left.expect("whoever looks is told that it is gone");
+    assert!(left.code == 1008 && left.reason.contains("put away"), "{left:?}");
+    assert_eq!(desk.send("GET", &format!("/api/documents/{id}"), Value::Null).await.0, 404);
+}
+
+#[tokio::test]
+async fn a_page_that_somebody_types_into_stays_when_a_short_answer_was_enough() {
+    let directory = tempfile::tempdir().unwrap();
+    let (fake, desk, run, id, mut ann) = about_to_answer(directory.path()).await;
+    // Still in line when the run ends, or in the log already: both are words of a person.
+    ann.type_at(0, 0, "mine ").await;
+    fake.pace.add_permits(1);
+    assert_eq!(desk.ended(run).await.document_id, Some(id));
+    ann.settled().await;
+    assert_eq!(read(&desk, id).await["content"], "mine what is it?");
 }
 
 /// Writes where a person wrote and where nobody did.
