@@ -18,9 +18,9 @@ mod sync;
 pub use away::Untouched;
 pub use change::{Base, Change, Edit, Manner};
 pub use replica::{CONTENT_BYTES_MAX, ROOT, Refused};
-pub use room::{Leave, Member, Outgoing};
+pub use room::{ANEW, Leave, Member, Outgoing};
 pub use sketch::Sketching;
-pub use sync::ACKNOWLEDGED;
+pub use sync::{ACKNOWLEDGED, GENERATION};
 
 use crate::journal::{Journal, Scope};
 use crate::view::ViewReader;
@@ -273,7 +273,17 @@ impl Documents {
         Arc::clone(rooms.entry(id).or_insert_with(|| Arc::new(Room::new(id))))
     }
 
-    /// Lets go of every replica: what was erased must not live on in one. They stand again from what the log says.
+    /// Does something while nobody writes into a document, and lets go of what stands in memory: it is from before.
+    pub async fn while_still<T>(&self, id: DocumentId, work: impl Future<Output = T>) -> T {
+        let room = self.room(id);
+        let mut live = room.lock().await;
+        let done = work.await;
+        *live = None;
+        done
+    }
+
+    /// Lets go of every replica: what was erased must not live on in one. They stand again from what the log says, and
+    /// whoever looks at one that had to begin anew does so too.
     pub async fn forget(&self) {
         let rooms: Vec<Arc<Room>> = {
             let rooms = self.rooms.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -281,6 +291,11 @@ impl Documents {
         };
         for room in rooms {
             *room.lock().await = None;
+            if !room.is_empty()
+                && let Err(error) = self.hold(&room).await
+            {
+                tracing::warn!(%error, document = %room.id, "a document does not stand again after something was erased");
+            }
         }
     }
 
@@ -289,6 +304,9 @@ impl Documents {
         let mut live = room.lock().await;
         if live.is_none() {
             *live = self.open(room.id).await?;
+            if let Some(live) = live.as_ref() {
+                room.part_from_others(live.generation);
+            }
         }
         Ok(live.is_some().then_some(Held { live, is_ahead: false }))
     }

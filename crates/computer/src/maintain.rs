@@ -3,6 +3,7 @@
 use crate::journal::{Journal, Scope};
 use crate::view::projections;
 use crate::world::World;
+use choir_core::fold::document::document_of;
 use choir_proto::event::{Actor, PAYLOAD_ERASED, PayloadErased};
 use choir_proto::{Envelope, Event, EventId, Hash, Seq};
 use choir_store::log::Head;
@@ -83,7 +84,8 @@ pub async fn erase(journal: &Journal, target: EventId) -> Result<Seq, ChoreError
         blobs.remove(&hash);
     }
     let blobs: Vec<Hash> = blobs.into_iter().collect();
-    let erased = PayloadErased { event_id: target, seq: found.header.seq, blobs: blobs.clone() };
+    let document_id = found.event().ok().and_then(|event| document_of(&event));
+    let erased = PayloadErased { event_id: target, seq: found.header.seq, blobs: blobs.clone(), document_id };
     let tombstone = journal.draft(&Scope::of(Actor::Person), journal.world().uuid(), erased.into());
     let appended = log.erase(Erasure { target, tombstone, blobs, unnamed_upto }).await?;
     match appended.repeated {

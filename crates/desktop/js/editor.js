@@ -46,20 +46,27 @@ export function openEditor(parent, id, onState) {
   let timer;
   let locked = true;
   const say = () => onState(JSON.stringify(state));
-  const sync = new Sync(
-    id,
-    (now) => {
-      const same = now.phase === state.phase && now.version === state.version && now.message === state.message;
-      Object.assign(state, now);
-      // Said while a message of the server is dealt with, never while the editor deals with a key.
-      if (locked && sync.synced) {
-        locked = false;
-        view.dispatch({ effects: editable.reconfigure(locks(false)) });
-      }
-      if (!same) say();
-    },
-    async () => (await request('GET', path).catch(() => ({}))).status,
-  );
+  const stands = (now) => {
+    const same = now.phase === state.phase && now.version === state.version && now.message === state.message;
+    Object.assign(state, now);
+    // Said while a message of the server is dealt with, never while the editor deals with a key.
+    if (locked && sync.synced) {
+      locked = false;
+      view.dispatch({ effects: editable.reconfigure(locks(false)) });
+    }
+    if (!same) say();
+  };
+  const look = async () => (await request('GET', path).catch(() => ({}))).status;
+  // Something was erased: the text, and what could be undone in it, begin with what is left.
+  const anew = () => {
+    const old = sync;
+    sync = new Sync(id, stands, look, anew);
+    locked = true;
+    view.setState(begun());
+    old.close();
+    join();
+  };
+  let sync = new Sync(id, stands, look, anew);
   const editable = new Compartment();
   const figures = () => {
     clearTimeout(timer);
@@ -76,9 +83,8 @@ export function openEditor(parent, id, onState) {
     say(Object.assign(state, { notice }));
     state.notice = null;
   };
-  const view = new EditorView({
-    parent,
-    state: EditorState.create({
+  const begun = () =>
+    EditorState.create({
       extensions: [
         editable.of(locks(true)),
         pictures(tell),
@@ -88,10 +94,13 @@ export function openEditor(parent, id, onState) {
         writable(),
         EditorView.updateListener.of((update) => (update.docChanged || update.selectionSet) && figures()),
       ],
-    }),
-  });
-  sync.awareness.setLocalState({ user: { name: 'Somebody else' }, cursor: null });
-  sync.open();
+    });
+  const view = new EditorView({ parent, state: begun() });
+  const join = () => {
+    sync.awareness.setLocalState({ user: { name: 'Somebody else' }, cursor: null });
+    sync.open();
+  };
+  join();
   const show = (from, to) => {
     const at = positions(view.state.doc, [from, to]);
     const range = EditorSelection.range(at.get(from), at.get(to));

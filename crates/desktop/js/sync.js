@@ -15,8 +15,12 @@ const SYNC = 0;
 const AWARENESS = 1;
 const WHO_IS_THERE = 3;
 const ACKNOWLEDGED = 100;
+// Which generation of the document is spoken of.
+const GENERATION = 101;
 // The server refused what we said; saying it again would not help.
 const REFUSED = 1008;
+// Something of the document was erased: what we have must not come back.
+const ANEW = 4001;
 
 const RETRY_FIRST_MS = 500;
 const RETRY_MAX_MS = 10_000;
@@ -25,11 +29,14 @@ const KEEP_AFTER_MS = 200;
 const KEY = 'choir.unsent';
 
 export class Sync {
-  // `onState` hears `{ phase, version, message }`; `look` says with which status the document can be read.
-  constructor(id, onState, look) {
+  // `onState` hears `{ phase, version, message }`; `look` says with which status the document can be read; `onAnew` is told
+  // that this replica is of no use any more, and that another one has to begin with nothing.
+  constructor(id, onState, look, onAnew = () => {}) {
     this.path = `/api/documents/${encodeURIComponent(id)}/sync`;
     this.onState = onState;
     this.look = look;
+    this.onAnew = onAnew;
+    this.generation = 0;
     this.doc = new Y.Doc();
     this.text = this.doc.getText(ROOT);
     this.awareness = new Awareness(this.doc);
@@ -51,7 +58,7 @@ export class Sync {
 
   connect() {
     clearTimeout(this.timer);
-    const address = new URL(this.path, location.href);
+    const address = new URL(`${this.path}?generation=${this.generation}`, location.href);
     address.protocol = address.protocol === 'https:' ? 'wss:' : 'ws:';
     const socket = new WebSocket(address);
     socket.binaryType = 'arraybuffer';
@@ -86,6 +93,9 @@ export class Sync {
         return this.synchronise(decoder);
       case AWARENESS:
         return applyAwarenessUpdate(this.awareness, decoding.readVarUint8Array(decoder), this);
+      case GENERATION:
+        this.generation = decoding.readVarUint(decoding.createDecoder(decoding.readVarUint8Array(decoder)));
+        return;
       case ACKNOWLEDGED:
         // A count and a version, as an array of bytes.
         return this.acknowledge(decoding.createDecoder(decoding.readVarUint8Array(decoder)));
@@ -164,6 +174,10 @@ export class Sync {
     const others = [...this.awareness.getStates().keys()].filter((client) => client !== this.doc.clientID);
     removeAwarenessStates(this.awareness, others, this);
     if (this.closed) return;
+    if (code === ANEW) {
+      this.drop();
+      return this.onAnew();
+    }
     if (code === REFUSED) {
       return this.say('failed', `The computer did not take this: ${reason || 'it gave no reason'}. What you typed is kept in this browser.`);
     }
@@ -175,6 +189,13 @@ export class Sync {
     this.say('away', this.words);
     this.timer = setTimeout(() => this.connect(), this.retry);
     this.retry = Math.min(this.retry * 2, RETRY_MAX_MS);
+  }
+
+  // Forgets everything, here and where a reload would find it.
+  drop() {
+    this.dropped = true;
+    clearTimeout(this.keeping);
+    this.forget();
   }
 
   close() {
@@ -191,12 +212,12 @@ export class Sync {
   // --- what a reload finds again ---
 
   keep() {
-    if (!this.pending()) return;
+    if (this.dropped || !this.pending()) return;
     const update = Y.encodeStateAsUpdate(this.doc, this.base);
     // A replica without anything of its own has nothing to keep.
     if (update.length <= 2) return;
     try {
-      localStorage.setItem(this.key, toBase64(update));
+      localStorage.setItem(this.key, `${this.generation} ${toBase64(update)}`);
     } catch {
       // A browser that keeps nothing, or is full: the words are still in this window and are sent from it.
     }
@@ -207,7 +228,12 @@ export class Sync {
     try {
       const kept = Object.keys(localStorage).filter((key) => key.startsWith(this.prefix));
       for (const key of kept) {
-        Y.applyUpdate(this.doc, fromBase64(localStorage.getItem(key)), this);
+        // One of an earlier version of this page says no generation; the server then takes it as it always did.
+        const [update, generation = 0] = localStorage.getItem(key).split(' ').reverse();
+        // The oldest of what is kept here speaks for all of it.
+        const known = [this.generation, Number(generation)].filter(Boolean);
+        this.generation = known.length ? Math.min(...known) : 0;
+        Y.applyUpdate(this.doc, fromBase64(update), this);
         this.absorbed.push(key);
       }
     } catch {

@@ -197,3 +197,40 @@ test('a document that is gone is not asked for again', async (t) => {
   assert.equal(said.at(-1).phase, 'failed');
   assert.match(said.at(-1).message, /not there/);
 });
+
+test('what was erased is dropped, also what a reload would find, and is not sent again', async (t) => {
+  const { server, sync } = begin('secret');
+  server.accept();
+  assert.match(Socket.all.at(-1).address, /\?generation=0$/);
+  const number = encoding.createEncoder();
+  encoding.writeVarUint(number, 7);
+  const message = encoding.createEncoder();
+  encoding.writeVarUint(message, 101);
+  encoding.writeVarUint8Array(message, encoding.toUint8Array(number));
+  server.socket.onmessage({ data: encoding.toUint8Array(message).buffer });
+  server.listen({ commits: true });
+  let anew = 0;
+  sync.onAnew = () => (anew += 1);
+  server.die();
+  await settled();
+  sync.text.insert(6, ' of mine');
+  sync.keep();
+  assert.equal(Object.keys(localStorage).length, 1);
+
+  // Kept with its generation, so that a reload says it too.
+  const reloaded = new Sync('d', () => {}, async () => 200);
+  t.after(() => reloaded.close());
+  reloaded.open();
+  assert.match(Socket.all.at(-1).address, /\?generation=7$/);
+
+  sync.again();
+  assert.match(Socket.all.at(-1).address, /\?generation=7$/);
+  const sockets = Socket.all.length;
+  server.socket = Socket.all.at(-1);
+  server.die(4001, 'erased');
+  await settled();
+  assert.equal(anew, 1);
+  sync.close();
+  assert.deepEqual(Object.keys(localStorage), []);
+  assert.equal(Socket.all.length, sockets, 'another replica connects, not this one');
+});

@@ -234,7 +234,7 @@ export type Pace = "watched" | "at_once";
 export type PathContext = { path: string };
 
 /** A payload or blob was replaced by a tombstone. */
-export type PayloadErased = { blobs: Hash[]; event_id: EventId; seq: Seq };
+export type PayloadErased = { blobs: Hash[]; document_id?: DocumentId | null; event_id: EventId; seq: Seq };
 
 /** A range of a document's text, in characters. */
 export type Place = { from: number; to: number };

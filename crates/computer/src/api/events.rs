@@ -7,6 +7,7 @@ use crate::actor::{ActorError, Reply, RunCommand, SessionMessage, ask};
 use crate::maintain::{self, ChoreError};
 use axum::Json;
 use axum::extract::{Path, Query, State};
+use choir_core::fold::document::document_of;
 use choir_proto::api::{Acknowledged, Events};
 use choir_proto::{Envelope, Event, EventId, Seq, TaskId};
 use serde::Deserialize;
@@ -64,7 +65,14 @@ pub(super) async fn erase(
 ) -> Result<Json<Acknowledged>, Rejection> {
     let event: EventId = id(&event, "event")?;
     end_run_of(&app, event).await?;
-    match maintain::erase(&app.harness.journal, event).await {
+    let found = app.harness.journal.log().find(event).await?;
+    let erasing = maintain::erase(&app.harness.journal, event);
+    let erased = match found.and_then(|found| found.event().ok()).and_then(|event| document_of(&event)) {
+        // Whoever wrote in between would write down once more what stands around their words.
+        Some(document) => app.harness.documents.while_still(document, erasing).await,
+        None => erasing.await,
+    };
+    match erased {
         Ok(seq) => {
             app.harness.documents.forget().await;
             Ok(Json(Acknowledged { seq }))

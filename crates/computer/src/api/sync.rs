@@ -5,25 +5,39 @@ use super::App;
 use super::reject::{Rejection, id};
 use crate::document::{Leave, Member, Outgoing};
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Response};
-use choir_proto::DocumentId;
 use choir_proto::wire::frames::{Frame, Frames};
+use choir_proto::{DocumentId, Seq};
 use futures_util::stream::unfold;
 use http_body_util::BodyExt;
+use serde::Deserialize;
 use std::convert::Infallible;
 use tokio::sync::{mpsc, oneshot};
 
 /// Bytes from which on a piece is large enough.
 const TOGETHER_BYTES: usize = 16 * 1024;
 
+/// What a browser has already.
+#[derive(Deserialize)]
+pub(super) struct Known {
+    /// Which generation it is of; zero is nothing.
+    generation: Option<u64>,
+}
+
 pub(super) async fn open(
     State(app): State<App>,
     Path(document): Path<String>,
+    Query(Known { generation }): Query<Known>,
     body: Body,
 ) -> Result<Response, Rejection> {
     let document: DocumentId = id(&document, "document")?;
-    let entered = app.harness.documents.enter(document).await?.ok_or_else(|| Rejection::missing("document"))?;
+    let entered = app
+        .harness
+        .documents
+        .enter(document, generation.map(Seq))
+        .await?
+        .ok_or_else(|| Rejection::missing("document"))?;
     let (member, outgoing) = match entered {
         Ok(entered) => entered,
         Err(leave) => return Ok(close(leave).encode().into_response()),

@@ -33,6 +33,9 @@ pub enum Refused {
     /// Something that is not in the log.
     #[error("the update refers to what this server has never seen; connect again and send everything")]
     Missing,
+    /// Written for a replica that has begun anew since.
+    #[error("the update is of another generation of the document")]
+    Strange,
     /// For a document that is not there any more.
     #[error("the document was put away")]
     PutAway,

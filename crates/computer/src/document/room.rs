@@ -36,6 +36,9 @@ const TRY_AGAIN: u16 = 1013;
 /// What somebody sends who has nothing that we lack.
 const NOTHING: &[u8] = &[0, 0];
 
+/// Come again with nothing: what you have is of another generation. Of the codes that are ours to give.
+pub const ANEW: u16 = 4001;
+
 /// Refused for what it is.
 const POLICY: u16 = 1008;
 
@@ -46,6 +49,7 @@ pub(super) struct Live {
     /// The newest version that has a name.
     pub(super) named: u32,
     pub(super) title: String,
+    pub(super) generation: Seq,
     /// Updates since the last kept state.
     pub(super) tail: usize,
     pub(super) tail_bytes: usize,
@@ -58,6 +62,7 @@ impl Live {
             version: head.version,
             named: tail.named,
             title: head.title.clone(),
+            generation: tail.generation,
             tail: tail.updates.len(),
             tail_bytes: tail.updates.iter().map(|update| update.update.len()).sum(),
         }
@@ -89,6 +94,8 @@ struct Inside {
 /// One of those who look.
 struct Looker {
     out: mpsc::Sender<Outgoing>,
+    /// What they have is of this one.
+    generation: Seq,
     /// Updates of theirs that are in the log.
     acknowledged: u64,
     /// What they last said of themselves, for those who come later.
@@ -98,6 +105,7 @@ struct Looker {
 /// An update that is not in the log yet.
 struct Waiting {
     member: u64,
+    generation: Seq,
     update: Vec<u8>,
 }
 
@@ -131,6 +139,10 @@ impl Leave {
         Self { code: POLICY, reason: reason.to_string() }
     }
 
+    fn anew() -> Self {
+        Self { code: ANEW, reason: "something of the document was erased; begin with what is left".to_owned() }
+    }
+
     fn later(reason: &str) -> Self {
         Self { code: TRY_AGAIN, reason: reason.to_owned() }
     }
@@ -141,6 +153,7 @@ pub struct Member {
     documents: Documents,
     room: Arc<Room>,
     id: u64,
+    generation: Seq,
 }
 
 impl Drop for Member {
@@ -195,6 +208,18 @@ impl Room {
         inside.members.clear();
     }
 
+    /// Sends away who has another generation: they would bring back what was erased.
+    pub(super) fn part_from_others(&self, generation: Seq) {
+        let mut inside = self.inside();
+        let strange: Vec<u64> = inside
+            .members
+            .iter()
+            .filter(|(_, looker)| looker.generation != generation)
+            .map(|(member, _)| *member)
+            .collect();
+        strange.into_iter().for_each(|member| inside.let_go(member, Leave::anew()));
+    }
+
     fn inside(&self) -> MutexGuard<'_, Inside> {
         self.inside.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -232,13 +257,19 @@ impl Inside {
 
 impl Documents {
     /// Lets somebody look at a document. What is said to them comes by the receiver. Nothing: there is no such document.
+    /// `known` is the generation of what they have, zero if they have nothing; who does not say is told of none either.
     pub async fn enter(
         &self,
         id: DocumentId,
+        known: Option<Seq>,
     ) -> Result<Option<Result<(Member, mpsc::Receiver<Outgoing>), Leave>>, StoreError> {
         let room = self.room(id);
         let Some(held) = self.hold(&room).await? else { return Ok(None) };
         let Some(live) = held.live() else { return Ok(None) };
+        let generation = live.generation;
+        if known.is_some_and(|known| known != Seq::ZERO && known != generation) {
+            return Ok(Some(Err(Leave::anew())));
+        }
         let (out, incoming) = mpsc::channel(OUTGOING_MAX);
         let mut inside = room.inside();
         if inside.members.len() >= MEMBERS_MAX {
@@ -246,11 +277,14 @@ impl Documents {
         }
         inside.next_member += 1;
         let member = inside.next_member;
-        inside.members.insert(member, Looker { out, acknowledged: 0, awareness: None });
+        inside.members.insert(member, Looker { out, generation, acknowledged: 0, awareness: None });
+        if known.is_some() {
+            inside.tell(member, Outgoing::Message(sync::generation(generation)));
+        }
         // The first word is how far we are: whoever was away sends what we lack.
         inside.tell(member, Outgoing::Message(sync::step1(live.replica.vector())));
         drop(inside);
-        Ok(Some(Ok((Member { documents: self.clone(), room, id: member }, incoming))))
+        Ok(Some(Ok((Member { documents: self.clone(), room, id: member, generation }, incoming))))
     }
 
     /// Together if they are all good; else one by one, so that only the bad are refused.
@@ -296,6 +330,9 @@ impl Documents {
         let (Some(_), Some(live)) = (self.find(id).await?, held.changing()) else {
             return Err(Refused::PutAway.into());
         };
+        if waiting.iter().any(|waiting| waiting.generation != live.generation) {
+            return Err(Refused::Strange.into());
+        }
         let update = match apply(live, waiting)? {
             Some(applied) => {
                 let update = applied.update.clone();
@@ -371,6 +408,7 @@ fn apply(live: &mut Live, waiting: &[Waiting]) -> Result<Option<Applied>, Refuse
 
 fn leave(error: &DocumentError) -> Leave {
     match error {
+        DocumentError::Refused(Refused::Strange) => Leave::anew(),
         DocumentError::Refused(refused) => Leave::refused(refused),
         DocumentError::Read(_) | DocumentError::Append(_) => {
             Leave::later("what was written cannot be kept right now; it is safe with whoever wrote it")
@@ -411,7 +449,7 @@ impl Member {
                 let mut inside = self.room.inside();
                 if inside.waiting_bytes < WAITING_BYTES_MAX {
                     inside.waiting_bytes += update.len();
-                    inside.waiting.push(Waiting { member: self.id, update });
+                    inside.waiting.push(Waiting { member: self.id, generation: self.generation, update });
                     if !std::mem::replace(&mut inside.is_committing, true) {
                         tokio::spawn(commit(self.documents.weak(), Arc::clone(&self.room)));
                     }

@@ -2,6 +2,7 @@
 
 use super::room::Leave;
 use bytes::Bytes;
+use choir_proto::Seq;
 use std::panic::catch_unwind;
 use yrs::StateVector;
 use yrs::encoding::read::Cursor;
@@ -13,6 +14,9 @@ use yrs::updates::encoder::Encode;
 /// The tag of our own message: how many of the receiver's updates are in the log, and the version that they made.
 /// Programs that do not know it leave it alone, as the protocol wants.
 pub const ACKNOWLEDGED: u8 = 100;
+
+/// The tag of another: which generation of the document is spoken of. Only for whoever said theirs.
+pub const GENERATION: u8 = 101;
 
 /// Messages in one frame.
 const MESSAGES_MAX: usize = 64;
@@ -96,6 +100,13 @@ pub(super) fn acknowledged(count: u64, version: u32) -> Bytes {
     numbers.write_var(count);
     numbers.write_var(version);
     encoded(&Message::Custom(ACKNOWLEDGED, numbers))
+}
+
+pub(super) fn generation(generation: Seq) -> Bytes {
+    use yrs::encoding::write::Write;
+    let mut number = Vec::new();
+    number.write_var(generation.0);
+    encoded(&Message::Custom(GENERATION, number))
 }
 
 fn encoded(message: &Message) -> Bytes {

@@ -1,8 +1,8 @@
 //! A browser at a document, as the Yjs protocol sees one.
 
 use crate::fake::Desk;
-use choir_computer::document::{ACKNOWLEDGED, Leave, Member, Outgoing, ROOT};
-use choir_proto::DocumentId;
+use choir_computer::document::{ACKNOWLEDGED, GENERATION, Leave, Member, Outgoing, ROOT};
+use choir_proto::{DocumentId, Seq};
 use tokio::sync::mpsc;
 use yrs::encoding::read::{Cursor, Read};
 use yrs::sync::{Message, SyncMessage};
@@ -20,6 +20,8 @@ pub(crate) struct Peer {
     pub(crate) acknowledged: u64,
     pub(crate) left: Option<Leave>,
     has_everything: bool,
+    /// Which generation of the document this is, as the server said.
+    generation: Seq,
 }
 
 impl Peer {
@@ -36,6 +38,7 @@ impl Peer {
             acknowledged: 0,
             left: None,
             has_everything: false,
+            generation: Seq::ZERO,
         };
         peer.connect(desk, id).await;
         peer
@@ -43,8 +46,7 @@ impl Peer {
 
     /// Connects, possibly again: everything that was written meanwhile is sent.
     pub(crate) async fn connect(&mut self, desk: &Desk, id: DocumentId) {
-        let documents = &desk.computer.app.harness.documents;
-        let (member, incoming) = documents.enter(id).await.unwrap().expect("the document is there").unwrap();
+        let (member, incoming) = self.enter(desk, id).await.unwrap();
         (self.member, self.incoming) = (Some(member), Some(incoming));
         (self.sent, self.acknowledged, self.left, self.has_everything) = (0, 0, None, false);
         let vector = self.doc.transact().state_vector();
@@ -52,6 +54,12 @@ impl Peer {
         while !self.has_everything {
             self.hear().await;
         }
+    }
+
+    /// Comes again with what it has.
+    pub(crate) async fn enter(&self, desk: &Desk, id: DocumentId) -> Result<(Member, mpsc::Receiver<Outgoing>), Leave> {
+        let documents = &desk.computer.app.harness.documents;
+        documents.enter(id, Some(self.generation)).await.unwrap().expect("the document is there")
     }
 
     pub(crate) fn disconnect(&mut self) {
@@ -122,6 +130,7 @@ impl Peer {
                 let mut numbers = Cursor::new(&numbers);
                 self.acknowledged = numbers.read_var().unwrap();
             }
+            Message::Custom(GENERATION, number) => self.generation = Seq(Cursor::new(&number).read_var().unwrap()),
             _ => {}
         }
     }

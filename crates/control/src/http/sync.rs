@@ -9,14 +9,15 @@ use super::goodbye;
 use crate::computer::{Incoming, request};
 use axum::Extension;
 use axum::body::{Body, Bytes};
-use axum::extract::State;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
+use axum::extract::{Query, State};
 use axum::response::Response;
 use choir_proto::DocumentId;
 use choir_proto::wire::frames::{Frame, Frames, MESSAGE_BYTES_MAX};
 use futures_util::stream::unfold;
 use http::{Method, StatusCode};
 use http_body_util::BodyExt;
+use serde::Deserialize;
 use std::convert::Infallible;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -33,19 +34,30 @@ const TOGETHER_BYTES: usize = 16 * 1024;
 /// Longest reason that fits a close frame.
 const REASON_BYTES_MAX: usize = 123;
 
+/// What a browser has already.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Known {
+    /// Which generation it is of; zero is nothing.
+    generation: Option<u64>,
+}
+
 /// A document as a WebSocket: binary frames are messages of the Yjs protocol about the text `content`. A message of type
-/// 100 holds two numbers: how many of the sender's updates are in the log, and the version that they made.
-#[utoipa::path(get, path = "/api/documents/{id}/sync", tag = "documents", params(("id" = String, Path)),
+/// 100 holds two numbers: how many of the sender's updates are in the log, and the version that they made. Whoever keeps what
+/// they have over several visits says of which `generation` it is, zero at first, and hears it in a message of type 101. A visit
+/// that ends with 4001 has to begin with nothing: something of the document was erased.
+#[utoipa::path(get, path = "/api/documents/{id}/sync", tag = "documents", params(("id" = String, Path), Known),
     responses((status = 101, description = "the document"), (status = 404, body = choir_proto::ApiError)))]
 pub(super) async fn open(
     State(app): State<App>,
     Extension(account): Extension<Account>,
     Named(id): Named<DocumentId>,
+    Query(known): Query<Known>,
     upgrade: Result<WebSocketUpgrade, axum::extract::ws::rejection::WebSocketUpgradeRejection>,
 ) -> Result<Response, Refused> {
     let hint = "Open this address as a WebSocket.";
     let upgrade = upgrade.map_err(|error| Refused::bad_request(error.body_text(), hint))?;
-    let (to_computer, from_computer) = connect(&app, id).await?;
+    let (to_computer, from_computer) = connect(&app, id, &known).await?;
     Ok(upgrade
         .read_buffer_size(READ_BUFFER)
         .write_buffer_size(WRITE_BUFFER)
@@ -55,13 +67,16 @@ pub(super) async fn open(
 }
 
 /// Opens the computer's side of it, before the browser is promised anything.
-async fn connect(app: &App, id: DocumentId) -> Result<(mpsc::Sender<Bytes>, Incoming), Refused> {
+async fn connect(app: &App, id: DocumentId, known: &Known) -> Result<(mpsc::Sender<Bytes>, Incoming), Refused> {
     let (sender, receiver) = mpsc::channel(QUEUED_MAX);
     let frames = unfold(receiver, |mut receiver: mpsc::Receiver<Bytes>| async move {
         let first = receiver.recv().await?;
         Some((Ok::<_, Infallible>(together(first, &mut receiver)), receiver))
     });
-    let path = format!("/internal/documents/{id}/sync");
+    let path = match known.generation {
+        Some(generation) => format!("/internal/documents/{id}/sync?generation={generation}"),
+        None => format!("/internal/documents/{id}/sync"),
+    };
     let response = app.link.send(request(Method::POST, &path, Body::from_stream(frames))).await?;
     match response.status() {
         status if status.is_success() => Ok((sender, response.into_body())),

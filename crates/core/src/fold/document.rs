@@ -164,7 +164,8 @@ impl Fold for Texts {
     }
 }
 
-pub(super) fn document_of(event: &Event) -> Option<DocumentId> {
+/// The document whose text an event is part of.
+pub fn document_of(event: &Event) -> Option<DocumentId> {
     match event {
         Event::DocumentCreated(created) => Some(created.document_id),
         Event::DocumentVersioned(versioned) => Some(versioned.document_id),

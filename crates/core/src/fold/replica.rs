@@ -4,7 +4,7 @@ use super::Fold;
 use crate::text::Authorship;
 use choir_proto::document::TextChange;
 use choir_proto::event::{Actor, DocumentUpdated, DocumentVersioned, Header};
-use choir_proto::{Event, Hash};
+use choir_proto::{Event, Hash, Seq};
 use serde::{Deserialize, Serialize};
 
 /// Of every document that is not put away, by id: everything that a replica needs to stand again.
@@ -22,6 +22,9 @@ pub struct Tail {
     pub named: u32,
     /// The newest version.
     pub version: u32,
+    /// The event since which nothing was erased and nothing grew anew from a text. Replicas of another generation may hold
+    /// what is gone.
+    pub generation: Seq,
     /// In order, each one version later than the one before.
     pub updates: Vec<KeptUpdate>,
 }
@@ -40,19 +43,24 @@ pub struct KeptUpdate {
 impl Fold for Tails {
     type Row = Tail;
     const NAME: &'static str = "document_tails";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
     const CACHED_MAX: usize = 64;
 
     fn key(_: &Header, event: &Event) -> Option<String> {
-        super::document::document_of(event).map(|document| document.to_string())
+        let document = match event {
+            Event::PayloadErased(erased) => erased.document_id,
+            _ => super::document::document_of(event),
+        };
+        document.map(|document| document.to_string())
     }
 
-    fn apply(row: &mut Option<Tail>, _: &Header, event: &Event) {
+    fn apply(row: &mut Option<Tail>, header: &Header, event: &Event) {
         match (row.as_mut(), event) {
             (_, Event::DocumentCreated(_)) => *row = Some(Tail::default()),
             (_, Event::DocumentTrashed(_)) => *row = None,
             (Some(tail), Event::DocumentUpdated(updated)) => update(tail, updated),
-            (Some(tail), Event::DocumentVersioned(versioned)) => name(tail, versioned),
+            (Some(tail), Event::DocumentVersioned(versioned)) => name(tail, versioned, header.seq),
+            (Some(tail), Event::PayloadErased(_)) => tail.generation = header.seq,
             (Some(tail), Event::DocumentCompacted(compacted)) => {
                 tail.state = Some(compacted.state);
                 tail.base = compacted.version;
@@ -73,10 +81,10 @@ fn update(tail: &mut Tail, updated: &DocumentUpdated) {
 }
 
 /// A version that no update led to came as a whole text, and a replica grows from it anew.
-fn name(tail: &mut Tail, versioned: &DocumentVersioned) {
+fn name(tail: &mut Tail, versioned: &DocumentVersioned, seq: Seq) {
     let version = versioned.version;
     if version > tail.version {
-        *tail = Tail { base: version, version, ..Tail::default() };
+        *tail = Tail { base: version, version, generation: seq, ..Tail::default() };
     }
     tail.named = version;
 }
@@ -135,8 +143,8 @@ fn author(header: &Header) -> Actor {
 mod tests {
     use super::*;
     use crate::testing;
-    use choir_proto::event::{DocumentCompacted, DocumentCreated};
-    use choir_proto::{DocumentId, RunId};
+    use choir_proto::event::{DocumentCompacted, DocumentCreated, PayloadErased};
+    use choir_proto::{DocumentId, EventId, RunId};
     use uuid::Uuid;
 
     const ID: DocumentId = DocumentId::new(Uuid::from_u128(1));
@@ -182,6 +190,11 @@ mod tests {
         .into()
     }
 
+    fn erased() -> Event {
+        let (event_id, seq) = (EventId::new(Uuid::nil()), Seq(1));
+        PayloadErased { event_id, seq, blobs: Vec::new(), document_id: Some(ID) }.into()
+    }
+
     fn compacted(version: u32) -> Event {
         DocumentCompacted { document_id: ID, version, state: Hash([7; 32]) }.into()
     }
@@ -191,8 +204,12 @@ mod tests {
         let tail =
             fold::<Tails>(&[created(), named(1), updated(2, Some("a")), named(2), updated(3, Some("b"))]).unwrap();
         assert_eq!((tail.base, tail.named, tail.version, tail.updates.len(), tail.state), (1, 2, 3, 2, None));
+        assert_eq!(tail.generation, Seq(2), "a name alone begins nothing");
         let tail = fold::<Tails>(&[created(), named(1), updated(2, Some("a")), named(3)]).unwrap();
         assert_eq!((tail.base, tail.updates.len()), (3, 0), "a whole text without an update begins anew");
+        assert_eq!(tail.generation, Seq(4));
+        let tail = fold::<Tails>(&[created(), named(1), erased()]).unwrap();
+        assert_eq!((tail.generation, tail.version), (Seq(3), 1), "what is gone must not come back with who has it");
         let long = [
             created(),
             named(1),

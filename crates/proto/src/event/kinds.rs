@@ -434,6 +434,9 @@ payload! {
         seq: Seq,
         /// Blobs that went with it.
         blobs: Vec<Hash>,
+        /// The document that it was part of: replicas of it that were made before hold what is gone.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        document_id: Option<DocumentId>,
     }
 }
 

@@ -222,7 +222,7 @@ impl Caller {
 
     async fn erase(&mut self) -> anyhow::Result<()> {
         if let Some((target, seq)) = self.erasable.pop() {
-            let erased = PayloadErased { event_id: target, seq, blobs: Vec::new() };
+            let erased = PayloadErased { event_id: target, seq, blobs: Vec::new(), document_id: None };
             let tombstone = new(self.random.u128(..), erased.into());
             return match self.log.erase(Erasure { target, tombstone, blobs: Vec::new(), unnamed_upto: Seq::ZERO }).await
             {

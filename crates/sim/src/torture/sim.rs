@@ -454,7 +454,8 @@ impl World {
             return Ok(());
         }
         let target = self.model[index].event.id;
-        let erased = PayloadErased { event_id: target, seq: Seq(index as u64 + 1), blobs: Vec::new() };
+        let erased =
+            PayloadErased { event_id: target, seq: Seq(index as u64 + 1), blobs: Vec::new(), document_id: None };
         let mut tombstone = event::mixed(self.next);
         self.next += 1;
         tombstone.event = erased.into();
