@@ -20,7 +20,7 @@ async fn an_erased_payload_is_gone_from_disk_and_the_chain_still_holds() {
     let long = format!("{}{SECRET}", "x".repeat(20_000));
     log.append(vec![event(1), steer(2, &long), event(3)], Expect::Any).await.unwrap();
     let target = EventId::new(Uuid::from_u128(2));
-    let erased = PayloadErased { event_id: target, seq: Seq(2), blobs: Vec::new() };
+    let erased = PayloadErased { event_id: target, seq: Seq(2), blobs: Vec::new(), document_id: None };
     let tombstone = NewEvent { event: erased.into(), ..event(4) };
     log.erase(Erasure { target, tombstone, blobs: Vec::new(), unnamed_upto: Seq(3) }).await.unwrap();
     let followed = log.subscribe(Seq(1)).next().await.unwrap();
@@ -51,7 +51,7 @@ async fn an_erasure_that_a_crash_cut_off_is_finished_at_the_next_start() {
     log.append(vec![steer(1, &large)], Expect::Any).await.unwrap();
     let payload = log.find(steer(1, "").id).await.unwrap().unwrap().header.payload_hash;
     let payload_bytes = log.blobs().get(&payload).unwrap();
-    let erased = PayloadErased { event_id: steer(1, "").id, seq: Seq(1), blobs: vec![named] };
+    let erased = PayloadErased { event_id: steer(1, "").id, seq: Seq(1), blobs: vec![named], document_id: None };
     log.erase(erasure(1, erased, vec![named])).await.unwrap();
     log.blobs().put(b"named by the event").unwrap();
     log.blobs().put(&payload_bytes).unwrap();
@@ -68,7 +68,7 @@ async fn a_payload_that_another_event_shares_stays() {
     let log = Log::open(directory.path()).unwrap();
     let large = "x".repeat(PAYLOAD_INLINE_BYTES_MAX);
     log.append(vec![steer(1, &large), steer(2, &large)], Expect::Any).await.unwrap();
-    let erased = PayloadErased { event_id: steer(1, "").id, seq: Seq(1), blobs: Vec::new() };
+    let erased = PayloadErased { event_id: steer(1, "").id, seq: Seq(1), blobs: Vec::new(), document_id: None };
     log.erase(erasure(2, erased, Vec::new())).await.unwrap();
     log.close().await;
     let report = verify(directory.path(), &[], |_| ()).unwrap();
@@ -98,13 +98,13 @@ async fn content_that_somebody_else_named_meanwhile_stays() {
     log.append(vec![artifact(1, content)], Expect::Any).await.unwrap();
     // Named after the eraser had looked.
     log.append(vec![artifact(2, content)], Expect::Any).await.unwrap();
-    let erased = PayloadErased { event_id: event(1).id, seq: Seq(1), blobs: vec![content] };
+    let erased = PayloadErased { event_id: event(1).id, seq: Seq(1), blobs: vec![content], document_id: None };
     let tombstone = NewEvent { event: erased.into(), ..event(3) };
     let blobs = vec![content];
     log.erase(Erasure { target: event(1).id, tombstone, blobs, unnamed_upto: Seq(1) }).await.unwrap();
     assert!(log.blobs().get(&content).is_ok());
 
-    let erased = PayloadErased { event_id: event(2).id, seq: Seq(2), blobs: vec![content] };
+    let erased = PayloadErased { event_id: event(2).id, seq: Seq(2), blobs: vec![content], document_id: None };
     let tombstone = NewEvent { event: erased.into(), ..event(4) };
     let blobs = vec![content];
     log.erase(Erasure { target: event(2).id, tombstone, blobs, unnamed_upto: Seq(3) }).await.unwrap();
@@ -129,7 +129,7 @@ async fn an_erasure_that_a_reader_holds_up_says_so_and_is_finished_later() {
     let reader = rusqlite::Connection::open(directory.path().join("log.sqlite")).unwrap();
     reader.execute_batch("BEGIN; SELECT count(*) FROM events;").unwrap();
     let erase = || {
-        let erased = PayloadErased { event_id: event(1).id, seq: Seq(1), blobs: Vec::new() };
+        let erased = PayloadErased { event_id: event(1).id, seq: Seq(1), blobs: Vec::new(), document_id: None };
         log.erase(erasure(1, erased, Vec::new()))
     };
     assert!(matches!(erase().await, Err(AppendError::Lingers)));
@@ -146,7 +146,7 @@ async fn a_payload_that_vanished_without_a_tombstone_is_not_erased() {
     let directory = directory();
     let log = Log::open(directory.path()).unwrap();
     log.append(vec![event(1), event(2), event(3)], Expect::Any).await.unwrap();
-    let erased = PayloadErased { event_id: event(1).id, seq: Seq(1), blobs: Vec::new() };
+    let erased = PayloadErased { event_id: event(1).id, seq: Seq(1), blobs: Vec::new(), document_id: None };
     log.erase(erasure(3, erased, Vec::new())).await.unwrap();
     log.close().await;
     let connection = rusqlite::Connection::open(directory.path().join("log.sqlite")).unwrap();

@@ -75,7 +75,7 @@ async fn erased_words_are_gone_from_the_index_and_from_its_files() {
     say(&log, 2, "something else").await;
     assert_eq!(found(&index, "xyzzyplugh").await, [1]);
     let erased = steer(1, "").id;
-    let tombstone = PayloadErased { event_id: erased, seq: Seq(1), blobs: Vec::new() };
+    let tombstone = PayloadErased { event_id: erased, seq: Seq(1), blobs: Vec::new(), document_id: None };
     let mut event = steer(3, "");
     event.event = tombstone.into();
     let unnamed_upto = log.head().seq;
