@@ -28,8 +28,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use change::Name;
 use choir_core::fold::document::{Documents as DocumentsFold, Texts, Versions};
-use choir_core::fold::of_document;
 use choir_core::fold::replica::{Tail, Tails};
+use choir_core::fold::{in_document, of_document};
 use choir_proto::document::{DocumentSummary, VersionSummary};
 use choir_proto::event::{Actor, DocumentCreated, DocumentVersioned};
 use choir_proto::{DocumentId, Event, Hash, TaskId};
@@ -40,7 +40,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 use tokio::sync::OwnedMutexGuard;
 
-/// Versions looked at when somebody wants the list.
+/// Versions looked at together, and the most that are listed.
 const VERSIONS_LISTED_MAX: usize = 1000;
 
 /// Texts up to this length are kept in the log itself; a blob would cost syncs of its own.
@@ -151,9 +151,31 @@ impl Documents {
         self.views.get::<DocumentsFold>(id).await
     }
 
-    /// Every named version of a document, oldest first.
+    /// The newest named versions of a document, oldest first.
     pub async fn versions(&self, id: DocumentId) -> Result<Vec<VersionSummary>, StoreError> {
-        self.views.with_prefix::<Versions>(of_document(id), VERSIONS_LISTED_MAX).await
+        let mut versions = self.versions_before(id, in_document(id, char::MAX)).await?;
+        versions.reverse();
+        Ok(versions)
+    }
+
+    /// The newest version that somebody made, however long ago that was.
+    pub async fn newest_of(&self, id: DocumentId, author: &Actor) -> Result<Option<u32>, StoreError> {
+        let mut before = in_document(id, char::MAX);
+        loop {
+            let versions = self.versions_before(id, before).await?;
+            if let Some(theirs) = versions.iter().find(|version| version.author == *author) {
+                return Ok(Some(theirs.version));
+            }
+            let Some(oldest) = versions.last() else { return Ok(None) };
+            before = Versions::key_of(id, oldest.version);
+        }
+    }
+
+    /// Named versions from here down.
+    async fn versions_before(&self, id: DocumentId, before: String) -> Result<Vec<VersionSummary>, StoreError> {
+        let found = self.views.newest::<Versions>(Some(before), VERSIONS_LISTED_MAX).await?;
+        let prefix = of_document(id);
+        Ok(found.into_iter().take_while(|(key, _)| key.starts_with(&prefix)).map(|(_, version)| version).collect())
     }
 
     /// One named version of a document.

@@ -204,7 +204,7 @@ pub(super) async fn provenance(
     Ok(Json(app.harness.documents.provenance(&head, range.from, to).await?))
 }
 
-/// Every named version of a document.
+/// The newest named versions of a document, at most 1,000.
 #[utoipa::path(get, path = "/api/documents/{id}/versions", params(("id" = String, Path)), responses((status = 200, body = VersionList)))]
 pub(super) async fn versions(
     State(app): State<App>,

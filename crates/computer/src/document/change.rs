@@ -152,10 +152,7 @@ impl Documents {
     pub(super) async fn base_text(&self, id: DocumentId, base: &Base) -> Result<Option<String>, DocumentError> {
         let version = match base {
             Base::Version(version) => Some(*version),
-            Base::NewestOf(author) => {
-                let versions = self.versions(id).await?;
-                versions.into_iter().rfind(|version| version.author == *author).map(|version| version.version)
-            }
+            Base::NewestOf(author) => self.newest_of(id, author).await?,
             Base::First => Some(1),
             Base::Text(text) => return Ok(Some(text.clone())),
         };

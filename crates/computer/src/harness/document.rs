@@ -64,9 +64,7 @@ impl Performer {
         let author = self.scope().actor;
         Ok(match documents.read_by(self.task()) {
             Some(version) => Base::Version(version),
-            None if documents.versions(id).await?.iter().any(|version| version.author == author) => {
-                Base::NewestOf(author)
-            }
+            None if documents.newest_of(id, &author).await?.is_some() => Base::NewestOf(author),
             None => Base::First,
         })
     }

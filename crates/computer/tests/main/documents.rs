@@ -4,8 +4,8 @@ use crate::fake::{Desk, Fake};
 use crate::peer::Peer;
 use choir_computer::document::{ANEW, Base, CONTENT_BYTES_MAX, DocumentError, Edit, Manner, Refused};
 use choir_computer::journal::Scope;
-use choir_proto::event::Actor;
-use choir_proto::{DocumentId, Envelope, RunId};
+use choir_proto::event::{Actor, DocumentVersioned};
+use choir_proto::{DocumentId, Envelope, Event, Role, RunId};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -430,6 +430,48 @@ async fn an_agent_asks_before_it_changes_a_persons_words_and_the_person_decides_
 
 async fn versions(desk: &Desk, id: DocumentId) -> Value {
     desk.send("GET", &format!("/api/documents/{id}/versions"), Value::Null).await.1["versions"].clone()
+}
+
+/// Goes on with what it wrote last, and reads nothing before.
+const GOES_ON: &str = r#"{"roles": {
+    "conductor": [
+        {"tool_calls": [{"name": "delegate", "arguments": {"role": "writer", "objective": "go on"}}]},
+        {"tool_calls": [{"name": "finish", "arguments": {"summary": "done"}}]}],
+    "writer": [
+        {"tool_calls": [{"name": "write_document", "arguments": {"title": "Notes", "content": "a\nb\nc\n"}}]},
+        {"tool_calls": [{"name": "finish", "arguments": {"summary": "done"}}]}]
+}}"#;
+
+/// A version as it stands in the log.
+fn version(document_id: DocumentId, version: u32, content: &str) -> Event {
+    let versioned = DocumentVersioned {
+        document_id,
+        version,
+        title: "Notes".into(),
+        content_hash: choir_store::sha256(content.as_bytes()),
+        content: Some(content.into()),
+        size: content.len() as u64,
+        reason: "one of many".into(),
+    };
+    versioned.into()
+}
+
+#[tokio::test]
+async fn the_newest_of_very_many_versions_is_what_an_agent_goes_on_from() {
+    let directory = tempfile::tempdir().unwrap();
+    let desk = Desk::open(directory.path(), Fake::new(GOES_ON)).await;
+    let id = document(&desk, "a\n").await;
+    let journal = &desk.computer.app.harness.journal;
+    let many = (2..=1_001).map(|number| version(id, number, "a\n")).collect();
+    journal.append(&Scope::of(Actor::Person), many).await.unwrap();
+    journal.append(&Scope::of(Actor::Agent(Role::Writer)), vec![version(id, 1_002, "a\nb\n")]).await.unwrap();
+    let listed = versions(&desk, id).await;
+    let numbers = listed.as_array().unwrap().iter().map(|version| version["version"].as_u64().unwrap());
+    assert_eq!(numbers.collect::<Vec<_>>(), (3..=1_002).collect::<Vec<_>>(), "the newest are listed, oldest first");
+    let body = json!({"prompt": "go on", "document_id": id.to_string()});
+    let run = desk.accept_with(body).await;
+    desk.ended(run).await;
+    assert_eq!(read(&desk, id).await["content"], "a\nb\nc\n", "no line stands twice");
 }
 
 /// Touches nothing but a person's words, and would have another title.
