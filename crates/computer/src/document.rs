@@ -7,6 +7,7 @@
 mod away;
 mod change;
 mod figure;
+mod outbox;
 mod past;
 mod proposal;
 mod provenance;
@@ -17,6 +18,7 @@ mod sync;
 
 pub use away::Untouched;
 pub use change::{Base, Change, Edit, Manner};
+pub use outbox::Inbox;
 pub use replica::{CONTENT_BYTES_MAX, ROOT, Refused};
 pub use room::{ANEW, Leave, Member, Outgoing};
 pub use sketch::Sketching;

@@ -3,7 +3,7 @@
 
 use super::App;
 use super::reject::{Rejection, id};
-use crate::document::{Leave, Member, Outgoing};
+use crate::document::{Inbox, Leave, Member, Outgoing};
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Response};
@@ -13,7 +13,7 @@ use futures_util::stream::unfold;
 use http_body_util::BodyExt;
 use serde::Deserialize;
 use std::convert::Infallible;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 /// Bytes from which on a piece is large enough.
 const TOGETHER_BYTES: usize = 16 * 1024;
@@ -79,7 +79,7 @@ async fn listen(member: &Member, mut body: Body) -> Result<(), Leave> {
 
 /// What goes to the browser.
 struct Talk {
-    outgoing: mpsc::Receiver<Outgoing>,
+    outgoing: Inbox,
     /// Why it has to leave; taken once.
     ended: Option<oneshot::Receiver<Leave>>,
 }
@@ -87,7 +87,7 @@ struct Talk {
 impl Talk {
     /// A message that waits.
     fn ready(&mut self) -> Option<Frame> {
-        match self.outgoing.try_recv().ok()? {
+        match self.outgoing.try_recv()? {
             Outgoing::Message(message) => Some(Frame::Message(message.into())),
             Outgoing::Close(leave) => Some(close(leave)),
         }

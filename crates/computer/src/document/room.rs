@@ -1,6 +1,7 @@
 //! Everybody who looks at one document: what they send is gathered, committed, acknowledged and only then told to the others.
 
 use super::change::{Cause, Change};
+use super::outbox::{Inbox, Outbox, outbox};
 use super::replica::{Applied, Refused, Replica};
 use super::{DocumentError, Documents, Held, Parts, sync};
 use crate::journal::Scope;
@@ -13,7 +14,7 @@ use choir_store::StoreError;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
-use tokio::sync::{Notify, OwnedMutexGuard, mpsc};
+use tokio::sync::{Notify, OwnedMutexGuard};
 
 /// Updates are committed at most so often; the first after a pause at once.
 const COMMIT_EVERY: Duration = Duration::from_millis(250);
@@ -23,9 +24,6 @@ const NAME_AFTER: Duration = Duration::from_secs(3);
 
 /// Who may look at one document at the same time.
 const MEMBERS_MAX: usize = 64;
-
-/// Messages that one of them may be behind before it has to come again.
-const OUTGOING_MAX: usize = 1024;
 
 /// Bytes that wait for a commit. Whoever sends more waits until there is room.
 const WAITING_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -93,13 +91,25 @@ struct Inside {
 
 /// One of those who look.
 struct Looker {
-    out: mpsc::Sender<Outgoing>,
+    out: Outbox,
     /// What they have is of this one.
     generation: Seq,
     /// Updates of theirs that are in the log.
     acknowledged: u64,
     /// What they last said of themselves, for those who come later.
     awareness: Option<sync::Presence>,
+}
+
+impl Looker {
+    /// Whether they could be told. Nobody waits for the slowest: who is too far behind comes again.
+    fn hear(&self, message: Outgoing) -> bool {
+        let is_told = self.out.put(message);
+        if !is_told {
+            // Where even this finds no room, the end says enough.
+            self.out.put(Outgoing::Close(Leave::later("you are too far behind; come again")));
+        }
+        is_told
+    }
 }
 
 /// An update that is not in the log yet.
@@ -122,6 +132,16 @@ pub enum Outgoing {
     Message(Bytes),
     /// Nothing follows.
     Close(Leave),
+}
+
+impl Outgoing {
+    /// How long it is; that somebody has to leave does not count.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Message(message) => message.len(),
+            Self::Close(_) => 0,
+        }
+    }
 }
 
 /// Why somebody has to leave: a WebSocket's code, and a sentence.
@@ -228,11 +248,11 @@ impl Room {
 impl Inside {
     /// Whoever cannot keep up is let go and comes again; nobody waits for the slowest.
     fn tell_all(&mut self, message: &Outgoing) {
-        self.members.retain(|_, looker| looker.out.try_send(message.clone()).is_ok());
+        self.members.retain(|_, looker| looker.hear(message.clone()));
     }
 
     fn tell(&mut self, member: u64, message: Outgoing) {
-        let is_gone = self.members.get(&member).is_some_and(|looker| looker.out.try_send(message).is_err());
+        let is_gone = self.members.get(&member).is_some_and(|looker| !looker.hear(message));
         if is_gone {
             self.members.remove(&member);
         }
@@ -262,7 +282,7 @@ impl Documents {
         &self,
         id: DocumentId,
         known: Option<Seq>,
-    ) -> Result<Option<Result<(Member, mpsc::Receiver<Outgoing>), Leave>>, StoreError> {
+    ) -> Result<Option<Result<(Member, Inbox), Leave>>, StoreError> {
         let room = self.room(id);
         let Some(held) = self.hold(&room).await? else { return Ok(None) };
         let Some(live) = held.live() else { return Ok(None) };
@@ -270,7 +290,7 @@ impl Documents {
         if known.is_some_and(|known| known != Seq::ZERO && known != generation) {
             return Ok(Some(Err(Leave::anew())));
         }
-        let (out, incoming) = mpsc::channel(OUTGOING_MAX);
+        let (out, incoming) = outbox();
         let mut inside = room.inside();
         if inside.members.len() >= MEMBERS_MAX {
             return Ok(Some(Err(Leave::later("too many look at this document already"))));
@@ -419,8 +439,11 @@ fn leave(error: &DocumentError) -> Leave {
 impl Member {
     /// Takes a message of the Yjs protocol. An error ends the visit.
     pub async fn take(&self, message: &[u8]) -> Result<(), Leave> {
+        let mut is_answered = false;
         for said in sync::read(message)? {
             match said {
+                // The answer may be a whole document: asked twice in one breath, it is given once.
+                sync::Said::Vector(_) if std::mem::replace(&mut is_answered, true) => {}
                 sync::Said::Vector(vector) => {
                     let held = self
                         .documents

@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use yrs::sync::Message;
+use yrs::StateVector;
+use yrs::sync::{Message, SyncMessage};
+use yrs::updates::encoder::Encode;
 
 const NOBODY: &str = r#"{"roles": {"conductor": [{"text": "Nobody asked."}]}}"#;
 
@@ -147,6 +149,23 @@ async fn hostile_messages_end_the_visit_of_who_sent_them_and_nobody_elses() {
     assert_eq!(read(&desk, id).await["content"], "lost found good text\n", "who comes again brings everything");
     ann.type_at(0, 0, "still ").await;
     ann.settled().await;
+}
+
+#[tokio::test]
+async fn asking_for_everything_again_and_again_in_one_breath_is_answered_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let desk = desk_in(directory.path()).await;
+    let id = document(&desk, "text\n").await;
+    let documents = &desk.computer.app.harness.documents;
+    let (member, mut incoming) = documents.enter(id, None).await.unwrap().unwrap().unwrap();
+    incoming.recv().await.unwrap();
+    let step1 = Message::Sync(SyncMessage::SyncStep1(StateVector::default())).encode_v1();
+    member.take(&step1.repeat(64)).await.unwrap();
+    let mut answers = 0;
+    while incoming.try_recv().is_some() {
+        answers += 1;
+    }
+    assert_eq!(answers, 1);
 }
 
 #[tokio::test]

@@ -1,9 +1,8 @@
 //! A browser at a document, as the Yjs protocol sees one.
 
 use crate::fake::Desk;
-use choir_computer::document::{ACKNOWLEDGED, GENERATION, Leave, Member, Outgoing, ROOT};
+use choir_computer::document::{ACKNOWLEDGED, GENERATION, Inbox, Leave, Member, Outgoing, ROOT};
 use choir_proto::{DocumentId, Seq};
-use tokio::sync::mpsc;
 use yrs::encoding::read::{Cursor, Read};
 use yrs::sync::{Message, SyncMessage};
 use yrs::updates::decoder::Decode;
@@ -14,7 +13,7 @@ pub(crate) struct Peer {
     doc: Doc,
     text: TextRef,
     member: Option<Member>,
-    incoming: Option<mpsc::Receiver<Outgoing>>,
+    incoming: Option<Inbox>,
     /// Updates sent over this connection, and those of them that are in the log.
     pub(crate) sent: u64,
     pub(crate) acknowledged: u64,
@@ -57,7 +56,7 @@ impl Peer {
     }
 
     /// Comes again with what it has.
-    pub(crate) async fn enter(&self, desk: &Desk, id: DocumentId) -> Result<(Member, mpsc::Receiver<Outgoing>), Leave> {
+    pub(crate) async fn enter(&self, desk: &Desk, id: DocumentId) -> Result<(Member, Inbox), Leave> {
         let documents = &desk.computer.app.harness.documents;
         documents.enter(id, Some(self.generation)).await.unwrap().expect("the document is there")
     }
@@ -105,7 +104,7 @@ impl Peer {
 
     /// Takes what has been said already.
     pub(crate) async fn catch_up(&mut self) {
-        while let Some(Ok(said)) = self.incoming.as_mut().map(|incoming| incoming.try_recv()) {
+        while let Some(said) = self.incoming.as_mut().and_then(Inbox::try_recv) {
             self.take(said).await;
         }
     }
