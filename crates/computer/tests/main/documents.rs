@@ -1,33 +1,31 @@
 //! Several hands in one document: browsers, programs and agents.
 
 use crate::fake::{Desk, Fake};
+use crate::losing::EAGER;
 use crate::peer::Peer;
-use choir_computer::document::{ANEW, Base, CONTENT_BYTES_MAX, DocumentError, Edit, Manner, Refused};
 use choir_computer::journal::Scope;
 use choir_proto::event::{Actor, DocumentVersioned};
-use choir_proto::{DocumentId, Envelope, Event, Role, RunId};
+use choir_proto::{DocumentId, Event, Role};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use yrs::StateVector;
 use yrs::sync::{Message, SyncMessage};
 use yrs::updates::encoder::Encode;
 
 const NOBODY: &str = r#"{"roles": {"conductor": [{"text": "Nobody asked."}]}}"#;
 
-async fn desk_in(directory: &Path) -> Desk {
+pub(crate) async fn desk_in(directory: &Path) -> Desk {
     Desk::open(directory, Fake::new(NOBODY)).await
 }
 
-async fn document(desk: &Desk, content: &str) -> DocumentId {
+pub(crate) async fn document(desk: &Desk, content: &str) -> DocumentId {
     let (status, made) = desk.send("POST", "/api/documents", json!({"title": "Notes", "content": content})).await;
     assert_eq!(status, 201, "{made}");
     made["document_id"].as_str().unwrap().parse().unwrap()
 }
 
-async fn read(desk: &Desk, id: DocumentId) -> Value {
+pub(crate) async fn read(desk: &Desk, id: DocumentId) -> Value {
     let (status, document) = desk.send("GET", &format!("/api/documents/{id}"), Value::Null).await;
     assert_eq!(status, 200, "{document}");
     document
@@ -189,233 +187,6 @@ async fn a_long_paste_and_many_updates_open_from_a_kept_state() {
     assert!(!ben.state().is_empty());
 }
 
-/// Every event that says it.
-async fn saying(desk: &Desk, words: &str) -> Vec<Envelope> {
-    let query = choir_store::Query { limit: 1000, ..Default::default() };
-    let events = desk.computer.app.harness.journal.log().read(query).await.unwrap();
-    events.into_iter().filter(|event| event.payload.get().contains(words)).collect()
-}
-
-async fn erase(desk: &Desk, words: &str) {
-    for event in saying(desk, words).await {
-        let (status, answer) = desk.send("POST", &format!("/api/events/{}/erase", event.header.id), Value::Null).await;
-        assert_eq!(status, 200, "{answer}");
-    }
-}
-
-#[tokio::test]
-async fn words_that_were_erased_do_not_come_back_with_whoever_was_away() {
-    let directory = tempfile::tempdir().unwrap();
-    let desk = desk_in(directory.path()).await;
-    let id = document(&desk, "kept\n").await;
-    let mut ann = Peer::open(&desk, id, 11).await;
-    ann.type_at(0, 0, "secret ").await;
-    ann.settled().await;
-    let mut head = desk.computer.app.harness.journal.log().watch();
-    head.mark_unchanged();
-    ann.disconnect();
-    head.changed().await.unwrap();
-    // She is away when it happens, and comes again with everything that she has.
-    erase(&desk, "secret").await;
-    let left = ann.enter(&desk, id).await.map(drop).expect_err("what she has is not taken");
-    assert_eq!(left.code, ANEW, "{left:?}");
-    desk.computer.close("test").await.unwrap();
-    let desk = desk_in(directory.path()).await;
-    assert_eq!(ann.enter(&desk, id).await.map(drop).map_err(|left| left.code), Err(ANEW), "after a restart neither");
-    // With nothing she is welcome.
-    let mut ann = Peer::open(&desk, id, 12).await;
-    assert_eq!(ann.content(), "kept\n");
-    ann.type_at(0, 0, "still ").await;
-    ann.settled().await;
-    assert_eq!(read(&desk, id).await["content"], "still kept\n");
-    assert_eq!(saying(&desk, "secret").await.len(), 0);
-}
-
-#[tokio::test]
-async fn whoever_looks_while_something_is_erased_begins_anew() {
-    let directory = tempfile::tempdir().unwrap();
-    let desk = desk_in(directory.path()).await;
-    let (id, other) = (document(&desk, "kept\n").await, document(&desk, "other\n").await);
-    let mut ann = Peer::open(&desk, id, 11).await;
-    let mut ben = Peer::open(&desk, other, 12).await;
-    ann.type_at(0, 0, "secret ").await;
-    ann.settled().await;
-    erase(&desk, "secret").await;
-    // Still on its way when she has to go.
-    ann.type_at(0, 0, "more ").await;
-    while ann.left.is_none() {
-        ann.hear().await;
-    }
-    assert_eq!(ann.left.as_ref().unwrap().code, ANEW);
-    ben.type_at(0, 0, "an").await;
-    ben.settled().await;
-    assert_eq!(read(&desk, other).await["content"], "another\n", "nobody else has to");
-    assert_eq!(read(&desk, id).await["content"], "kept\n");
-    assert_eq!(saying(&desk, "secret").await.len(), 0);
-}
-
-#[tokio::test]
-async fn a_document_whose_past_was_erased_goes_on_from_what_is_left() {
-    let directory = tempfile::tempdir().unwrap();
-    let desk = desk_in(directory.path()).await;
-    let id = document(&desk, "kept\n").await;
-    let mut ann = Peer::open(&desk, id, 11).await;
-    ann.type_at(0, 0, "secret ").await;
-    ann.settled().await;
-    ann.type_at(7, 0, "more ").await;
-    ann.settled().await;
-    let mut head = desk.computer.app.harness.journal.log().watch();
-    head.mark_unchanged();
-    ann.disconnect();
-    head.changed().await.unwrap();
-    erase(&desk, "secret").await;
-    desk.computer.close("test").await.unwrap();
-    let again = desk_in(directory.path()).await;
-    let mut ben = Peer::open(&again, id, 12).await;
-    assert_eq!(ben.content(), "kept\n");
-    ben.type_at(0, 0, "still ").await;
-    ben.settled().await;
-    assert_eq!(read(&again, id).await["content"], "still kept\n");
-}
-
-/// Makes it impossible to keep anything long, also for root, until it is mended.
-fn break_blobs(directory: &Path) {
-    std::fs::rename(directory.join("blobs"), directory.join("blobs.away")).unwrap();
-    std::fs::write(directory.join("blobs"), "no directory").unwrap();
-}
-
-fn mend_blobs(directory: &Path) {
-    std::fs::remove_file(directory.join("blobs")).unwrap();
-    std::fs::rename(directory.join("blobs.away"), directory.join("blobs")).unwrap();
-}
-
-#[tokio::test]
-async fn a_text_that_could_not_be_kept_is_written_when_it_is_sent_again() {
-    let directory = tempfile::tempdir().unwrap();
-    let desk = desk_in(directory.path()).await;
-    let id = document(&desk, "short\n").await;
-    let path = format!("/api/documents/{id}");
-    let long = "All work and no play makes Jack a dull boy.\n".repeat(500);
-    let edit = json!({"base_version": 1, "content": long});
-    break_blobs(directory.path());
-    let (status, refused) = desk.send("PUT", &path, edit.clone()).await;
-    assert!(status >= 500, "{status} {refused}");
-    mend_blobs(directory.path());
-    assert_eq!(read(&desk, id).await["content"], "short\n", "what was refused is not there");
-    let (status, saved) = desk.send("PUT", &path, edit).await;
-    assert_eq!((status, &saved["version"]), (200, &json!(2)));
-    let now = read(&desk, id).await;
-    assert!(now["content"] == json!(long) && now["version"] == json!(2), "what was acknowledged is there");
-    desk.computer.close("test").await.unwrap();
-    assert_eq!(read(&desk_in(directory.path()).await, id).await, now);
-}
-
-#[tokio::test]
-async fn a_version_that_could_not_be_named_is_named_the_next_time() {
-    let directory = tempfile::tempdir().unwrap();
-    let desk = desk_in(directory.path()).await;
-    // Just short enough for the log, and with what is typed too long for it.
-    let id = document(&desk, &"oak\n".repeat(4_000)).await;
-    let mut ann = Peer::open(&desk, id, 11).await;
-    ann.type_at(0, 0, &"elm\n".repeat(400)).await;
-    ann.settled().await;
-    break_blobs(directory.path());
-    ann.disconnect();
-    // Whoever waits for the room after this comes after the one who tries to name the version.
-    tokio::task::yield_now().await;
-    let documents = &desk.computer.app.harness.documents;
-    let head = documents.find(id).await.unwrap().unwrap();
-    documents.text_at_work(&head).await.unwrap();
-    mend_blobs(directory.path());
-    assert_eq!(versions(&desk, id).await.as_array().unwrap().len(), 1, "the control: it has no name");
-    let mut ben = Peer::open(&desk, id, 12).await;
-    ben.settled().await;
-    ben.disconnect();
-    tokio::task::yield_now().await;
-    documents.text_at_work(&head).await.unwrap();
-    assert_eq!(versions(&desk, id).await.as_array().unwrap().len(), 2);
-}
-
-/// A person's whole text, longer than a request may be.
-async fn write(desk: &Desk, id: DocumentId, base: u32, content: &str) -> Result<String, DocumentError> {
-    let documents = &desk.computer.app.harness.documents;
-    let (base, manner) = (Base::Version(base), Manner::Free);
-    let edit = Edit { base, title: None, content, reason: "edited by a person", effect_id: None, manner };
-    let change = documents.change(id, edit).await?.unwrap();
-    let content = change.content.clone();
-    documents.save(&Scope::of(Actor::Person), change).await?;
-    Ok(content)
-}
-
-#[tokio::test]
-async fn a_change_that_makes_a_text_too_long_leaves_it_as_it_was() {
-    let directory = tempfile::tempdir().unwrap();
-    let desk = desk_in(directory.path()).await;
-    let half = "x".repeat(CONTENT_BYTES_MAX / 2);
-    let id = document(&desk, "middle\n").await;
-    write(&desk, id, 1, &format!("{half}\nmiddle\n")).await.unwrap();
-    let refused = write(&desk, id, 1, &format!("middle\n{half}\n")).await;
-    assert!(matches!(refused, Err(DocumentError::Refused(Refused::TooLong))), "{refused:?}");
-    assert!(write(&desk, id, 2, "middle\n").await.unwrap() == "middle\n", "nothing of what was refused is there");
-    let now = read(&desk, id).await;
-    assert_eq!((&now["content"], &now["version"]), (&json!("middle\n"), &json!(3)));
-    desk.computer.close("test").await.unwrap();
-    assert_eq!(read(&desk_in(directory.path()).await, id).await, now);
-}
-
-const SHORT: &str = r#"{"roles": {"conductor": [{"text": "Forty-two."}]}}"#;
-
-/// A run that is about to say a short answer, and somebody who looks at the page that was kept ready for more.
-async fn about_to_answer(directory: &Path) -> (Arc<Fake>, Desk, RunId, DocumentId, Peer) {
-    let fake = Fake::new(SHORT);
-    fake.is_thoughtful.store(true, Ordering::SeqCst);
-    let desk = Desk::open(directory, Arc::clone(&fake)).await;
-    let run = desk.accept("what is it?").await;
-    let id = desk.run(run).await.document_id.unwrap();
-    fake.thinks.notified().await;
-    let mut ann = Peer::open(&desk, id, 11).await;
-    ann.settled().await;
-    (fake, desk, run, id, ann)
-}
-
-#[tokio::test]
-async fn nothing_is_acknowledged_in_a_page_that_was_put_away() {
-    let directory = tempfile::tempdir().unwrap();
-    let (fake, desk, run, id, mut ann) = about_to_answer(directory.path()).await;
-    fake.pace.add_permits(1);
-    assert_eq!(desk.ended(run).await.document_id, None);
-    ann.type_at(0, 0, "mine ").await;
-    while ann.left.is_none() && ann.acknowledged < ann.sent {
-        ann.hear().await;
-    }
-    let left = ann.left.expect("whoever looks is told that it is gone");
-    assert!(left.code == 1008 && left.reason.contains("put away"), "{left:?}");
-    assert_eq!(desk.send("GET", &format!("/api/documents/{id}"), Value::Null).await.0, 404);
-}
-
-#[tokio::test]
-async fn a_page_that_somebody_types_into_stays_when_a_short_answer_was_enough() {
-    let directory = tempfile::tempdir().unwrap();
-    let (fake, desk, run, id, mut ann) = about_to_answer(directory.path()).await;
-    // Still in line when the run ends, or in the log already: both are words of a person.
-    ann.type_at(0, 0, "mine ").await;
-    fake.pace.add_permits(1);
-    assert_eq!(desk.ended(run).await.document_id, Some(id));
-    ann.settled().await;
-    assert_eq!(read(&desk, id).await["content"], "mine what is it?");
-}
-
-/// Writes where a person wrote and where nobody did.
-const EAGER: &str = r#"{"roles": {
-    "conductor": [
-        {"tool_calls": [{"name": "delegate", "arguments": {"role": "writer", "objective": "improve it"}}]},
-        {"tool_calls": [{"name": "finish", "arguments": {"summary": "improved"}}]}],
-    "writer": [
-        {"tool_calls": [{"name": "read_document", "arguments": {}}]},
-        {"tool_calls": [{"name": "write_document", "arguments": {"title": "Plan", "content": "first line, by Writer\nmine, better\nlast line\nadded\n"}}]},
-        {"tool_calls": [{"name": "finish", "arguments": {"summary": "{{last_result}}"}}]}]
-}}"#;
-
 #[tokio::test]
 async fn an_agent_asks_before_it_changes_a_persons_words_and_the_person_decides_place_by_place() {
     let directory = tempfile::tempdir().unwrap();
@@ -447,7 +218,7 @@ async fn an_agent_asks_before_it_changes_a_persons_words_and_the_person_decides_
     assert_eq!(desk.send("POST", &path(0), json!({"decision": "maybe"})).await.0, 400);
 }
 
-async fn versions(desk: &Desk, id: DocumentId) -> Value {
+pub(crate) async fn versions(desk: &Desk, id: DocumentId) -> Value {
     desk.send("GET", &format!("/api/documents/{id}/versions"), Value::Null).await.1["versions"].clone()
 }
 

@@ -10,6 +10,7 @@ mod evidence;
 mod fake;
 mod golden;
 mod hardship;
+mod losing;
 mod mirroring;
 mod peer;
 mod person;
