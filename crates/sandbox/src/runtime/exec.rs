@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -13,12 +14,16 @@ use tokio::task::AbortHandle;
 use super::connection::{CallError, Connection};
 use super::handle::Guest;
 use super::limits::Limit;
-use crate::protocol::{Ask, Channel, EffectId, Ending, Exec, Exit, Fault, INPUT_WINDOW_BYTES, TIMEOUT_MS_MAX};
+use crate::protocol::{Ask, Channel, EffectId, Ending, Exec, Exit, Fault, INPUT_WINDOW_BYTES, Input, TIMEOUT_MS_MAX};
 use crate::record::{Record, RecordError};
 
 /// Events that wait for a caller. A caller that falls further behind misses output, which is counted and stands in
 /// the complete log; the guest's stream is not held up for it.
 const EVENTS_MAX: usize = 64;
+/// The same for a command that is spoken to: what it answers is of no use with a gap in it, and is taken as long as there is
+/// this much room.
+const ANSWERS_MAX: usize = 16 * 1024;
+const ANSWER_BYTES_MAX: usize = 32 << 20;
 /// Most bytes of one command's complete log.
 const LOG_BYTES_MAX: u64 = 1 << 30;
 /// How long after a command's time is up its guest may take to say so. A guest that does not is ended.
@@ -131,6 +136,7 @@ pub(super) type Event = Result<ExecEvent, ExecError>;
 pub struct ExecHandle {
     id: u64,
     events: mpsc::Receiver<Event>,
+    waiting: Arc<AtomicUsize>,
     window: Arc<Semaphore>,
     /// Keeps the sandbox for as long as its output is wanted.
     guest: Guest,
@@ -143,6 +149,8 @@ pub struct ExecHandle {
 #[derive(Debug)]
 pub(super) struct Running {
     events: mpsc::Sender<Event>,
+    /// Bytes that wait for the caller.
+    waiting: Arc<AtomicUsize>,
     window: Arc<Semaphore>,
     effect: EffectId,
     record: Option<Record>,
@@ -183,9 +191,10 @@ pub(super) async fn start(
         record.started(&exec.effect).await?;
     }
     let watchdog = watch(exec.timeout_ms, on_hang);
+    let is_spoken_to = matches!(exec.input, Input::Stream);
     let (running, events) =
-        Running::new(exec.effect.clone(), (record.clone(), log), guest.connection().clone(), watchdog);
-    let window = running.window.clone();
+        Running::new(exec.effect.clone(), (record.clone(), log), guest.connection().clone(), watchdog, is_spoken_to);
+    let (window, waiting) = (running.window.clone(), running.waiting.clone());
     let effect = exec.effect.clone();
     let id = match guest.runner().exec(Ask::Exec(exec), running).await {
         Ok(id) => id,
@@ -197,7 +206,7 @@ pub(super) async fn start(
             return Err(ExecError::Send(error));
         }
     };
-    Ok(ExecHandle { id, events, window, guest: guest.clone(), before, ended: false })
+    Ok(ExecHandle { id, events, waiting, window, guest: guest.clone(), before, ended: false })
 }
 
 fn watch(timeout_ms: u64, on_hang: impl FnOnce() + Send + 'static) -> AbortHandle {
@@ -220,6 +229,9 @@ impl ExecHandle {
             }
             event => event,
         };
+        if let Ok(ExecEvent::Stdout(bytes) | ExecEvent::Stderr(bytes)) = &event {
+            self.waiting.fetch_sub(bytes.len(), Ordering::Relaxed);
+        }
         self.ended = self.ended || !matches!(event, Ok(ExecEvent::Stdout(_) | ExecEvent::Stderr(_)));
         event
     }
@@ -299,11 +311,13 @@ impl Running {
         (record, log): (Option<Record>, Option<Log>),
         guest: Arc<Connection>,
         watchdog: AbortHandle,
+        is_spoken_to: bool,
     ) -> (Self, mpsc::Receiver<Event>) {
-        let (events, heard) = mpsc::channel(EVENTS_MAX);
+        let (events, heard) = mpsc::channel(if is_spoken_to { ANSWERS_MAX } else { EVENTS_MAX });
+        let waiting = Arc::default();
         let window = Arc::new(Semaphore::new(INPUT_WINDOW_BYTES));
         let (output_bytes, missed_bytes) = (0, 0);
-        (Self { events, window, effect, record, log, output_bytes, missed_bytes, watchdog, guest }, heard)
+        (Self { events, waiting, window, effect, record, log, output_bytes, missed_bytes, watchdog, guest }, heard)
     }
 
     pub(super) fn window(&self) -> &Semaphore {
@@ -316,13 +330,16 @@ impl Running {
         if let Some(log) = &mut self.log {
             log.append(&bytes);
         }
-        let length = bytes.len() as u64;
+        let length = bytes.len();
         let event = match channel {
             Channel::Error => ExecEvent::Stderr(bytes),
             Channel::Output | Channel::Input | Channel::Content => ExecEvent::Stdout(bytes),
         };
-        if self.events.try_send(Ok(event)).is_err() {
-            self.missed_bytes += length;
+        // Counted before it is sent: whoever takes it counts it out.
+        let has_room = self.waiting.fetch_add(length, Ordering::Relaxed) + length <= ANSWER_BYTES_MAX;
+        if !has_room || self.events.try_send(Ok(event)).is_err() {
+            self.waiting.fetch_sub(length, Ordering::Relaxed);
+            self.missed_bytes += length as u64;
         }
     }
 

@@ -120,7 +120,7 @@ async fn heard_of_command(ending: Ending, answer: Option<Vec<u8>>) -> Event {
     });
     let watchdog = tokio::spawn(std::future::pending::<()>()).abort_handle();
     let effect = EffectId::parse("an-effect").expect("is one");
-    let (running, mut heard) = Running::new(effect, (None, None), guest, watchdog);
+    let (running, mut heard) = Running::new(effect, (None, None), guest, watchdog, false);
     running.exited(Exit { ending, duration_ms: 1 });
     let event = tokio::time::timeout(PATIENCE, heard.recv()).await.expect("ends");
     speaking.abort();
