@@ -7,16 +7,13 @@ use crate::document::{Inbox, Leave, Member, Outgoing};
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Response};
-use choir_proto::wire::frames::{Frame, Frames};
+use choir_proto::wire::frames::{Frame, Frames, TOGETHER_BYTES};
 use choir_proto::{DocumentId, Seq};
 use futures_util::stream::unfold;
 use http_body_util::BodyExt;
 use serde::Deserialize;
 use std::convert::Infallible;
 use tokio::sync::oneshot;
-
-/// Bytes from which on a piece is large enough.
-const TOGETHER_BYTES: usize = 16 * 1024;
 
 /// What a browser has already.
 #[derive(Deserialize)]

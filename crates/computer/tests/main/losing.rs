@@ -19,6 +19,14 @@ async fn saying(desk: &Desk, words: &str) -> Vec<Envelope> {
     events.into_iter().filter(|event| event.payload.get().contains(words)).collect()
 }
 
+/// Somebody goes, and what they wrote has a name in the log.
+async fn leaves(desk: &Desk, peer: &mut Peer) {
+    let mut head = desk.computer.app.harness.journal.log().watch();
+    head.mark_unchanged();
+    peer.disconnect();
+    head.changed().await.unwrap();
+}
+
 async fn erase(desk: &Desk, words: &str) {
     for event in saying(desk, words).await {
         let (status, answer) = desk.send("POST", &format!("/api/events/{}/erase", event.header.id), Value::Null).await;
@@ -34,10 +42,7 @@ async fn words_that_were_erased_do_not_come_back_with_whoever_was_away() {
     let mut ann = Peer::open(&desk, id, 11).await;
     ann.type_at(0, 0, "secret ").await;
     ann.settled().await;
-    let mut head = desk.computer.app.harness.journal.log().watch();
-    head.mark_unchanged();
-    ann.disconnect();
-    head.changed().await.unwrap();
+    leaves(&desk, &mut ann).await;
     // She is away when it happens, and comes again with everything that she has.
     erase(&desk, "secret").await;
     let left = ann.enter(&desk, id).await.map(drop).expect_err("what she has is not taken");
@@ -87,10 +92,7 @@ async fn a_document_whose_past_was_erased_goes_on_from_what_is_left() {
     ann.settled().await;
     ann.type_at(7, 0, "more ").await;
     ann.settled().await;
-    let mut head = desk.computer.app.harness.journal.log().watch();
-    head.mark_unchanged();
-    ann.disconnect();
-    head.changed().await.unwrap();
+    leaves(&desk, &mut ann).await;
     erase(&desk, "secret").await;
     desk.computer.close("test").await.unwrap();
     let again = desk_in(directory.path()).await;

@@ -9,6 +9,7 @@ use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
+use choir_proto::wire::frames::TOGETHER_BYTES;
 use choir_proto::wire::{ChangeSettings, DocumentSettings, ModelCall, ModelFrame, ToolSettings};
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
@@ -63,9 +64,6 @@ async fn model(State(gateway): State<Gateway>, body: Bytes) -> Result<Response, 
     });
     Ok(lines(stream))
 }
-
-/// Bytes from which on a piece is large enough.
-const TOGETHER_BYTES: usize = 16 * 1024;
 
 /// One JSON line for each message, sent as soon as it is there. Lines that wait already go with it.
 pub(crate) fn lines<T: Serialize + Send + 'static>(messages: mpsc::Receiver<T>) -> Response {

@@ -189,7 +189,7 @@ impl Reserved {
                 spent.dollars(),
                 under_way.dollars()
             );
-            return Some(Err(ModelError { class: ErrorClass::Budget, message, retry_after_ms: None }));
+            return Some(Err(out_of_budget(message)));
         }
         if under_way > Usd(0) && spent + under_way + most > limit {
             return None;
@@ -202,7 +202,7 @@ impl Reserved {
                 limit.dollars(),
                 least.dollars()
             );
-            return Some(Err(ModelError { class: ErrorClass::Budget, message, retry_after_ms: None }));
+            return Some(Err(out_of_budget(message)));
         }
         let usd = most.min(left).0;
         *all.entry(run).or_default() += usd;
@@ -232,6 +232,10 @@ impl Drop for Reservation {
     }
 }
 
+fn out_of_budget(message: String) -> ModelError {
+    ModelError { class: ErrorClass::Budget, message, retry_after_ms: None }
+}
+
 /// A wall that stands on a guess says so, and how to build it elsewhere.
 fn told_of_price(error: ModelError, provider: &str) -> ModelError {
     let message = format!(
@@ -246,7 +250,7 @@ fn told_of_price(error: ModelError, provider: &str) -> ModelError {
 pub(super) fn unaccounted(error: &db::Error) -> ModelError {
     tracing::error!(error = error as &dyn std::error::Error, "spending could not be accounted for");
     let message = "control's database failed, so that spending cannot be counted".to_owned();
-    ModelError { class: ErrorClass::Budget, message, retry_after_ms: None }
+    out_of_budget(message)
 }
 
 #[cfg(test)]

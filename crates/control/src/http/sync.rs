@@ -13,7 +13,7 @@ use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgr
 use axum::extract::{Query, State};
 use axum::response::Response;
 use choir_proto::DocumentId;
-use choir_proto::wire::frames::{Frame, Frames, MESSAGE_BYTES_MAX};
+use choir_proto::wire::frames::{Frame, Frames, MESSAGE_BYTES_MAX, TOGETHER_BYTES};
 use futures_util::stream::unfold;
 use http::{Method, StatusCode};
 use http_body_util::BodyExt;
@@ -29,8 +29,6 @@ const SEND: Duration = Duration::from_secs(20);
 /// Messages on their way to the computer. Whoever writes faster than it commits waits.
 const QUEUED_MAX: usize = 16;
 
-/// Bytes from which on a piece is large enough.
-const TOGETHER_BYTES: usize = 16 * 1024;
 /// Longest reason that fits a close frame.
 const REASON_BYTES_MAX: usize = 123;
 

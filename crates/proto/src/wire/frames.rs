@@ -4,6 +4,10 @@
 /// The longest message of either side. Somebody who was away for long sends everything at once.
 pub const MESSAGE_BYTES_MAX: usize = 8 << 20;
 
+/// Bytes from which on a piece between control and computer is large enough: thousands of small ones waiting unread would break
+/// the connection for everybody, so what is there already travels together.
+pub const TOGETHER_BYTES: usize = 16 * 1024;
+
 const HEAD: usize = 5;
 const MESSAGE: u8 = 0;
 const CLOSE: u8 = 1;
