@@ -489,6 +489,9 @@ pub(crate) struct Computer {
     /// The last position of its log that control has signed.
     #[arg(long, value_name = "SEQ:HASH", value_parser = signed_head)]
     pub(crate) signed: Option<choir_proto::wire::Head>,
+    /// The user whom its directory was given to.
+    #[arg(long, value_name = "UID")]
+    pub(crate) user: Option<u32>,
 }
 
 /// The longest name of a token, in characters. It is for people to read in a list.

@@ -6,6 +6,7 @@ use anyhow::{Context, bail};
 use choir_computer::ServeError;
 use choir_control::computer::{self as control, REFUSED};
 use choir_proto::ComputerId;
+use choir_sandbox::runtime::Identity;
 use choir_store::OpenError;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,7 +17,8 @@ use tokio::net::UnixStream;
 /// and in `/health`.
 pub(crate) fn confine(arguments: &mut Computer) -> anyhow::Result<()> {
     let directory = &arguments.dir;
-    arguments.dir = choir_sandbox::confine::confine(directory, &control::KEPT_APART)
+    let identity = arguments.user.map_or(Identity::Inherit, |uid| Identity::User { uid, gid: uid });
+    arguments.dir = choir_sandbox::confine::confine(directory, &control::KEPT_APART, identity)
         .with_context(|| format!("the directory {} cannot be used", directory.display()))?;
     for missing in choir_sandbox::confine::own() {
         tracing::warn!(%missing, "the computer lacks a wall");

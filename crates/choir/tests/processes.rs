@@ -1,8 +1,12 @@
 //! Processes that die, and what becomes of the others.
 
 use crate::support::{Instance, ends_within, stderr, stdout, watch};
+use choir_proto::Timestamp;
+use choir_proto::event::{Actor, NewEvent, RunSteered};
 use rustix::process::Signal;
 use std::io::{BufRead, Read, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 
 const SCENARIO: &str = r#"{"roles": {"conductor": [{"text": "hm"}]}}"#;
 
@@ -27,6 +31,59 @@ fn control_starts_a_dead_computer_again() {
     assert!(after.status.success(), "{}", stderr(&after));
     assert!(stdout(&after).lines().count() > before, "the new life is in the log");
     assert_ne!(instance.computer(), computer);
+}
+
+#[test]
+fn a_director_is_a_user_of_its_own_and_reads_what_root_wrote_meanwhile() {
+    let instance = Instance::start(SCENARIO);
+    let user = |instance: &Instance| {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", instance.computer().as_raw_pid())).unwrap();
+        let uid = status.lines().find_map(|line| line.strip_prefix("Uid:\t")?.split('\t').next()?.parse::<u32>().ok());
+        uid.unwrap()
+    };
+    let workspace = instance.workspace();
+    let owner = |path: &Path| std::fs::metadata(path).unwrap().uid();
+    let (director, sandboxes) = (user(&instance), owner(&workspace));
+    assert_eq!(director, owner(workspace.parent().unwrap()), "what it writes is its own");
+    match rustix::process::geteuid().is_root() {
+        true => assert!(director != 0 && sandboxes != 0 && director != sandboxes),
+        false => assert_eq!(director, sandboxes),
+    }
+    let (_, _, directory) = instance.stop();
+    let long = "x".repeat(choir_store::log::PAYLOAD_INLINE_BYTES_MAX + 1);
+    write_as_oneself(workspace.parent().unwrap(), &long);
+
+    let instance = Instance::start_on(directory);
+    assert_eq!(user(&instance), director);
+    assert!(instance.events().iter().any(|event| event["payload"]["text"] == long.as_str()), "it reads the blob");
+    let (_, health) = instance.api("GET /health", &serde_json::Value::Null);
+    assert_eq!((&health["status"], &health["components"]["confinement"]["status"]), (&"ok".into(), &"ok".into()));
+}
+
+/// What a chore on a computer's directory does: it writes a log, a blob and an index.
+fn write_as_oneself(directory: &Path, text: &str) {
+    let steered = RunSteered { text: text.to_owned() };
+    let (id, at) = ("01890a5d-ac96-774b-bcce-b302099a8052".parse().unwrap(), Timestamp(0));
+    let event = NewEvent { id, at, actor: Actor::Person, run: None, task: None, cause: None, event: steered.into() };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let log = choir_store::Log::open(directory).unwrap();
+        log.append(vec![event], choir_store::Expect::Any).await.unwrap();
+        log.close().await;
+    });
+    close_to_others(&directory.join("blobs"));
+}
+
+/// As every command of ours leaves what it makes.
+fn close_to_others(directory: &Path) {
+    for entry in std::fs::read_dir(directory).unwrap().map(Result::unwrap) {
+        let is_directory = entry.file_type().unwrap().is_dir();
+        let mode = if is_directory { 0o700 } else { 0o600 };
+        std::fs::set_permissions(entry.path(), PermissionsExt::from_mode(mode)).unwrap();
+        if is_directory {
+            close_to_others(&entry.path());
+        }
+    }
 }
 
 #[test]
@@ -139,8 +196,8 @@ fn the_computer_is_held_to_its_own_directory() {
         assert_ne!(of(&computer.to_string()), of("self"), "{namespace}");
     }
     // Its root as it sees it itself.
-    let seen = |path: &std::path::Path| {
-        let path = std::path::PathBuf::from(format!("/proc/{computer}/root{}", path.display()));
+    let seen = |path: &Path| {
+        let path = PathBuf::from(format!("/proc/{computer}/root{}", path.display()));
         let names = std::fs::read_dir(path).map(|entries| entries.flatten().map(|entry| entry.file_name()).collect());
         names.unwrap_or_else(|_| Vec::<std::ffi::OsString>::new())
     };
@@ -149,7 +206,7 @@ fn the_computer_is_held_to_its_own_directory() {
     assert!(seen(own).contains(&"log.sqlite".into()), "the control: its own directory is there");
     assert!(seen(&workspace).is_empty() && std::fs::read_dir(&workspace).unwrap().count() > 0);
     assert!(seen(&own.parent().unwrap().parent().unwrap().join("control")).is_empty());
-    assert!(!seen(std::path::Path::new("/")).contains(&"usr".into()));
+    assert!(!seen(Path::new("/")).contains(&"usr".into()));
     let (_, health) = instance.api("GET /health", &serde_json::Value::Null);
     assert_eq!(health["components"]["computer"]["status"], "ok", "{health}");
     assert_eq!(health["components"]["confinement"]["status"], "ok", "{health}");

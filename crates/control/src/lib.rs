@@ -16,6 +16,7 @@ pub mod door;
 pub mod egress;
 pub mod gateway;
 pub mod http;
+mod identity;
 pub mod inbox;
 pub mod mcp;
 pub mod outbound;

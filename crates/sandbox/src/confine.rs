@@ -2,7 +2,8 @@
 //!
 //! A computer's process holds the log and plans, and is not trusted: it may read and write its own directory and speak to
 //! control over the sockets that it was started with, and nothing else. It sees a root of its own with that directory in
-//! it, without the parts that belong to the keeper; it has no network, starts no program and signals nobody.
+//! it, without the parts that belong to the keeper; it has no network, starts no program and signals nobody. Started by root,
+//! it is a user of its own.
 //!
 //! Unlike a guest it works without some of its walls, because documents and settings must open where associates cannot be
 //! had. What is missing is said, and [`missing`] looks from outside.
@@ -10,20 +11,23 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
+use std::fs::DirBuilder;
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use landlock::{
     Access as _, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr, Scope, path_beneath_rules,
 };
-use rustix::fs::Mode;
+use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use seccompiler::{SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompRule};
 
 use crate::guest::harden::{LANDLOCK_FLOOR, LANDLOCK_WISH, Rules, compile, forbidden_to_all, refuse_x32};
-use crate::runtime::{Layer, Layers, drop_capabilities};
+use crate::runtime::{Identity, Layer, Layers, become_user, drop_capabilities};
 
 /// Bytes and names of the root, which holds a few empty files and directories.
 const ROOT_OPTIONS: &CStr = c"size=256k,nr_inodes=128,mode=0755";
@@ -41,7 +45,7 @@ const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWCGROUP;
 /// The walls that can be seen from outside.
-const SEEN: [Layer; 9] = [
+const SEEN: [Layer; 10] = [
     Layer::UserNamespace,
     Layer::MountNamespace,
     Layer::NetworkNamespace,
@@ -51,6 +55,7 @@ const SEEN: [Layer; 9] = [
     Layer::NoCapabilities,
     Layer::NoNewPrivileges,
     Layer::Seccomp,
+    Layer::UnprivilegedUser,
 ];
 /// Calls by which a process reaches others of its user, and programs.
 const FORBIDDEN: [i64; 16] = [
@@ -89,22 +94,22 @@ pub fn own() -> &'static [Missing] {
     OWN.get().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// Confines this process to a directory without the parts of it that are `hidden`. To be called once, before there is any
-/// other thread. Answers with the directory's name as it is now.
-pub fn confine(directory: &Path, hidden: &[&str]) -> io::Result<PathBuf> {
-    build(directory, hidden, &[])
+/// Confines this process to a directory without the parts of it that are `hidden`, as the user to whom the directory was
+/// given. To be called once, before there is any other thread. Answers with the directory's name as it is now.
+pub fn confine(directory: &Path, hidden: &[&str], identity: Identity) -> io::Result<PathBuf> {
+    build(directory, hidden, identity, &[])
 }
 
 /// The same without some walls, for the controls.
 #[cfg(feature = "attack")]
-pub fn confine_without(directory: &Path, hidden: &[&str], without: &[&str]) -> io::Result<PathBuf> {
-    build(directory, hidden, without)
+pub fn confine_without(directory: &Path, hidden: &[&str], identity: Identity, without: &[&str]) -> io::Result<PathBuf> {
+    build(directory, hidden, identity, without)
 }
 
-fn build(directory: &Path, hidden: &[&str], without: &[&str]) -> io::Result<PathBuf> {
+fn build(directory: &Path, hidden: &[&str], identity: Identity, without: &[&str]) -> io::Result<PathBuf> {
     let directory = directory.canonicalize()?;
     let walls: [(&str, &dyn Fn() -> io::Result<()>); 4] = [
-        ("namespaces", &|| enter(&directory, hidden)),
+        ("namespaces", &|| enter(&directory, hidden, identity)),
         ("no new privileges", &|| Ok(rustix::thread::set_no_new_privs(true)?)),
         ("landlock", &|| restrict_files(&directory)),
         ("seccomp", &restrict_calls),
@@ -133,18 +138,63 @@ pub fn landlock_version() -> io::Result<u32> {
 /// The oldest version of Landlock that holds what is promised.
 pub const LANDLOCK_VERSION_MIN: u32 = LANDLOCK_FLOOR as u32;
 
-fn enter(directory: &Path, hidden: &[&str]) -> io::Result<()> {
-    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    // SAFETY: this process has one thread and shares nothing with another that this would tear apart.
-    if unsafe { libc::unshare(NAMESPACES) } != 0 {
-        return Err(io::Error::last_os_error());
+fn enter(directory: &Path, hidden: &[&str], identity: Identity) -> io::Result<()> {
+    let own = OwnUsers::hold()?;
+    match identity {
+        Identity::Inherit => {
+            let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+            unshare(NAMESPACES)?;
+            own.map(uid, gid)?;
+            make_root(directory, hidden)?;
+        }
+        // Only root can walk to the directory, so it makes the view; what follows has no power over it.
+        Identity::User { uid, gid } => {
+            unshare(libc::CLONE_NEWNS)?;
+            // Whoever it will be can walk through what is made here.
+            let mask = rustix::process::umask(Mode::WGRP | Mode::WOTH);
+            make_root(directory, hidden)?;
+            rustix::process::umask(mask);
+            become_user(uid, gid)?;
+            unshare(NAMESPACES & !libc::CLONE_NEWNS)?;
+            own.map(uid, gid)?;
+        }
     }
-    std::fs::write("/proc/self/setgroups", "deny")?;
-    std::fs::write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
-    std::fs::write("/proc/self/gid_map", format!("{gid} {gid} 1"))?;
-    std::fs::write("/proc/sys/user/max_user_namespaces", "0")?;
-    make_root(directory, hidden)?;
     Ok(drop_capabilities()?)
+}
+
+fn unshare(namespaces: libc::c_int) -> io::Result<()> {
+    // SAFETY: this process has one thread and shares nothing with another that this would tear apart.
+    match unsafe { libc::unshare(namespaces) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Where a process says who its users are. Held, because the new root has no `/proc`.
+struct OwnUsers {
+    process: OwnedFd,
+    limits: OwnedFd,
+}
+
+impl OwnUsers {
+    fn hold() -> io::Result<Self> {
+        let hold = |path| rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+        Ok(Self { process: hold("/proc/self")?, limits: hold("/proc/sys/user")? })
+    }
+
+    /// In its namespace there is this one user, and there are no further namespaces.
+    fn map(&self, uid: u32, gid: u32) -> io::Result<()> {
+        write_at(&self.process, "setgroups", "deny")?;
+        write_at(&self.process, "uid_map", &format!("{uid} {uid} 1"))?;
+        write_at(&self.process, "gid_map", &format!("{gid} {gid} 1"))?;
+        write_at(&self.limits, "max_user_namespaces", "0")
+    }
+}
+
+fn write_at(directory: impl AsFd, name: &str, content: &str) -> io::Result<()> {
+    let file = rustix::fs::openat(directory, name, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::io::write(file, content.as_bytes())?;
+    Ok(())
 }
 
 /// A root with nothing but the directory and the device that takes everything.
@@ -160,7 +210,7 @@ fn make_root(directory: &Path, hidden: &[&str]) -> io::Result<()> {
     for name in hidden {
         let path = directory.join(name);
         // What is not there yet would show once it is.
-        std::fs::create_dir_all(&path)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
         rustix::mount::mount(c"tmpfs", &path, c"tmpfs", plain | MountFlags::RDONLY, HIDDEN_OPTIONS)?;
     }
     std::fs::create_dir("/dev")?;

@@ -20,6 +20,7 @@ use index::Index;
 use reader::Readers;
 use recent::Recent;
 use std::fs::{self, File, TryLockError};
+use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -215,6 +216,7 @@ impl Log {
         open_index: impl FnOnce(&Path, &rusqlite::Connection, Seq) -> Result<Arc<Index>, OpenError>,
     ) -> Result<Self, OpenError> {
         let failed = |source| OpenError::File { path: directory.to_owned(), source };
+        claim(directory).map_err(failed)?;
         let path = log_path(directory);
         let connection = writer::open(&path)?;
         let blobs = Arc::new(Blobs::open(&blobs_path(directory)).map_err(|error| damaged(&path, error))?);
@@ -412,6 +414,16 @@ fn lock(directory: &Path) -> Result<File, OpenError> {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(OpenError::InUse(directory.to_owned())),
         Err(TryLockError::Error(source)) => Err(failed(source)),
+    }
+}
+
+/// What root writes here is root's, and a user to whom the directory was given could not read it: whoever gives it must see that
+/// it has to be given again.
+fn claim(directory: &Path) -> std::io::Result<()> {
+    let is_given = fs::metadata(directory)?.uid() != 0;
+    match is_given && rustix::process::geteuid().is_root() {
+        true => chown(directory, Some(0), Some(0)),
+        false => Ok(()),
     }
 }
 

@@ -1,6 +1,8 @@
 //! Starting a computer: two sockets as its standard input and output, and nothing else of ours.
 
+use crate::identity;
 use choir_proto::wire::Head;
+use choir_sandbox::runtime::Identity;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdStream;
@@ -41,11 +43,13 @@ pub fn program(directory: PathBuf) -> Launcher {
 fn launch(directory: &Path, seen: Option<Head>) -> io::Result<Launched> {
     let (api, their_api) = StdStream::pair()?;
     let (service, their_service) = StdStream::pair()?;
+    let user = own_user(directory).map(|uid| format!("--user={uid}"));
     let child = Command::new(OWN_PROGRAM)
         .arg0("choir")
         .arg("computer")
         .arg("--dir")
         .arg(directory)
+        .args(user)
         .args(seen.map(|Head { seq, hash }| format!("--signed={seq}:{hash}")))
         .env_clear()
         .envs(std::env::vars_os().filter(|(name, _)| is_harmless(name)))
@@ -56,6 +60,19 @@ fn launch(directory: &Path, seen: Option<Head>) -> io::Result<Launched> {
         .kill_on_drop(true)
         .spawn()?;
     Ok(Launched { api: ours(api)?, service: ours(service)?, child: Some(child) })
+}
+
+/// Started by root, a director is a user of its own, to whom its directory is given. Where that cannot be, as on a disk without
+/// owners, it runs without this wall, and `/health` says so.
+fn own_user(directory: &Path) -> Option<u32> {
+    let identity @ Identity::User { uid, .. } = identity::of_director(directory) else { return None };
+    match identity::give(directory, identity, &KEPT_APART) {
+        Ok(()) => Some(uid),
+        Err(error) => {
+            tracing::warn!(%error, directory = %directory.display(), "the computer cannot be a user of its own");
+            None
+        }
+    }
 }
 
 /// The director holds no secret: of the environment it gets what concerns logs and nothing that could be a key.

@@ -1,6 +1,7 @@
 //! Giving back the room of trees that nobody can ask for any more, while no instance runs.
 
-use super::{Error, Places, identity};
+use super::{Error, Places};
+use crate::identity;
 use choir_proto::Hash;
 use choir_sandbox::guest::GuestRole;
 use choir_sandbox::protocol::{Dropped, UNDONE_MAX};
@@ -26,7 +27,7 @@ pub async fn collect(places: &Places, named: &HashSet<Hash>) -> Result<Room, Err
     let unnamed = unnamed(&places.store, named)?;
     let mut spec = Spec::new(GuestRole::Keeper, &places.guest_program, &places.workspace);
     spec.store = Some(places.store.clone());
-    spec.identity = identity::of(&places.workspace);
+    spec.identity = identity::of_sandboxes(&places.workspace);
     let keeper = Runtime::process()?.start(spec).await?;
     for trees in unnamed.chunks(UNDONE_MAX) {
         keeper.drop_trees(trees.to_vec()).await?;

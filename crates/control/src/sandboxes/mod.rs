@@ -7,7 +7,6 @@ mod associate;
 mod collect;
 mod error;
 pub(crate) mod files;
-mod identity;
 mod router;
 mod session;
 pub(crate) mod trees;
@@ -25,6 +24,7 @@ use crate::data::{self, DataDir};
 use crate::db::{Approval, Db};
 use crate::egress::{self, Broker, Decision, Outside, Proxy};
 use crate::gateway::Gateway;
+use crate::identity;
 use crate::inbox;
 use associate::Associate;
 use choir_proto::egress::{impossible, is_entry};
@@ -133,9 +133,9 @@ impl Sandboxes {
             data::make_private(directory).map_err(|source| Error::Directory { path: directory.clone(), source })?;
         }
         let record = open_record(&places.effects).await?;
-        let identity = identity::of(&places.workspace);
+        let identity = identity::of_sandboxes(&places.workspace);
         for directory in [&places.workspace, &places.store] {
-            identity::give(directory, identity)
+            identity::give(directory, identity, &[])
                 .map_err(|source| Error::Directory { path: directory.clone(), source })?;
         }
         Ok(Self(Arc::new(Parts {

@@ -25,6 +25,22 @@ fn set_capabilities(sets: &CapabilitySets) -> Result<(), Errno> {
     check(unsafe { libc::syscall(libc::SYS_capset, &header, sets.as_ptr()) }).map(drop)
 }
 
+/// Becomes another user for good, with no groups. Whatever root could do is gone with that.
+pub(crate) fn become_user(uid: u32, gid: u32) -> Result<(), Errno> {
+    // SAFETY: plain system calls; the C library's own would first speak to threads that a forked copy lacks.
+    unsafe {
+        check(libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<libc::gid_t>()))?;
+        check(libc::syscall(libc::SYS_setresgid, gid, gid, gid))?;
+        check(libc::syscall(libc::SYS_setresuid, uid, uid, uid))?;
+    }
+    keep_user()
+}
+
+/// After a change of user, or as a copy of who may not be looked at, a process's own files in /proc would be root's.
+pub(super) fn keep_user() -> Result<(), Errno> {
+    prctl(libc::PR_SET_DUMPABLE, 1)
+}
+
 pub(crate) fn drop_capabilities() -> Result<(), Errno> {
     for capability in 0..CAPABILITIES_MAX {
         match prctl(libc::PR_CAPBSET_DROP, capability) {

@@ -21,7 +21,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 
-use super::capabilities::{drop_capabilities, keep_capabilities};
+use super::capabilities::{become_user, drop_capabilities, keep_capabilities, keep_user};
 use super::launch::StartError;
 use super::layers::Layer;
 use super::spec::{Access, Identity, Spec};
@@ -282,16 +282,7 @@ impl Entry {
     }
 
     fn become_user(&self) -> Result<(), Errno> {
-        if let Some((uid, gid)) = self.user {
-            // SAFETY: plain system calls; the C library's own would first speak to threads that this copy lacks.
-            unsafe {
-                check(libc::syscall(libc::SYS_setgroups, 0, ptr::null::<libc::gid_t>()))?;
-                check(libc::syscall(libc::SYS_setresgid, gid, gid, gid))?;
-                check(libc::syscall(libc::SYS_setresuid, uid, uid, uid))?;
-            }
-        }
-        // After a change of user the process's own files in /proc would belong to root.
-        prctl(libc::PR_SET_DUMPABLE, 1)
+        self.user.map_or_else(keep_user, |(uid, gid)| become_user(uid, gid))
     }
 
     fn map_user(&self) -> Result<(), Errno> {

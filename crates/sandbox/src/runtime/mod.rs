@@ -22,7 +22,7 @@ mod view;
 mod watch;
 mod write;
 
-pub(crate) use capabilities::drop_capabilities;
+pub(crate) use capabilities::{become_user, drop_capabilities};
 pub use connection::CallError;
 pub use exec::{ExecError, ExecEvent, ExecHandle, ExecInput, Finished, Output};
 pub use handle::Guest;

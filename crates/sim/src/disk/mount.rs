@@ -7,7 +7,7 @@ use crate::process;
 use fuser::{
     BackgroundSession, BsdFileFlags, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
     INodeNo, LockOwner, MountOption, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
-    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
+    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, SessionACL, TimeOrNow, WriteFlags,
 };
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -75,6 +75,10 @@ impl Mounted {
         let shared = Arc::new(Shared { disk: Mutex::new(disk), progress: Condvar::new() });
         let mut config = Config::default();
         config.mount_options = vec![MountOption::FSName("choir-sim".into()), MountOption::NoAtime];
+        // A computer that root starts is a user of its own.
+        if rustix::process::geteuid().is_root() {
+            config.acl = SessionACL::All;
+        }
         config.n_threads = Some(THREADS);
         let session = fuser::spawn_mount(Served(Arc::clone(&shared)), at.path(), &config)?;
         Ok(Self { at, base, shared, session: Some(session) })
