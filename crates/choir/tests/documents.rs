@@ -14,9 +14,15 @@ const SCENARIO: &str = r#"{"roles": {"conductor": [{"text": "Nobody asked."}]}}"
 
 /// The message that says how many updates are in the log.
 const ACKNOWLEDGED: u8 = 100;
+/// The message that says which generation is spoken of.
+const GENERATION: u8 = 101;
 
 fn open(instance: &Instance, token: &str, id: &str) -> Result<WebSocket<TcpStream>, u16> {
-    let url = format!("ws://{}/api/documents/{id}/sync", instance.authority());
+    open_as(instance, token, &format!("{id}/sync"))
+}
+
+fn open_as(instance: &Instance, token: &str, visit: &str) -> Result<WebSocket<TcpStream>, u16> {
+    let url = format!("ws://{}/api/documents/{visit}", instance.authority());
     let mut request = url.into_client_request().unwrap();
     request.headers_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
     let stream = TcpStream::connect(instance.authority()).unwrap();
@@ -51,6 +57,62 @@ fn document(instance: &Instance, token: &str, content: &str) -> String {
     body["document_id"].as_str().unwrap().to_owned()
 }
 
+/// Hears all that the server has.
+fn learn(socket: &mut WebSocket<TcpStream>, doc: &Doc) {
+    say(socket, Message::Sync(SyncMessage::SyncStep1(StateVector::default())));
+    let state = hear(socket, |message| match message {
+        Message::Sync(SyncMessage::SyncStep2(update)) => Some(update),
+        _ => None,
+    });
+    doc.transact_mut().apply_update(Update::decode_v1(&state).unwrap()).unwrap();
+}
+
+/// How the server ends a visit.
+fn goodbye(socket: &mut WebSocket<TcpStream>) -> tungstenite::protocol::CloseFrame {
+    loop {
+        match socket.read() {
+            Ok(Frame::Close(Some(frame))) => return frame,
+            Ok(_) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn a_document_longer_than_any_message_of_a_browser_is_opened() {
+    let instance = Instance::start(SCENARIO);
+    let token = instance.token("run");
+    let id = document(&instance, &token, "");
+    let half = "A line of a very long document.\n".repeat(150_000);
+    for author in [77, 78] {
+        types(&mut open(&instance, &token, &id).unwrap(), &Doc::with_client_id(author), &half);
+    }
+    let doc = Doc::with_client_id(79);
+    let text = doc.get_or_insert_text("content");
+    learn(&mut open(&instance, &token, &id).unwrap(), &doc);
+    assert!(text.get_string(&doc.transact()) == half.repeat(2));
+}
+
+#[test]
+fn who_was_away_while_something_was_erased_is_told_to_begin_anew() {
+    let instance = Instance::start(SCENARIO);
+    let token = instance.token("run");
+    let id = document(&instance, &token, "");
+    let doc = Doc::with_client_id(77);
+    let mut socket = open_as(&instance, &token, &format!("{id}/sync?generation=0")).unwrap();
+    let generation: u64 = hear(&mut socket, |message| match message {
+        Message::Custom(GENERATION, said) => yrs::encoding::read::Cursor::new(&said).read_var().ok(),
+        _ => None,
+    });
+    types(&mut socket, &doc, "a secret\n");
+    drop(socket);
+    let typed = instance.events().into_iter().find(|event| event["kind"] == "document.updated").unwrap();
+    let erased = instance.choir(&["erase", typed["id"].as_str().unwrap()]);
+    assert!(erased.status.success(), "{}", crate::support::stderr(&erased));
+    let mut away = open_as(&instance, &token, &format!("{id}/sync?generation={generation}")).unwrap();
+    assert_eq!(u16::from(goodbye(&mut away).code), 4001);
+}
+
 #[test]
 fn a_browser_types_and_its_words_are_in_the_log_when_it_hears_so() {
     let instance = Instance::start(SCENARIO);
@@ -59,12 +121,7 @@ fn a_browser_types_and_its_words_are_in_the_log_when_it_hears_so() {
     let mut socket = open(&instance, &token, &id).unwrap();
     let doc = Doc::with_client_id(77);
     let text = doc.get_or_insert_text("content");
-    say(&mut socket, Message::Sync(SyncMessage::SyncStep1(StateVector::default())));
-    let state = hear(&mut socket, |message| match message {
-        Message::Sync(SyncMessage::SyncStep2(update)) => Some(update),
-        _ => None,
-    });
-    doc.transact_mut().apply_update(Update::decode_v1(&state).unwrap()).unwrap();
+    learn(&mut socket, &doc);
     assert_eq!(text.get_string(&doc.transact()), "one\n");
     text.insert(&mut doc.transact_mut(), 4, "two\n");
     let update = doc.transact().encode_state_as_update_v1(&StateVector::default());
@@ -76,13 +133,7 @@ fn a_browser_types_and_its_words_are_in_the_log_when_it_hears_so() {
     assert!(read(&instance).contains(r#"one\ntwo\n"#));
 
     socket.send(Frame::Binary(vec![0, 9, 9].into())).unwrap();
-    let goodbye = loop {
-        match socket.read() {
-            Ok(Frame::Close(Some(frame))) => break frame,
-            Ok(_) => {}
-            Err(error) => panic!("{error}"),
-        }
-    };
+    let goodbye = goodbye(&mut socket);
     assert_eq!((u16::from(goodbye.code), goodbye.reason.contains("Yjs")), (1008, true), "{goodbye:?}");
     let (_, _, directory) = instance.stop();
     let again = Instance::start_on(directory);

@@ -61,7 +61,7 @@ pub(super) async fn open(
 
 /// Takes messages until the browser leaves or has to.
 async fn listen(member: &Member, mut body: Body) -> Result<(), Leave> {
-    let mut frames = Frames::default();
+    let mut frames = Frames::of_browser();
     while let Some(Ok(piece)) = body.frame().await {
         frames.push(piece.data_ref().map(|data| &data[..]).unwrap_or_default());
         while let Some(frame) = frames.next_frame().map_err(Leave::refused)? {

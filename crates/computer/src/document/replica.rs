@@ -20,6 +20,8 @@ pub const CONTENT_BYTES_MAX: usize = 20 * 1024 * 1024;
 
 /// The most that a replica may hold, what was deleted included. A text that was rewritten more often is continued as a new one.
 pub(super) const STATE_BYTES_MAX: usize = 64 * 1024 * 1024;
+const _: () =
+    assert!(STATE_BYTES_MAX < choir_proto::wire::frames::ANSWER_BYTES_MAX, "a browser hears it in one message");
 
 /// Whoever grows a replica from the same text must make the same replica, so the text's author has a name of its own.
 const SEED: u64 = 1;

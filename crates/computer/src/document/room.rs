@@ -9,6 +9,7 @@ use bytes::Bytes;
 use choir_core::fold::replica::Tail;
 use choir_proto::document::DocumentSummary;
 use choir_proto::event::Actor;
+use choir_proto::wire::frames::ANEW;
 use choir_proto::{DocumentId, Seq};
 use choir_store::StoreError;
 use std::collections::BTreeMap;
@@ -33,9 +34,6 @@ const TRY_AGAIN: u16 = 1013;
 
 /// What somebody sends who has nothing that we lack.
 const NOTHING: &[u8] = &[0, 0];
-
-/// Come again with nothing: what you have is of another generation. Of the codes that are ours to give.
-pub const ANEW: u16 = 4001;
 
 /// Refused for what it is.
 const POLICY: u16 = 1008;

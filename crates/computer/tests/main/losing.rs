@@ -3,9 +3,10 @@
 use crate::documents::{desk_in, document, read, versions};
 use crate::fake::{Desk, Fake};
 use crate::peer::Peer;
-use choir_computer::document::{ANEW, Base, CONTENT_BYTES_MAX, DocumentError, Edit, Manner, Refused};
+use choir_computer::document::{Base, CONTENT_BYTES_MAX, DocumentError, Edit, Manner, Refused};
 use choir_computer::journal::Scope;
 use choir_proto::event::Actor;
+use choir_proto::wire::frames::ANEW;
 use choir_proto::{DocumentId, Envelope, RunId};
 use serde_json::{Value, json};
 use std::path::Path;

@@ -13,7 +13,7 @@ use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgr
 use axum::extract::{Query, State};
 use axum::response::Response;
 use choir_proto::DocumentId;
-use choir_proto::wire::frames::{Frame, Frames, MESSAGE_BYTES_MAX, TOGETHER_BYTES};
+use choir_proto::wire::frames::{ANEW, Frame, Frames, MESSAGE_BYTES_MAX, TOGETHER_BYTES};
 use futures_util::stream::unfold;
 use http::{Method, StatusCode};
 use http_body_util::BodyExt;
@@ -106,7 +106,7 @@ async fn carry(
 ) {
     let mut lease = Lease::of(&app, account);
     let mut stop = app.stop.clone();
-    let mut frames = Frames::default();
+    let mut frames = Frames::of_computer();
     let goodbye = loop {
         tokio::select! {
             piece = from_computer.frame() => {
@@ -179,6 +179,6 @@ fn policy(reason: &'static str) -> CloseFrame {
 /// The computer's word, as far as a close frame can hold it. Codes that only endpoints may use are not believed.
 fn closing(code: u16, reason: &str) -> CloseFrame {
     let end = (0..=reason.len().min(REASON_BYTES_MAX)).rev().find(|end| reason.is_char_boundary(*end)).unwrap_or(0);
-    let code = if matches!(code, close_code::POLICY | close_code::AGAIN) { code } else { close_code::ERROR };
+    let code = if matches!(code, close_code::POLICY | close_code::AGAIN | ANEW) { code } else { close_code::ERROR };
     CloseFrame { code, reason: Utf8Bytes::from(&reason[..end]) }
 }
