@@ -20,7 +20,7 @@ pub use away::Untouched;
 pub use change::{Base, Change, Edit, Manner};
 pub use outbox::Inbox;
 pub use replica::{CONTENT_BYTES_MAX, ROOT, Refused};
-pub use room::{ANEW, Leave, Member, Outgoing};
+pub use room::{Leave, Member, Outgoing};
 pub use sketch::Sketching;
 pub use sync::{ACKNOWLEDGED, GENERATION};
 
@@ -43,7 +43,7 @@ use std::sync::{Arc, Mutex, Weak};
 use tokio::sync::OwnedMutexGuard;
 
 /// Versions looked at together, and the most that are listed.
-const VERSIONS_LISTED_MAX: usize = 1000;
+pub const VERSIONS_LISTED_MAX: usize = 1000;
 
 /// Texts up to this length are kept in the log itself; a blob would cost syncs of its own.
 const TEXT_INLINE_BYTES_MAX: usize = 16 * 1024;
@@ -155,7 +155,18 @@ impl Documents {
 
     /// The newest named versions of a document, oldest first.
     pub async fn versions(&self, id: DocumentId) -> Result<Vec<VersionSummary>, StoreError> {
-        let mut versions = self.versions_before(id, in_document(id, char::MAX)).await?;
+        self.versions_before(id, None, VERSIONS_LISTED_MAX).await
+    }
+
+    /// The newest named versions before one of them, oldest first.
+    pub async fn versions_before(
+        &self,
+        id: DocumentId,
+        before: Option<u32>,
+        limit: usize,
+    ) -> Result<Vec<VersionSummary>, StoreError> {
+        let before = before.map_or_else(|| in_document(id, char::MAX), |version| Versions::key_of(id, version));
+        let mut versions = self.versions_down(id, before, limit).await?;
         versions.reverse();
         Ok(versions)
     }
@@ -164,7 +175,7 @@ impl Documents {
     pub async fn newest_of(&self, id: DocumentId, author: &Actor) -> Result<Option<u32>, StoreError> {
         let mut before = in_document(id, char::MAX);
         loop {
-            let versions = self.versions_before(id, before).await?;
+            let versions = self.versions_down(id, before, VERSIONS_LISTED_MAX).await?;
             if let Some(theirs) = versions.iter().find(|version| version.author == *author) {
                 return Ok(Some(theirs.version));
             }
@@ -174,8 +185,13 @@ impl Documents {
     }
 
     /// Named versions from here down.
-    async fn versions_before(&self, id: DocumentId, before: String) -> Result<Vec<VersionSummary>, StoreError> {
-        let found = self.views.newest::<Versions>(Some(before), VERSIONS_LISTED_MAX).await?;
+    async fn versions_down(
+        &self,
+        id: DocumentId,
+        before: String,
+        limit: usize,
+    ) -> Result<Vec<VersionSummary>, StoreError> {
+        let found = self.views.newest::<Versions>(Some(before), limit).await?;
         let prefix = of_document(id);
         Ok(found.into_iter().take_while(|(key, _)| key.starts_with(&prefix)).map(|(_, version)| version).collect())
     }

@@ -42,9 +42,14 @@ pub enum Inline {
     Link(Vec<Inline>, String),
 }
 
-/// Reads the beginning of a Markdown text, as much as is shown of it.
+/// Reads the beginning of a Markdown text, as much as is shown of it, and says where that is not all.
 pub fn parse(text: &str) -> Vec<Block> {
-    read(text.lines().take(LINES_MAX))
+    let mut blocks = read(text.lines().take(LINES_MAX));
+    if text.lines().nth(LINES_MAX).is_some() {
+        let more = format!("Only the first {LINES_MAX} lines are shown here.");
+        blocks.push(Block::Paragraph(vec![Inline::Emphasis(vec![Inline::Text(more)])]));
+    }
+    blocks
 }
 
 /// Reads Markdown to its end.
@@ -324,6 +329,15 @@ mod tests {
         assert_eq!(long, [text("The "), Inline::Strong(vec![text("strong")]), text("…")]);
         assert_eq!(brief("[x](https://example.org/) y", 9), [text("x"), text(" y")]);
         assert_eq!(brief("", 5), []);
+    }
+
+    #[test]
+    fn a_preview_says_that_there_is_more() {
+        let lines = |count: usize| "word\n\n".repeat(count / 2);
+        let more = "Only the first 5000 lines are shown here.";
+        let last = vec![Inline::Emphasis(vec![Inline::Text(more.to_owned())])];
+        assert_eq!(parse(&lines(LINES_MAX)).last(), Some(&Block::Paragraph(vec![Inline::Text("word".to_owned())])));
+        assert_eq!(parse(&lines(LINES_MAX + 2)).last(), Some(&Block::Paragraph(last)));
     }
 
     #[test]

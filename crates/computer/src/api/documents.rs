@@ -1,10 +1,10 @@
 //! Living documents.
 
 use super::App;
-use super::reject::{OptionalJson, Rejection, TypedJson, id};
+use super::reject::{OptionalJson, Rejection, TypedJson, id, limit};
 use super::runs::{Nothing, Page};
 use crate::actor::SessionMessage;
-use crate::document::{Base, CONTENT_BYTES_MAX, Edit, Manner};
+use crate::document::{Base, CONTENT_BYTES_MAX, Edit, Manner, VERSIONS_LISTED_MAX};
 use crate::journal::Scope;
 use axum::Json;
 use axum::extract::{Path, Query, State};
@@ -42,6 +42,20 @@ pub(super) struct DocumentList {
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct VersionList {
     versions: Vec<VersionSummary>,
+    /// Where those begin that are older still.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<u32>,
+}
+
+/// Which part of a document's versions.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct VersionPage {
+    /// Those before this one.
+    before: Option<u32>,
+    /// At most so many.
+    limit: Option<usize>,
 }
 
 /// Lists documents, newest first.
@@ -205,13 +219,18 @@ pub(super) async fn provenance(
 }
 
 /// The newest named versions of a document, at most 1,000.
-#[utoipa::path(get, path = "/api/documents/{id}/versions", params(("id" = String, Path)), responses((status = 200, body = VersionList)))]
+#[utoipa::path(get, path = "/api/documents/{id}/versions", params(("id" = String, Path), VersionPage),
+    responses((status = 200, body = VersionList)))]
 pub(super) async fn versions(
     State(app): State<App>,
     Path(document): Path<String>,
+    Query(page): Query<VersionPage>,
 ) -> Result<Json<VersionList>, Rejection> {
+    let limit = limit(page.limit, VERSIONS_LISTED_MAX, VERSIONS_LISTED_MAX)?;
     let head = find(&app, &document).await?;
-    Ok(Json(VersionList { versions: app.harness.documents.versions(head.document_id).await? }))
+    let versions = app.harness.documents.versions_before(head.document_id, page.before, limit).await?;
+    let next = versions.first().filter(|_| versions.len() == limit).map(|oldest| oldest.version);
+    Ok(Json(VersionList { versions, next }))
 }
 
 /// One version of a document with its text.

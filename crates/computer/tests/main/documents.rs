@@ -258,6 +258,12 @@ async fn the_newest_of_very_many_versions_is_what_an_agent_goes_on_from() {
     let listed = versions(&desk, id).await;
     let numbers = listed.as_array().unwrap().iter().map(|version| version["version"].as_u64().unwrap());
     assert_eq!(numbers.collect::<Vec<_>>(), (3..=1_002).collect::<Vec<_>>(), "the newest are listed, oldest first");
+    let list =
+        async |query: &str| desk.send("GET", &format!("/api/documents/{id}/versions{query}"), Value::Null).await.1;
+    assert_eq!(list("").await["next"], 3, "and where the older ones begin");
+    let older = list("?before=3").await;
+    assert_eq!((older["versions"].as_array().map(Vec::len), &older["next"]), (Some(2), &Value::Null), "{older}");
+    assert_eq!(list("?before=3&limit=1").await["versions"][0]["version"], 2);
     let body = json!({"prompt": "go on", "document_id": id.to_string()});
     let run = desk.accept_with(body).await;
     desk.ended(run).await;
