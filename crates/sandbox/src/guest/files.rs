@@ -14,7 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
-use super::closed::Closed;
+use super::closed::{Closed, OWNER_ALL};
 use super::writing::{Expected, Writing};
 use crate::path::{LinkTarget, RelativePath};
 use crate::protocol::{
@@ -236,6 +236,25 @@ impl Files {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let made = rustix::fs::openat(&parent, &name, flags, Mode::empty()).map_err(on(act))?;
         rustix::fs::fchmod(&made, Mode::from_raw_mode(mode & MODE_BITS)).map_err(on(act))
+    }
+
+    /// Lets its owner do everything to a directory that it has forbidden something to itself. Says what it had then.
+    pub(super) fn open_closed_directory(&self, path: &RelativePath) -> Result<Option<u32>, Fault> {
+        let act = "open a directory";
+        let (parent, name) = self.parent(path, act)?;
+        let closed = Closed::find(&parent, &name).map_err(on(act))?;
+        if closed.is_open() {
+            return Ok(None);
+        }
+        closed.set_directory_mode(closed.mode() | OWNER_ALL).map_err(on(act))?;
+        Ok(Some(closed.mode()))
+    }
+
+    /// Gives a directory the permissions that it shall have.
+    pub(super) fn close_directory(&self, path: &RelativePath, mode: u32) -> Result<(), Fault> {
+        let act = "close a directory";
+        let (parent, name) = self.parent(path, act)?;
+        Closed::find(&parent, &name).and_then(|closed| closed.set_directory_mode(mode)).map_err(on(act))
     }
 
     fn parent(&self, path: &RelativePath, act: &'static str) -> Result<(OwnedFd, CString), Fault> {

@@ -208,6 +208,48 @@ async fn what_a_task_forbids_itself_to_read_is_kept() {
     assert!(matches!(tree.get(&path("folder")), Some(Node::Directory { mode: 0 })));
 }
 
+/// As Go's module cache is, and keys are.
+#[tokio::test]
+async fn what_its_owner_may_not_change_or_read_is_merged_taken_back_and_merged_again() {
+    let kept = kept().await;
+    kept.write("locked/file", "before");
+    kept.write("locked/gone/file", "before");
+    kept.write("hidden/file", "before");
+    kept.write("key", "before");
+    let close = |path: &str, mode| std::fs::set_permissions(kept.live(path), PermissionsExt::from_mode(mode));
+    for (path, mode) in [("locked/gone", 0o555), ("locked", 0o555), ("hidden", 0o000), ("key", 0o000)] {
+        close(path, mode).expect("closed");
+    }
+    let base = kept.snapshot().await;
+    assert_eq!(base.skipped, 0, "{base:?}");
+    let command = "chmod u+w locked locked/gone; echo after > locked/file; rm -r locked/gone; chmod 555 locked; \
+        rm -f key; chmod 700 hidden; echo after > hidden/file; chmod 000 hidden; \
+        mkdir -p new/deep; echo x > new/deep/x; echo s > new/secret; chmod 000 new/secret; chmod -R a-w new";
+    let result = kept.run_task("closed", base.tree, command).await;
+    for (from, to) in [(base.tree, result), (result, base.tree), (base.tree, result)] {
+        let report = kept.guest.merge(from, to, false).await.expect("merged");
+        assert_eq!((report.conflicts.len(), report.already), (0, 0), "{report:?}");
+        assert_eq!(kept.snapshot().await.tree, to, "modes and all");
+    }
+    // One that was broken off leaves doors open, and finds them so.
+    kept.guest.merge(result, base.tree, false).await.expect("taken back");
+    close("locked", 0o755).expect("opened");
+    let report = kept.guest.merge(base.tree, result, true).await.expect("merged");
+    assert_eq!((report.conflicts.len(), kept.snapshot().await.tree), (0, result), "{report:?}");
+}
+
+#[tokio::test]
+async fn what_lies_where_things_are_made_again_is_said_to_be_left_out() {
+    let kept = kept().await;
+    let base = kept.snapshot().await.tree;
+    let guest = kept.task_sandbox("derived", base).await;
+    let made = guest.exec(shell("mkdir -p archery/target; echo x > archery/target/notes")).await.expect("is sent");
+    made.collect(1000).await.expect("ends");
+    guest.shutdown().await;
+    let captured = kept.guest.capture_task(&task("derived"), base).await.expect("captured");
+    assert_eq!((captured.skipped, captured.skipped_paths), (1, vec![path("archery/target")]));
+}
+
 #[tokio::test]
 async fn a_task_does_not_see_what_happens_to_the_live_directory() {
     let kept = kept().await;

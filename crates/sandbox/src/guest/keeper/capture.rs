@@ -55,8 +55,13 @@ fn apply(reader: &mut Reader<'_>, layer: &OwnedFd, at: &RelativePath, depth_left
                 reader.tree.insert(path, before);
             }
         } else if is_derived(name.as_bytes()) {
+            let is_known = matches!(reader.tree.get(&path), Some(Node::Derived));
             reader.tree.remove(&path);
-            reader.tree.insert(path, Node::Derived);
+            reader.tree.insert(path.clone(), Node::Derived);
+            // Whoever did not know what such a name means hears that nothing in it was kept.
+            if !is_known {
+                reader.skipped.add(path);
+            }
         } else if let Some(below) = open_walkable(layer, &name)? {
             if !matches!(reader.tree.get(&path), Some(Node::Directory { .. })) || is_opaque(&below) {
                 reader.tree.remove(&path);

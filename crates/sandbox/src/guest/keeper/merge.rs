@@ -6,11 +6,13 @@
 //! What was so already is somebody else's work, and none of what this merge brought: taking the merge back must not take
 //! that too. Only one that is done again counts it, because there it may be what the first try did.
 
+use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::os::fd::OwnedFd;
 
 use rustix::fs::AtFlags;
 
+use super::super::closed::OWNER_ALL;
 use super::super::files::Files;
 use super::super::writing::Expected;
 use super::index::Index;
@@ -50,8 +52,16 @@ pub(super) fn merge(sides: &Sides<'_>, files: &Files, store: &Store) -> Result<(
     // What is removed goes first, the deepest before what holds it; then what is new, what holds it first.
     let (removed, put): (Vec<_>, Vec<_>) =
         changes.iter().map(|(path, _)| path).partition(|path| is_absent(sides.result, path));
+    // Before anything is changed, so that nothing that cannot be read stops it half-way.
+    for path in &put {
+        if let Some(Node::File { mode, hash, .. }) = sides.result.get(path) {
+            store.object(*hash, *mode)?;
+        }
+    }
+    let mut doors = Doors { sides, files, seen: BTreeMap::new() };
     for path in removed.into_iter().rev().chain(put) {
-        match merge_path(sides, path, files, store)? {
+        doors.open_above(path);
+        match merge_path(sides, path, &mut doors, store)? {
             Came::Applied => merged.applied += 1,
             Came::Already => {
                 merged.already.push(path.clone());
@@ -76,17 +86,19 @@ enum Came {
     Conflict,
 }
 
-fn merge_path(sides: &Sides<'_>, path: &RelativePath, files: &Files, store: &Store) -> Result<Came, Fault> {
+fn merge_path(sides: &Sides<'_>, path: &RelativePath, doors: &mut Doors<'_>, store: &Store) -> Result<Came, Fault> {
+    let files = doors.files;
     let (base, live, result) = (present(sides.base, path), present(sides.live, path), present(sides.result, path));
     if live == result {
         return Ok(Came::Already);
     }
-    if live != base || !is_untouched(sides, path, files) {
+    let is_base = live == base || sides.again && (was_opened(live, base) || was_opened(live, result));
+    if !is_base || !is_untouched(sides, path, files) {
         return Ok(Came::Conflict);
     }
     let is_it = |parent: &OwnedFd, name: &CStr| is_known(sides, path, parent, name);
     let expected = if live.is_some() { Expected::Known(&is_it) } else { Expected::Nothing };
-    match change(path, (live, result), &expected, files, store) {
+    match change(path, (live, result), &expected, doors, store) {
         Ok(()) => Ok(Came::Applied),
         // A directory that holds what the base did not know, somebody else's file, or a name that changed its nature in
         // this moment.
@@ -99,9 +111,10 @@ fn change(
     path: &RelativePath,
     (live, result): (Option<&Node>, Option<&Node>),
     expected: &Expected<'_>,
-    files: &Files,
+    doors: &mut Doors<'_>,
     store: &Store,
 ) -> Result<(), Fault> {
+    let files = doors.files;
     let mut expected = expected;
     // What cannot be replaced by a rename, because one of the two is a directory, is removed first.
     if let (Some(old), Some(new)) = (live, result)
@@ -116,7 +129,7 @@ fn change(
             put_file(path, (*mode, *size), store.object(*hash, *mode)?, expected, files)
         }
         (_, Some(Node::Link { target })) => files.put_link(path, target, expected),
-        (_, Some(Node::Directory { mode })) => files.put_directory(path, *mode),
+        (_, Some(Node::Directory { mode })) => doors.put_directory(path, *mode),
         (_, Some(Node::Derived)) | (None, None) => Ok(()),
     }
 }
@@ -145,6 +158,67 @@ fn put_file(
             Err(error) => return Err(super::super::files::fault("read from the store", error.raw_os_error())),
         }
     }
+}
+
+/// Directories that their owner has forbidden to itself, open for as long as a merge works in them. Afterwards each has the
+/// permissions that it had, or that the merge brought.
+struct Doors<'a> {
+    sides: &'a Sides<'a>,
+    files: &'a Files,
+    /// Those that were looked at, with what each shall have at the end if it is not as it is.
+    seen: BTreeMap<RelativePath, Option<u32>>,
+}
+
+impl Doors<'_> {
+    /// Opens what stands above a path. What cannot be opened is met again by whoever wants to go through.
+    fn open_above(&mut self, path: &RelativePath) {
+        let above = |path: &RelativePath| path.split().map(|(above, _)| above).filter(|above| !above.is_root());
+        let mut directories: Vec<_> = std::iter::successors(above(path), above).collect();
+        while let Some(directory) = directories.pop() {
+            if !self.seen.contains_key(&directory)
+                && let Ok(mode) = self.files.open_closed_directory(&directory)
+            {
+                let mode = mode.or_else(|| self.left_open(&directory));
+                self.seen.insert(directory, mode);
+            }
+        }
+    }
+
+    /// What a directory shall have that a merge which was broken off has opened and not closed.
+    fn left_open(&self, path: &RelativePath) -> Option<u32> {
+        let wanted = present(self.sides.result, path).filter(|_| self.sides.again);
+        match wanted {
+            Some(Node::Directory { mode }) if was_opened(present(self.sides.live, path), wanted) => Some(*mode),
+            _ => None,
+        }
+    }
+
+    /// Makes a directory, or gives one that is there other permissions: at the end, because something may come into it.
+    fn put_directory(&mut self, path: &RelativePath, mode: u32) -> Result<(), Fault> {
+        self.files.put_directory(path, mode | OWNER_ALL)?;
+        self.seen.insert(path.clone(), Some(mode));
+        Ok(())
+    }
+}
+
+impl Drop for Doors<'_> {
+    fn drop(&mut self) {
+        // The deepest first: through what is closed nobody could walk to them.
+        for (path, mode) in self.seen.iter().rev() {
+            if let Some(mode) = mode {
+                // One that is gone needs no permissions.
+                self.files.close_directory(path, *mode).ok();
+            }
+        }
+    }
+}
+
+/// Whether a directory is what a merge that was broken off left open.
+fn was_opened(live: Option<&Node>, wanted: Option<&Node>) -> bool {
+    let (Some(Node::Directory { mode: live }), Some(Node::Directory { mode: wanted })) = (live, wanted) else {
+        return false;
+    };
+    *live == wanted | OWNER_ALL
 }
 
 /// Whether a live file is still the one that was scanned.

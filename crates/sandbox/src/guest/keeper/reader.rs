@@ -3,10 +3,10 @@
 use std::ffi::CStr;
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::fs::{FileType, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::super::closed::Closed;
+use super::super::closed::{Closed, open_own};
 use super::super::files::on;
 use super::index::{Index, Stamp, now_ns};
 use super::store::{CONTENT_BYTES_MAX, Store, Stored};
@@ -135,27 +135,14 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Opens a file, also one whose owner, which is this process, has forbidden that to itself. It stays forbidden to everybody.
-fn open_own(directory: &OwnedFd, name: &CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
-    match rustix::fs::openat(directory, name, flags, Mode::empty()) {
-        Err(Errno::ACCESS) => {
-            let closed = Closed::find(directory, name)?;
-            closed.allow(OWNER_READS)?;
-            let opened = rustix::fs::openat(directory, name, flags, Mode::empty());
-            closed.forbid()?;
-            opened
-        }
-        opened => opened,
-    }
-}
+/// What an owner needs to walk a directory.
+pub(super) const OWNER_WALKS: u32 = 0o500;
 
-/// What its owner may do with a file, and with a directory, that it can read.
-const OWNER_READS: u32 = 0o400;
-const OWNER_WALKS: u32 = 0o500;
-
-/// Lets its owner walk a directory that it has forbidden to itself. For what is thrown away afterwards.
-pub(super) fn open_up(parent: &OwnedFd, name: &CStr) -> Result<(), Errno> {
-    Closed::find(parent, name)?.allow(OWNER_WALKS)
+/// Lets its owner walk a directory that it has forbidden to itself, until that is forbidden again.
+pub(super) fn open_up(parent: &OwnedFd, name: &CStr) -> Result<Closed, Errno> {
+    let closed = Closed::find(parent, name)?;
+    closed.allow(OWNER_WALKS)?;
+    Ok(closed)
 }
 
 fn link(directory: &OwnedFd, name: &CStr) -> Result<Option<Node>, Fault> {

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use super::super::files::{Files, is_abandoned, is_unfinished, on};
 use super::index::Index;
-use super::reader::{DEPTH_MAX, Reader, Skipped, too_deep};
+use super::reader::{DEPTH_MAX, OWNER_WALKS, Reader, Skipped, open_up, too_deep};
 use super::store::Store;
 use crate::path::RelativePath;
 use crate::protocol::Fault;
@@ -51,14 +51,36 @@ fn walk(reader: &mut Reader<'_>, directory: &OwnedFd, at: &RelativePath, depth_l
             reader.take(directory, &name, path, &stat)?;
         } else if is_derived(name.as_bytes()) {
             reader.tree.insert(path, Node::Derived);
-        } else if let Some(below) = open_directory(directory, &name)? {
-            reader.tree.insert(path.clone(), Node::Directory { mode: stat.st_mode & 0o777 });
-            walk(reader, &below, &path, depth_left - 1)?;
         } else {
-            reader.skipped.add(path);
+            walk_below(reader, (directory, &name), path, stat.st_mode & 0o777, depth_left)?;
         }
     }
     Ok(())
+}
+
+/// Walks a directory, also one that its owner has forbidden to itself: what is in it is theirs all the same.
+fn walk_below(
+    reader: &mut Reader<'_>,
+    (parent, name): (&OwnedFd, &CString),
+    path: RelativePath,
+    mode: u32,
+    depth_left: u32,
+) -> Result<(), Fault> {
+    let closed = if mode & OWNER_WALKS == OWNER_WALKS { None } else { open_up(parent, name).ok() };
+    let walked = match open_directory(parent, name)? {
+        Some(below) => {
+            reader.tree.insert(path.clone(), Node::Directory { mode });
+            walk(reader, &below, &path, depth_left - 1)
+        }
+        None => {
+            reader.skipped.add(path);
+            Ok(())
+        }
+    };
+    if let Some(closed) = closed {
+        closed.forbid().map_err(on("close a directory"))?;
+    }
+    walked
 }
 
 /// The names in a directory, with what they are. Names that vanish meanwhile are left out.

@@ -20,6 +20,7 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, Stat, Timespec, Timestam
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
+use super::super::closed::open_own;
 use super::super::files::{fault, on, remove_tree_at};
 use super::scan::{entries, open_directory};
 use crate::protocol::{Dropped, EffectId, Fault, FaultCode};
@@ -140,7 +141,8 @@ impl Store {
     /// Opens a content for reading.
     pub(super) fn object(&self, hash: ContentHash, mode: u32) -> Result<OwnedFd, Fault> {
         let (directory, name) = self.object_place(hash, mode)?;
-        rustix::fs::openat(&directory, &name, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+        // It has the mode of the file that it was, which may be one that nobody could read.
+        open_own(&directory, &name, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC)
             .map_err(on("read from the store"))
     }
 
