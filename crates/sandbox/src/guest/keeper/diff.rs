@@ -1,6 +1,7 @@
 //! The difference of two trees as git would write it, so that `git apply` makes one of the other.
 //!
-//! What git cannot say is left out: empty directories, and permissions beyond "executable".
+//! What git cannot say is left out: empty directories, permissions beyond "executable", and what it keeps for itself in a
+//! repository, of which it applies nothing. With that in it, it would apply none of the rest either.
 
 mod literal;
 mod section;
@@ -43,7 +44,21 @@ impl Between {
     }
 
     fn steps(&self) -> Vec<Step> {
-        steps(&self.from.1, &self.to.1)
+        let mut steps = steps(&self.from.1, &self.to.1);
+        steps.retain(|step| !step.is_of_git());
+        steps
+    }
+
+    /// Says first what is left out, where git reads over it.
+    fn preface(&self) -> Vec<u8> {
+        match self.from.1.changes(&self.to.1).iter().filter(|(path, _)| is_of_git(path)).count() {
+            0 => Vec::new(),
+            count => format!(
+                "Without {count} changes in `.git`, where git keeps a repository's own things: it would apply nothing \
+                 of this with them.\n\n"
+            )
+            .into_bytes(),
+        }
     }
 
     fn unsaid(&self, path: &RelativePath) -> Vec<u8> {
@@ -93,11 +108,23 @@ enum Step {
 }
 
 impl Step {
+    fn is_of_git(&self) -> bool {
+        match self {
+            Self::Changed(path) => is_of_git(path),
+            Self::Renamed { from, to, .. } => is_of_git(from) || is_of_git(to),
+        }
+    }
+
     fn path(&self) -> &RelativePath {
         match self {
             Self::Changed(path) | Self::Renamed { to: path, .. } => path,
         }
     }
+}
+
+/// Whether git refuses to write there, however the name is spelt.
+fn is_of_git(path: &RelativePath) -> bool {
+    path.as_bytes().split(|byte| *byte == b'/').any(|name| name.eq_ignore_ascii_case(b".git"))
 }
 
 /// Every change in order. Of large files those are found that only have another name: others are quickly carried twice.
@@ -155,7 +182,7 @@ fn bounded_while(
     bytes_max: u64,
     mut has_time: impl FnMut() -> bool,
 ) -> Result<Vec<u8>, Fault> {
-    let (mut out, mut missing, mut large_left) = (Vec::new(), Missing::default(), LARGE_BYTES_MAX);
+    let (mut out, mut missing, mut large_left) = (between.preface(), Missing::default(), LARGE_BYTES_MAX);
     for step in between.steps() {
         let room = bytes_max.saturating_sub(out.len() as u64);
         let large = between.large_bytes(&step);
@@ -244,8 +271,8 @@ impl std::fmt::Debug for Writing {
 
 impl Writing {
     pub(super) fn new(between: Between) -> Self {
-        let steps = between.steps().into_iter();
-        Self { between, steps, pieces: VecDeque::new(), literal: None, text: Vec::new() }
+        let (steps, text) = (between.steps().into_iter(), between.preface());
+        Self { between, steps, pieces: VecDeque::new(), literal: None, text }
     }
 
     /// Which trees it lies between.
