@@ -300,15 +300,18 @@ impl Log {
         self.noticed(self.shared.seats.work(read).await?)
     }
 
-    /// Remembers that something could not be read because the file is damaged.
-    fn noticed<T>(&self, read: Result<T, StoreError>) -> Result<T, StoreError> {
-        if let Err(StoreError::Sqlite(error)) = &read
-            && crate::verify::is_damage(error)
-        {
-            tracing::error!(%error, "the log is damaged");
-            self.shared.damage.get_or_init(|| error.to_string());
+    /// Remembers that something could not be read because the file is damaged, or is not as it was written.
+    fn noticed(&self, read: Result<reader::Read, StoreError>) -> Result<Vec<Envelope>, StoreError> {
+        let damage = match &read {
+            Ok(read) => read.damage.clone(),
+            Err(StoreError::Sqlite(error)) if crate::verify::is_damage(error) => Some(error.to_string()),
+            Err(_) => None,
+        };
+        if let Some(damage) = damage {
+            tracing::error!(%damage, "the log is damaged");
+            self.shared.damage.get_or_init(|| damage);
         }
-        read
+        read.map(|read| read.events)
     }
 
     /// What is wrong with the file, once something could not be read.
@@ -320,7 +323,7 @@ impl Log {
     pub async fn find(&self, id: EventId) -> Result<Option<Envelope>, StoreError> {
         let shared = Arc::clone(&self.shared);
         let read = move || shared.readers.find(id, &shared.blobs);
-        self.noticed(self.shared.seats.work(read).await?)
+        Ok(self.noticed(self.shared.seats.work(read).await?)?.pop())
     }
 
     /// Shows acknowledged events after a position on the calling thread, in order and without copying them.

@@ -37,6 +37,14 @@ pub struct Query {
     pub kind: Option<String>,
 }
 
+/// What was read.
+#[derive(Debug, Default)]
+pub(crate) struct Read {
+    pub(crate) events: Vec<Envelope>,
+    /// What of it is not as it was written, if anything.
+    pub(crate) damage: Option<String>,
+}
+
 /// Connections to one log that only read.
 #[derive(Debug)]
 pub(crate) struct Readers {
@@ -68,16 +76,25 @@ impl Readers {
     }
 
     /// Whole events.
-    pub(crate) fn read(&self, query: &Query, blobs: &Blobs) -> Result<Vec<Envelope>, StoreError> {
-        let mut events = Vec::new();
-        let mut bytes = 0;
+    pub(crate) fn read(&self, query: &Query, blobs: &Blobs) -> Result<Read, StoreError> {
+        let mut read = Read::default();
+        let (mut bytes, mut expected) = (0, query.after.next());
+        let is_range = query.run.is_none() && query.kind.is_none();
         self.each(query, |header, place, payload| {
             let event = Stored::new(header, place, payload).envelope(blobs)?;
+            let seq = event.header.seq;
+            if is_range && seq != expected {
+                read.damage.get_or_insert_with(|| format!("event {expected} is missing"));
+            }
+            if place != Place::Erased && event.payload.get().as_bytes() == row::ABSENT {
+                read.damage.get_or_insert_with(|| format!("what event {seq} says is damaged"));
+            }
+            expected = seq.next();
             bytes += event.payload.get().len();
-            events.push(event);
+            read.events.push(event);
             Ok(bytes <= BYTES_READ_MAX)
         })?;
-        Ok(events)
+        Ok(read)
     }
 
     /// Rows as they are, without what is in blobs.
@@ -121,11 +138,11 @@ impl Readers {
         })
     }
 
-    pub(crate) fn find(&self, id: EventId, blobs: &Blobs) -> Result<Option<Envelope>, StoreError> {
+    pub(crate) fn find(&self, id: EventId, blobs: &Blobs) -> Result<Read, StoreError> {
         let index = self.index.as_ref().ok_or(StoreError::Closed)?;
-        let Some(seq) = index.seq_of(id)? else { return Ok(None) };
+        let Some(seq) = index.seq_of(id)? else { return Ok(Read::default()) };
         let query = Query { after: Seq(seq.0 - 1), limit: 1, ..Query::default() };
-        Ok(self.read(&query, blobs)?.pop())
+        self.read(&query, blobs)
     }
 
     fn with<T>(&self, read: impl FnOnce(&mut Reader) -> Result<T, StoreError>) -> Result<T, StoreError> {

@@ -100,7 +100,7 @@ impl Stored {
 }
 
 /// What stands for a payload that is gone.
-const ABSENT: &[u8] = b"null";
+pub(crate) const ABSENT: &[u8] = b"null";
 
 /// A payload from wherever it is. One that is damaged is absent, like one that was erased: a bad spot on the disk must not
 /// take everything away that was written around it. `verify` names it.

@@ -252,11 +252,25 @@ async fn a_damaged_payload_is_absent_and_everything_else_is_read() {
         .unwrap();
     let payloads: Vec<String> = all(&log).await.iter().map(|event| event.payload.get().to_owned()).collect();
     assert_eq!(payloads, [r#"{"text":"note 1"}"#, "null", "null"]);
+    assert_eq!(log.damage(), Some("what event 2 says is damaged"), "and whoever asks is told");
     let report = verify(directory.path(), &[], |_| ()).unwrap();
     assert_eq!(report.faults.len(), 2, "{:?}", report.faults);
     // The newest rows are checked at the start, so that nothing is appended to a damaged end.
     log.close().await;
     assert!(matches!(Log::open(directory.path()), Err(OpenError::Damaged { .. })));
+}
+
+#[tokio::test]
+async fn a_missing_event_is_noticed_by_whoever_reads_over_it() {
+    let directory = directory();
+    let log = Log::open(directory.path()).unwrap();
+    log.append((1..=9).map(event).collect(), Expect::Any).await.unwrap();
+    let connection = rusqlite::Connection::open(directory.path().join("log.sqlite")).unwrap();
+    connection.execute_batch("DELETE FROM events WHERE seq = 4").unwrap();
+    log.read(Query { after: Seq(4), limit: 9, ..Query::default() }).await.unwrap();
+    assert_eq!(log.damage(), None, "it was not read");
+    log.read(Query { limit: 9, ..Query::default() }).await.unwrap();
+    assert_eq!(log.damage(), Some("event 4 is missing"));
 }
 
 #[tokio::test]
