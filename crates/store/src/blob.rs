@@ -2,12 +2,13 @@
 
 use crate::{StoreError, sha256};
 use choir_proto::Hash;
+use sha2::{Digest, Sha256};
 use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The blobs of one computer.
 #[derive(Debug)]
@@ -49,6 +50,13 @@ impl Blobs {
         // Also when it was present: another call may have renamed it and not yet synced the directory.
         sync_directory(&shard)?;
         Ok(hash)
+    }
+
+    /// Begins a blob whose bytes come in pieces.
+    pub fn begin(self: &Arc<Self>) -> Result<BlobWriter, StoreError> {
+        let temporary = self.temporary();
+        let file = File::create(&temporary)?;
+        Ok(BlobWriter { blobs: Arc::clone(self), file, temporary: Some(temporary), hasher: Sha256::new() })
     }
 
     /// Reads bytes back and checks them.
@@ -96,7 +104,7 @@ impl Blobs {
     }
 
     fn write(&self, bytes: &[u8], path: &Path) -> Result<(), StoreError> {
-        let temporary = self.directory.join("tmp").join(self.counter.fetch_add(1, Ordering::Relaxed).to_string());
+        let temporary = self.temporary();
         let written = File::create(&temporary)
             .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
             .and_then(|()| fs::rename(&temporary, path));
@@ -105,6 +113,10 @@ impl Blobs {
             fs::remove_file(&temporary).ok();
         }
         Ok(written?)
+    }
+
+    fn temporary(&self) -> PathBuf {
+        self.directory.join("tmp").join(self.counter.fetch_add(1, Ordering::Relaxed).to_string())
     }
 
     fn ensure_shard(&self, path: &Path) -> Result<PathBuf, StoreError> {
@@ -127,6 +139,48 @@ impl Blobs {
     fn path(&self, hash: &Hash) -> PathBuf {
         let name = hash.to_string();
         self.directory.join(&name[..2]).join(&name[2..])
+    }
+}
+
+/// A blob that comes in pieces, none of which is kept in memory. One that is not finished leaves nothing behind.
+#[derive(Debug)]
+pub struct BlobWriter {
+    blobs: Arc<Blobs>,
+    file: File,
+    /// Where it is until it has its name.
+    temporary: Option<PathBuf>,
+    hasher: Sha256,
+}
+
+impl BlobWriter {
+    /// Adds a piece.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        self.file.write_all(bytes)?;
+        self.hasher.update(bytes);
+        Ok(())
+    }
+
+    /// Gives it its name. When this returns it survives a power cut.
+    pub fn finish(mut self) -> Result<Hash, StoreError> {
+        let hash = Hash(std::mem::take(&mut self.hasher).finalize().into());
+        let path = self.blobs.path(&hash);
+        let shard = self.blobs.ensure_shard(&path)?;
+        self.file.sync_all()?;
+        if let Some(temporary) = &self.temporary {
+            fs::rename(temporary, &path)?;
+        }
+        self.temporary = None;
+        sync_directory(&shard)?;
+        Ok(hash)
+    }
+}
+
+impl Drop for BlobWriter {
+    fn drop(&mut self) {
+        if let Some(temporary) = &self.temporary {
+            // One that cannot be removed goes with the next start.
+            fs::remove_file(temporary).ok();
+        }
     }
 }
 

@@ -16,7 +16,7 @@ pub mod view;
 mod seats;
 mod sqlite;
 
-pub use blob::Blobs;
+pub use blob::{BlobWriter, Blobs};
 pub use collect::{Collected, Orphans, collect};
 pub use log::{AppendError, Appended, Erasure, Expect, Log, Query, Subscription};
 pub use search::Search;

@@ -1,11 +1,12 @@
 //! One command in an associate, with its output collected.
 
-use super::{HarnessError, RunContext, stopped};
+use super::{Harness, HarnessError, RunContext, stopped};
 use choir_core::command::Step;
-use choir_proto::TaskId;
 use choir_proto::event::ToolOutcome;
 use choir_proto::task::CommandResult;
 use choir_proto::wire::{CallOf, EffectRecord, Exec, Exit, OutputStream};
+use choir_proto::{Hash, TaskId};
+use choir_store::{BlobWriter, Blobs, StoreError};
 use std::sync::{Arc, Mutex};
 
 /// The tool that runs commands for agents.
@@ -21,7 +22,10 @@ const NOT_STARTED: i32 = 126;
 const STREAM_BYTES_MAX: usize = 64 * 1024;
 
 /// Bytes of output that are kept at all.
-const OUTPUT_BYTES_MAX: usize = 16 * 1024 * 1024;
+const OUTPUT_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// Bytes of output that are kept in memory until it has ended. Few commands say more.
+const MEMORY_BYTES_MAX: usize = 256 * 1024;
 
 /// Where commands run.
 pub(super) struct Place<'a> {
@@ -41,7 +45,7 @@ impl Place<'_> {
             timeout_ms: self.timeout_ms,
             call: self.call.clone(),
         };
-        let output = Arc::new(Mutex::new(Output::default()));
+        let output = Arc::new(Mutex::new(Output::kept_in(&self.context.harness)));
         let collected = Arc::clone(&output);
         let on_output = Box::new(move |stream: OutputStream, bytes: &[u8]| {
             collected.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take(stream, bytes);
@@ -100,8 +104,11 @@ impl Place<'_> {
         exit: Option<&Exit>,
         output: Output,
     ) -> Result<CommandResult, HarnessError> {
-        let truncated = output.truncated();
-        let log = if truncated { Some(self.context.harness.documents.keep(output.all).await?) } else { None };
+        let truncated = output.cut;
+        let log = match exit.is_some() || truncated {
+            true => Some(output.all.keep(&self.context.harness).await?),
+            false => None,
+        };
         Ok(CommandResult {
             command: step.command.clone(),
             exit_code: exit.and_then(|exit| exit.code),
@@ -120,11 +127,68 @@ impl Place<'_> {
 pub(super) struct Output {
     stdout: Vec<u8>,
     stderr: Vec<u8>,
-    all: Vec<u8>,
+    all: Log,
     cut: bool,
 }
 
+/// Everything that a command said: in memory while it is little, in a blob when it is much.
+#[derive(Default)]
+struct Log {
+    blobs: Option<Arc<Blobs>>,
+    memory: Vec<u8>,
+    blob: Option<BlobWriter>,
+    bytes: usize,
+    /// The disk took no more of it.
+    failed: Option<StoreError>,
+}
+
+impl Log {
+    /// Adds what was said; false when there was no room for all of it.
+    fn take(&mut self, bytes: &[u8]) -> bool {
+        let kept = &bytes[..bytes.len().min(OUTPUT_BYTES_MAX.saturating_sub(self.bytes))];
+        self.bytes += bytes.len();
+        if self.blob.is_none() && self.memory.len() + kept.len() <= MEMORY_BYTES_MAX {
+            self.memory.extend_from_slice(kept);
+        } else if let Err(error) = self.write(kept) {
+            self.failed.get_or_insert(error);
+        }
+        kept.len() == bytes.len()
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        if self.failed.is_some() {
+            return Ok(());
+        }
+        let (Some(blobs), None) = (&self.blobs, &self.blob) else {
+            return self.blob.as_mut().map_or(Ok(()), |blob| blob.write(bytes));
+        };
+        let mut blob = blobs.begin()?;
+        blob.write(&std::mem::take(&mut self.memory))?;
+        blob.write(bytes)?;
+        self.blob = Some(blob);
+        Ok(())
+    }
+
+    /// Keeps it for good, and says at its end what is missing there.
+    async fn keep(mut self, harness: &Harness) -> Result<Hash, StoreError> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        if let Some(missing) = self.bytes.checked_sub(OUTPUT_BYTES_MAX).filter(|missing| *missing > 0) {
+            self.write(format!("\n[{missing} more bytes were not kept]\n").as_bytes())?;
+        }
+        let Some(blob) = self.blob else { return harness.documents.keep(self.memory).await };
+        tokio::task::spawn_blocking(|| blob.finish()).await.map_err(|_| StoreError::Closed)?
+    }
+}
+
 impl Output {
+    /// Of a command that begins now.
+    fn kept_in(harness: &Harness) -> Self {
+        let all = Log { blobs: Some(Arc::clone(harness.journal.log().blobs())), ..Log::default() };
+        Self { all, ..Self::default() }
+    }
+
     /// Of a command that ended while nobody listened.
     pub(super) fn lost() -> Self {
         Self { cut: true, ..Self::default() }
@@ -136,11 +200,7 @@ impl Output {
             OutputStream::Stderr => &mut self.stderr,
         };
         self.cut |= take_upto(part, bytes, STREAM_BYTES_MAX);
-        self.cut |= take_upto(&mut self.all, bytes, OUTPUT_BYTES_MAX);
-    }
-
-    fn truncated(&self) -> bool {
-        self.cut
+        self.cut |= !self.all.take(bytes);
     }
 }
 

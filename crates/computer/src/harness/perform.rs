@@ -301,6 +301,9 @@ impl Performer {
             let mut output = collected.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             let space = OUTPUT_BYTES_MAX.saturating_sub(output.len());
             output.extend_from_slice(&bytes[..bytes.len().min(space)]);
+            if space > 0 && bytes.len() > space {
+                output.extend_from_slice(b"\n[what came after this was not kept]\n");
+            }
         });
         let ended = self.exec(exec, on_output).await;
         let output = std::mem::take(&mut *output.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));

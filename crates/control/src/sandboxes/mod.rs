@@ -61,6 +61,8 @@ pub struct Places {
     pub workspace: PathBuf,
     /// The keeper's snapshots and the tasks' layers.
     pub store: PathBuf,
+    /// What commands say and nobody has taken yet.
+    pub outputs: PathBuf,
     /// Sockets of the ways out.
     pub egress: PathBuf,
     /// Which effects started and how they ended; out of every sandbox's reach.
@@ -70,10 +72,9 @@ pub struct Places {
 impl Places {
     /// Those of a computer of a data directory.
     pub fn of(data: &DataDir, id: ComputerId, guest_program: PathBuf) -> Self {
-        // The third holds what earlier versions kept of commands; nothing is added to it.
-        let [workspace, store, _] = KEPT_APART.map(|part| data.computer(id).join(part));
+        let [workspace, store, outputs] = KEPT_APART.map(|part| data.computer(id).join(part));
         let (egress, effects) = (data.control().join("egress"), data.control().join("effects").join(id.to_string()));
-        Self { guest_program, workspace, store, egress, effects }
+        Self { guest_program, workspace, store, outputs, egress, effects }
     }
 }
 
@@ -129,7 +130,7 @@ impl Sandboxes {
         clock: Clock,
         decisions: mpsc::Sender<Decision>,
     ) -> Result<Self, Error> {
-        for directory in [&places.workspace, &places.store, &places.effects, &places.egress] {
+        for directory in [&places.workspace, &places.store, &places.outputs, &places.effects, &places.egress] {
             data::make_private(directory).map_err(|source| Error::Directory { path: directory.clone(), source })?;
         }
         let record = open_record(&places.effects).await?;
@@ -220,6 +221,9 @@ impl Sandboxes {
     }
 
     async fn start(&self, spec: Spec) -> Result<Guest, Error> {
+        let workspace = &self.0.places.workspace;
+        // Whoever works there may have forbidden it to themselves, and then nothing could be started to take that back.
+        data::open_to_owner(workspace).map_err(|source| Error::Directory { path: workspace.clone(), source })?;
         let started = self.0.runtime.start(spec).await;
         let health = match &started {
             Ok(guest) => Health::Working(walls(guest)),
@@ -241,6 +245,7 @@ impl Sandboxes {
         let mut spec = Spec::new(GuestRole::Associate, &self.0.places.guest_program, workspace);
         spec.identity = self.0.identity;
         spec.record = Some(self.0.record.clone());
+        spec.spool_directory = Some(self.0.places.outputs.clone());
         spec
     }
 }

@@ -1,8 +1,6 @@
 //! A command as its caller sees it.
 
-use std::fs::File;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -14,18 +12,17 @@ use tokio::task::AbortHandle;
 use super::connection::{CallError, Connection};
 use super::handle::Guest;
 use super::limits::Limit;
+use super::spool::Spool;
 use crate::protocol::{Ask, Channel, EffectId, Ending, Exec, Exit, Fault, INPUT_WINDOW_BYTES, Input, TIMEOUT_MS_MAX};
 use crate::record::{Record, RecordError};
 
-/// Events that wait for a caller. A caller that falls further behind misses output, which is counted and stands in
-/// the complete log; the guest's stream is not held up for it.
+/// Events that wait for a caller in memory. What comes when it is further behind waits on disk: the guest's stream is not held
+/// up for it.
 const EVENTS_MAX: usize = 64;
 /// The same for a command that is spoken to: what it answers is of no use with a gap in it, and is taken as long as there is
 /// this much room.
 const ANSWERS_MAX: usize = 16 * 1024;
 const ANSWER_BYTES_MAX: usize = 32 << 20;
-/// Most bytes of one command's complete log.
-const LOG_BYTES_MAX: u64 = 1 << 30;
 /// How long after a command's time is up its guest may take to say so. A guest that does not is ended.
 const TIMEOUT_GRACE: Duration = Duration::from_secs(5);
 /// How long a guest may take to show that it lives when a command of its sandbox was killed.
@@ -57,10 +54,6 @@ pub struct Finished {
     pub output_bytes: u64,
     /// How many of these did not reach the caller, because it was too slow.
     pub missed_bytes: u64,
-    /// Where its complete output is, both streams in the order of arrival.
-    pub log: Option<PathBuf>,
-    /// Whether the log holds all of it.
-    pub log_complete: bool,
     /// The limit that it reached, where that is known.
     pub limit: Option<Limit>,
 }
@@ -124,9 +117,6 @@ pub enum ExecError {
     /// The request could not be sent, or the log could not be made.
     #[error("the command could not be sent")]
     Send(#[source] CallError),
-    /// The complete log could not be made.
-    #[error("the log could not be made")]
-    Log(#[source] std::io::Error),
 }
 
 pub(super) type Event = Result<ExecEvent, ExecError>;
@@ -136,6 +126,10 @@ pub(super) type Event = Result<ExecEvent, ExecError>;
 pub struct ExecHandle {
     id: u64,
     events: mpsc::Receiver<Event>,
+    /// What comes after all that is in `events`, but for its end.
+    spool: Spool,
+    /// The end, for as long as something waits before it.
+    last: Option<Event>,
     waiting: Arc<AtomicUsize>,
     window: Arc<Semaphore>,
     /// Keeps the sandbox for as long as its output is wanted.
@@ -154,7 +148,7 @@ pub(super) struct Running {
     window: Arc<Semaphore>,
     effect: EffectId,
     record: Option<Record>,
-    log: Option<Log>,
+    spool: Spool,
     output_bytes: u64,
     missed_bytes: u64,
     watchdog: AbortHandle,
@@ -162,18 +156,11 @@ pub(super) struct Running {
     guest: Arc<Connection>,
 }
 
-#[derive(Debug)]
-pub(super) struct Log {
-    file: File,
-    path: PathBuf,
-    bytes: u64,
-    complete: bool,
-}
-
 /// What a command is run with on this side.
 pub(super) struct Bookkeeping {
     pub(super) record: Option<Record>,
-    pub(super) output_directory: Option<PathBuf>,
+    /// Where output waits for who takes it slowly.
+    pub(super) spool_directory: Option<PathBuf>,
 }
 
 /// Records a command's start and hands it to the guest.
@@ -183,9 +170,8 @@ pub(super) async fn start(
     exec: Exec,
     on_hang: impl FnOnce() + Send + 'static,
 ) -> Result<ExecHandle, ExecError> {
-    let Bookkeeping { record, output_directory } = books;
-    let log = output_directory.map(|directory| Log::create(&directory, &exec.effect)).transpose();
-    let log = log.map_err(ExecError::Log)?;
+    let Bookkeeping { record, spool_directory } = books;
+    let spool = Spool::new(spool_directory.as_deref(), &exec.effect);
     let before = guest.reached();
     if let Some(record) = &record {
         record.started(&exec.effect).await?;
@@ -193,8 +179,8 @@ pub(super) async fn start(
     let watchdog = watch(exec.timeout_ms, on_hang);
     let is_spoken_to = matches!(exec.input, Input::Stream);
     let (running, events) =
-        Running::new(exec.effect.clone(), (record.clone(), log), guest.connection().clone(), watchdog, is_spoken_to);
-    let (window, waiting) = (running.window.clone(), running.waiting.clone());
+        Running::new(exec.effect.clone(), (record.clone(), spool), guest.connection().clone(), watchdog, is_spoken_to);
+    let (window, waiting, spool) = (running.window.clone(), running.waiting.clone(), running.spool.clone());
     let effect = exec.effect.clone();
     let id = match guest.runner().exec(Ask::Exec(exec), running).await {
         Ok(id) => id,
@@ -206,7 +192,7 @@ pub(super) async fn start(
             return Err(ExecError::Send(error));
         }
     };
-    Ok(ExecHandle { id, events, waiting, window, guest: guest.clone(), before, ended: false })
+    Ok(ExecHandle { id, events, spool, last: None, waiting, window, guest: guest.clone(), before, ended: false })
 }
 
 fn watch(timeout_ms: u64, on_hang: impl FnOnce() + Send + 'static) -> AbortHandle {
@@ -221,7 +207,7 @@ fn watch(timeout_ms: u64, on_hang: impl FnOnce() + Send + 'static) -> AbortHandl
 impl ExecHandle {
     /// What the command says next. After [`ExecEvent::Exit`] or an error nothing follows.
     pub async fn next(&mut self) -> Result<ExecEvent, ExecError> {
-        let event = match self.events.recv().await.unwrap_or(Err(ExecError::Lost)) {
+        let event = match self.heard().await {
             Err(ExecError::Lost) => Err(self.guest.exceeded().map_or(ExecError::Lost, ExecError::Exceeded)),
             Ok(ExecEvent::Exit(mut finished)) => {
                 finished.limit = self.before.limit(self.guest.reached(), &finished.exit.ending);
@@ -232,8 +218,35 @@ impl ExecHandle {
         if let Ok(ExecEvent::Stdout(bytes) | ExecEvent::Stderr(bytes)) = &event {
             self.waiting.fetch_sub(bytes.len(), Ordering::Relaxed);
         }
-        self.ended = self.ended || !matches!(event, Ok(ExecEvent::Stdout(_) | ExecEvent::Stderr(_)));
+        self.ended = self.ended || is_last(&event);
         event
+    }
+
+    /// In the order in which it was said: first what waits in memory, then what waits on disk, then the end.
+    async fn heard(&mut self) -> Event {
+        if self.last.is_none()
+            && let Ok(event) = self.events.try_recv()
+        {
+            match is_last(&event) {
+                true => self.last = Some(event),
+                false => return event,
+            }
+        }
+        if let Some((channel, bytes)) = self.spool.take() {
+            self.waiting.fetch_add(bytes.len(), Ordering::Relaxed);
+            return Ok(said(channel, bytes));
+        }
+        if let Some(last) = self.last.take() {
+            return last;
+        }
+        let event = self.events.recv().await.unwrap_or(Err(ExecError::Lost));
+        match self.spool.is_empty() || !is_last(&event) {
+            true => event,
+            false => {
+                self.last = Some(event);
+                Box::pin(self.heard()).await
+            }
+        }
     }
 
     /// Reads to the end and keeps the first `cap_bytes` of each stream.
@@ -308,7 +321,7 @@ impl Running {
     /// A command that is about to be sent, and what will be heard of it.
     pub(super) fn new(
         effect: EffectId,
-        (record, log): (Option<Record>, Option<Log>),
+        (record, spool): (Option<Record>, Spool),
         guest: Arc<Connection>,
         watchdog: AbortHandle,
         is_spoken_to: bool,
@@ -317,7 +330,7 @@ impl Running {
         let waiting = Arc::default();
         let window = Arc::new(Semaphore::new(INPUT_WINDOW_BYTES));
         let (output_bytes, missed_bytes) = (0, 0);
-        (Self { events, waiting, window, effect, record, log, output_bytes, missed_bytes, watchdog, guest }, heard)
+        (Self { events, waiting, window, effect, record, spool, output_bytes, missed_bytes, watchdog, guest }, heard)
     }
 
     pub(super) fn window(&self) -> &Semaphore {
@@ -327,18 +340,15 @@ impl Running {
     /// Takes output without ever waiting.
     pub(super) fn output(&mut self, channel: Channel, bytes: Bytes) {
         self.output_bytes += bytes.len() as u64;
-        if let Some(log) = &mut self.log {
-            log.append(&bytes);
-        }
         let length = bytes.len();
-        let event = match channel {
-            Channel::Error => ExecEvent::Stderr(bytes),
-            Channel::Output | Channel::Input | Channel::Content => ExecEvent::Stdout(bytes),
-        };
         // Counted before it is sent: whoever takes it counts it out.
         let has_room = self.waiting.fetch_add(length, Ordering::Relaxed) + length <= ANSWER_BYTES_MAX;
-        if !has_room || self.events.try_send(Ok(event)).is_err() {
-            self.waiting.fetch_sub(length, Ordering::Relaxed);
+        // Nothing overtakes what waits on disk.
+        if has_room && self.spool.is_empty() && self.events.try_send(Ok(said(channel, bytes.clone()))).is_ok() {
+            return;
+        }
+        self.waiting.fetch_sub(length, Ordering::Relaxed);
+        if !self.spool.put(channel, &bytes) {
             self.missed_bytes += length as u64;
         }
     }
@@ -350,8 +360,6 @@ impl Running {
             exit: exit.clone(),
             output_bytes: self.output_bytes,
             missed_bytes: self.missed_bytes,
-            log: self.log.as_ref().map(|log| log.path.clone()),
-            log_complete: self.log.as_ref().is_some_and(|log| log.complete),
             limit: None,
         };
         self.end(async move {
@@ -395,6 +403,17 @@ impl Running {
     }
 }
 
+fn said(channel: Channel, bytes: Bytes) -> ExecEvent {
+    match channel {
+        Channel::Error => ExecEvent::Stderr(bytes),
+        Channel::Output | Channel::Input | Channel::Content => ExecEvent::Stdout(bytes),
+    }
+}
+
+fn is_last(event: &Event) -> bool {
+    !matches!(event, Ok(ExecEvent::Stdout(_) | ExecEvent::Stderr(_)))
+}
+
 /// Whether a command ended as all do whose sandbox ends.
 fn is_killed(ending: &Ending) -> bool {
     matches!(ending, Ending::Signal(KILLED) | Ending::Code(KILLED_CODE))
@@ -404,19 +423,4 @@ fn is_killed(ending: &Ending) -> bool {
 async fn lives(guest: &Connection) -> bool {
     let said = tokio::time::timeout(SIGN_OF_LIFE_TIMEOUT, guest.call(Ask::Health)).await;
     said.is_ok_and(|said| said.is_ok())
-}
-
-impl Log {
-    fn create(directory: &Path, effect: &EffectId) -> std::io::Result<Self> {
-        let path = directory.join(format!("{effect}.log"));
-        Ok(Self { file: File::create(&path)?, path, bytes: 0, complete: true })
-    }
-
-    /// Writes to the page cache, which does not wait for a reader of the log nor, as a rule, for the disk.
-    fn append(&mut self, bytes: &[u8]) {
-        self.bytes += bytes.len() as u64;
-        if self.complete && (self.bytes > LOG_BYTES_MAX || self.file.write_all(bytes).is_err()) {
-            self.complete = false;
-        }
-    }
 }

@@ -66,7 +66,7 @@ struct Inner {
     stop: mpsc::Sender<()>,
     exited: latest::Receiver<Option<Gone>>,
     record: Option<Record>,
-    output_directory: Option<PathBuf>,
+    spool_directory: Option<PathBuf>,
     /// Keeps the thread alive whose end would end the sandbox.
     _launcher: Launcher,
 }
@@ -125,7 +125,7 @@ pub(super) async fn start(launcher: &Launcher, limiter: &Limiter, spec: Spec) ->
             tracing::warn!(%complaint, "a guest complained");
         }
     });
-    let Spec { record, output_directory, .. } = spec;
+    let Spec { record, spool_directory, .. } = spec;
     let inner = Inner {
         connection: connections.guest,
         shim: connections.shim,
@@ -138,7 +138,7 @@ pub(super) async fn start(launcher: &Launcher, limiter: &Limiter, spec: Spec) ->
         stop,
         exited,
         record,
-        output_directory,
+        spool_directory,
         _launcher: launcher.clone(),
     };
     Ok(Guest { inner: Arc::new(inner) })
@@ -263,7 +263,7 @@ impl Guest {
     /// Runs a command.
     pub async fn exec(&self, exec: Exec) -> Result<ExecHandle, ExecError> {
         let books =
-            Bookkeeping { record: self.inner.record.clone(), output_directory: self.inner.output_directory.clone() };
+            Bookkeeping { record: self.inner.record.clone(), spool_directory: self.inner.spool_directory.clone() };
         // Weak, because a strong one would keep the sandbox after its last handle.
         let stop = self.inner.stop.downgrade();
         let on_hang = move || {

@@ -17,6 +17,7 @@ mod port;
 mod process;
 mod remedy;
 mod spec;
+mod spool;
 mod terminal;
 mod view;
 mod watch;

@@ -32,8 +32,8 @@ pub struct Spec {
     pub limits: Limits,
     /// Where starts and ends of commands are recorded.
     pub record: Option<Record>,
-    /// Where the complete output of each command is kept, as `EFFECT.log`.
-    pub output_directory: Option<PathBuf>,
+    /// Where output waits for a caller that takes it slowly; without it such a caller misses some.
+    pub spool_directory: Option<PathBuf>,
     /// Walls to leave out, for the controls of the attack suite.
     #[cfg(feature = "attack")]
     pub sabotage: Sabotage,
@@ -67,7 +67,7 @@ impl Spec {
             identity: Identity::Inherit,
             limits: Limits::default(),
             record: None,
-            output_directory: None,
+            spool_directory: None,
             #[cfg(feature = "attack")]
             sabotage: Sabotage::default(),
         }

@@ -53,8 +53,8 @@ async fn what_cannot_start_says_so_and_is_recorded_as_refused() {
 
 #[tokio::test]
 async fn a_large_output_arrives_whole() {
-    let logs = tempfile::tempdir().expect("a directory");
-    let sandbox = start(|spec| spec.output_directory = Some(logs.path().into())).await;
+    let spools = tempfile::tempdir().expect("a directory");
+    let sandbox = start(|spec| spec.spool_directory = Some(spools.path().into())).await;
     let mut handle = sandbox.guest.exec(shell("seq 1 300000")).await.expect("is sent");
     let mut streamed = Vec::new();
     let finished = loop {
@@ -65,24 +65,34 @@ async fn a_large_output_arrives_whole() {
         }
     };
     let expected: String = (1..=300_000).map(|number| format!("{number}\n")).collect();
-    assert_eq!(streamed.len() as u64 + finished.missed_bytes, expected.len() as u64);
-    assert_eq!(finished.output_bytes, expected.len() as u64);
-    assert!(finished.log_complete);
-    assert_eq!(std::fs::read_to_string(finished.log.expect("a log")).expect("reads"), expected);
+    assert_eq!((finished.output_bytes, finished.missed_bytes), (expected.len() as u64, 0));
+    assert!(String::from_utf8(streamed).expect("text") == expected);
 }
 
 #[tokio::test]
 async fn a_reader_that_sleeps_holds_nobody_up() {
-    let logs = tempfile::tempdir().expect("a directory");
-    let sandbox = start(|spec| spec.output_directory = Some(logs.path().into())).await;
-    let asleep = sandbox.guest.exec(shell("head -c 50000000 /dev/zero; echo end > done")).await.expect("is sent");
+    let spools = tempfile::tempdir().expect("a directory");
+    let sandbox = start(|spec| spec.spool_directory = Some(spools.path().into())).await;
+    let command = "seq 1 6000000; echo wrong >&2; echo end > done";
+    let asleep = sandbox.guest.exec(shell(command)).await.expect("is sent");
     // Another command is served, and the first runs to its end, while nobody reads what it says.
     while sandbox.stdout("cat done 2>/dev/null || true").await != "end\n" {}
+    let output = asleep.collect(usize::MAX).await.expect("ends");
+    assert!(!output.truncated && output.finished.missed_bytes == 0, "{:?}", output.finished);
+    assert_eq!(output.stderr, b"wrong\n");
+    let expected: String = (1..=6_000_000).map(|number| format!("{number}\n")).collect();
+    assert!(output.stdout == expected.into_bytes(), "all of it, in order");
+    assert_eq!(std::fs::read_dir(spools.path()).expect("listed").count(), 0, "nothing is left behind");
+}
+
+#[tokio::test]
+async fn without_a_place_to_wait_a_sleeping_reader_misses_some_and_is_told() {
+    let sandbox = associate().await;
+    let asleep = sandbox.guest.exec(shell("head -c 50000000 /dev/zero; echo end > done")).await.expect("is sent");
+    while sandbox.stdout("cat done 2>/dev/null || true").await != "end\n" {}
     let output = asleep.collect(1000).await.expect("ends");
-    assert!(output.truncated);
+    assert!(output.truncated && output.finished.missed_bytes > 0);
     assert_eq!(output.finished.output_bytes, 50_000_000);
-    assert!(output.finished.missed_bytes > 0);
-    assert_eq!(std::fs::metadata(output.finished.log.expect("a log")).expect("exists").len(), 50_000_000);
 }
 
 #[tokio::test]

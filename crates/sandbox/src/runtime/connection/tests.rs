@@ -9,6 +9,7 @@ use tokio::io::AsyncReadExt;
 use super::*;
 use crate::protocol::{EffectId, Ending, Exit, FaultCode, Health};
 use crate::runtime::exec::{Event, ExecError, ExecEvent};
+use crate::runtime::spool::Spool;
 
 const LIMITS: GuestLimits =
     GuestLimits { processes: 1, open_files: 1, file_bytes: 1, address_space_bytes: None, nameless_files: true };
@@ -120,7 +121,7 @@ async fn heard_of_command(ending: Ending, answer: Option<Vec<u8>>) -> Event {
     });
     let watchdog = tokio::spawn(std::future::pending::<()>()).abort_handle();
     let effect = EffectId::parse("an-effect").expect("is one");
-    let (running, mut heard) = Running::new(effect, (None, None), guest, watchdog, false);
+    let (running, mut heard) = Running::new(effect, (None, Spool::default()), guest, watchdog, false);
     running.exited(Exit { ending, duration_ms: 1 });
     let event = tokio::time::timeout(PATIENCE, heard.recv()).await.expect("ends");
     speaking.abort();
