@@ -71,3 +71,60 @@ fn a_task_begins_with_the_tree_that_it_names() {
         assert_eq!((status, &said["error"]["code"]), (400, &json!("unknown_base")), "{unknown}: {said}");
     }
 }
+
+#[test]
+fn a_stop_that_was_acknowledged_keeps_the_changes_out_also_while_they_are_checked() {
+    let instance = Instance::start(NO_MODEL);
+    let stop = |id: &str| instance.api(&format!("POST /api/tasks/{id}/cancel"), &Value::Null).0;
+    let ended = |id: &str| {
+        instance.follow(|event| event["kind"] == "task.finished" && event["task"] == id);
+        instance.api(&format!("GET /api/tasks/{id}"), &Value::Null).1
+    };
+    let checked = json!({"verify": {"mode": "commands", "commands": ["sleep 600"]}});
+    let id = instance.begin_task(&task(&["echo x > checked"], checked));
+    instance.follow(|event| event["kind"] == "verify.started" && event["task"] == id.as_str());
+    assert_eq!(stop(&id), 202);
+    let result = ended(&id);
+    assert_eq!(result["status"], "cancelled", "{result}");
+    assert!(!instance.workspace().join("checked").exists());
+
+    // Where it is too late that is said; there is no third way.
+    let id = instance.begin_task(&task(&["mkdir d; for n in $(seq 2000); do echo $n > d/$n; done"], json!({})));
+    instance.follow(|event| event["kind"] == "tool.finished" && event["task"] == id.as_str());
+    let wanted = match stop(&id) {
+        202 => ("cancelled", false),
+        409 => ("ok", true),
+        other => panic!("{other}"),
+    };
+    let result = ended(&id);
+    assert_eq!((result["status"].as_str().unwrap(), instance.workspace().join("d").exists()), wanted, "{result}");
+}
+
+#[test]
+fn all_that_a_command_said_is_in_its_log() {
+    let instance = Instance::start(NO_MODEL);
+    let result = instance.task(&task(&["seq 1 3000000; echo THE-END >&2", "true"], json!({})));
+    assert_eq!(result["commands"][0]["truncated"], true);
+    let log = |number: usize| {
+        let hash = result["commands"][number]["log"].as_str().unwrap();
+        let headers = format!("authorization: Bearer {}\r\n", instance.token("read"));
+        let answer = instance.http(&format!("GET /api/blobs/{hash}"), &headers, "");
+        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+    };
+    let said = log(0);
+    assert!(said.len() > 20_000_000 && said.contains("\n3000000\n") && said.contains("THE-END"), "{}", said.len());
+    assert_eq!(log(1), "", "one that said nothing has a log too");
+}
+
+#[test]
+fn whoever_only_looks_changes_nothing_and_says_so() {
+    let instance = Instance::start(NO_MODEL);
+    let result = instance.task(&json!({"kind": "inspect", "instruction": "a test", "commands": ["echo x > seen"]}));
+    assert_eq!(result["status"], "ok", "{result}");
+    assert!(result["summary"].as_str().unwrap().contains("only to look"), "{result}");
+    let id = result["task_id"].as_str().unwrap();
+    let (_, changes) = instance.api(&format!("GET /api/tasks/{id}/changes"), &Value::Null);
+    assert_eq!(changes["changes"][0]["state"], "kept_out", "{changes}");
+    assert_eq!(instance.api(&format!("POST /api/tasks/{id}/undo"), &Value::Null).0, 409);
+    assert!(!instance.workspace().join("seen").exists());
+}

@@ -29,6 +29,9 @@ pub enum ActorError {
     /// It has ended.
     #[error("it is not at work")]
     NotAtWork,
+    /// What it made is on its way already.
+    #[error("its changes are on their way into the workspace")]
+    TooLate,
     /// The desktop refused.
     #[error("the desktop refused: {0:?}")]
     Desktop(Refused),

@@ -10,6 +10,7 @@ mod elsewhere;
 mod exec;
 mod figure;
 mod finish;
+mod gate;
 mod material;
 mod past;
 mod perform;
@@ -26,6 +27,7 @@ mod waiting;
 
 pub use command::run_commands;
 pub use crew::Crew;
+pub use gate::Gate;
 pub use past::Past;
 pub use waiting::Waiting;
 
@@ -146,6 +148,8 @@ pub struct RunContext {
     pub waiting: Arc<Waiting>,
     /// Who works for it.
     pub crew: Arc<Crew>,
+    /// Whether it was stopped before its changes came home.
+    pub gate: Arc<Gate>,
 }
 
 /// An agent to drive to its end.

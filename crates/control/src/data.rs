@@ -178,6 +178,15 @@ pub(crate) fn make_private(directory: &Path) -> io::Result<()> {
     std::fs::set_permissions(directory, Permissions::from_mode(PRIVATE_DIRECTORY))
 }
 
+/// Gives back to a directory's owner whatever they have forbidden to themselves.
+pub(crate) fn open_to_owner(directory: &Path) -> io::Result<()> {
+    let mode = std::fs::metadata(directory)?.permissions().mode();
+    match mode & PRIVATE_DIRECTORY == PRIVATE_DIRECTORY {
+        true => Ok(()),
+        false => std::fs::set_permissions(directory, Permissions::from_mode(mode | PRIVATE_DIRECTORY)),
+    }
+}
+
 /// Takes rights on the files of a directory away from everybody but its owner.
 fn close_files(directory: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(directory)? {

@@ -159,8 +159,10 @@ impl Plan {
         let (mut missing, timed_out) = (Vec::new(), self.timed_out(&ran));
         let status = match last {
             Some((_, (ToolOutcome::Ok, _))) if ran.len() == self.steps.len() => self.passed(&ran),
+            // Whoever was stopped in the middle has said nothing yet.
+            _ if timed_out => VerifyStatus::Unknown,
             Some((Step { kind: StepKind::Check(_), .. }, (ToolOutcome::Error, _))) => VerifyStatus::Fail,
-            Some((Step { kind: StepKind::Tool(name), .. }, (ToolOutcome::Error, _))) if !timed_out => {
+            Some((Step { kind: StepKind::Tool(name), .. }, (ToolOutcome::Error, _))) => {
                 missing.push(name.clone());
                 VerifyStatus::Unknown
             }

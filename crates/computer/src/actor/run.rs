@@ -174,6 +174,8 @@ impl RunState {
             signal: self.signal.subscribe(),
             waiting: Arc::clone(&self.waiting),
             crew: Arc::new(Crew::new(past.workers())),
+            // A run's workers are stopped one by one, and what came home before can be undone.
+            gate: Arc::default(),
             past: Arc::new(past),
         };
         conduct(myself, context, accepted);

@@ -1,7 +1,9 @@
 //! A task of its own: commands without a model, or one worker without a conductor.
 
 use super::{ActorError, Reply, answer};
-use crate::harness::{Assignment, Crew, Harness, HarnessError, Past, RunContext, Signal, Waiting, drive, run_commands};
+use crate::harness::{
+    Assignment, Crew, Gate, Harness, HarnessError, Past, RunContext, Signal, Waiting, drive, run_commands,
+};
 use crate::journal::Scope;
 use choir_core::agent::{Identity, role_of};
 use choir_core::fold::task::run_of;
@@ -34,6 +36,7 @@ pub(super) struct TaskState {
     task: TaskId,
     harness: Harness,
     signal: watch::Sender<Signal>,
+    gate: Arc<Gate>,
 }
 
 impl Actor for Task {
@@ -47,7 +50,7 @@ impl Actor for Task {
         _: ActorRef<Self::Msg>,
         TaskArguments { task, harness }: Self::Arguments,
     ) -> Result<Self::State, ActorProcessingErr> {
-        Ok(TaskState { task, harness, signal: watch::Sender::default() })
+        Ok(TaskState { task, harness, signal: watch::Sender::default(), gate: Arc::default() })
     }
 
     async fn post_start(&self, myself: ActorRef<Self::Msg>, state: &mut Self::State) -> Result<(), ActorProcessingErr> {
@@ -95,6 +98,7 @@ impl TaskState {
             signal: self.signal.subscribe(),
             waiting: Arc::new(Waiting::new(past.blocked_on())),
             crew: Arc::new(Crew::new(past.workers())),
+            gate: Arc::clone(&self.gate),
             past: Arc::new(past),
         };
         work(myself, context, task, request);
@@ -102,6 +106,9 @@ impl TaskState {
     }
 
     async fn cancel(&mut self) -> Result<Seq, ActorError> {
+        if !self.gate.stop() {
+            return Err(ActorError::TooLate);
+        }
         let scope = Scope::of(By::Person).run(run_of(self.task)).task(self.task);
         let journal = &self.harness.journal;
         let seq = journal.append(&scope, vec![CancelRequested {}.into()]).await.map_err(HarnessError::Append)?;

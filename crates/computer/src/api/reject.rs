@@ -155,6 +155,9 @@ impl From<ActorError> for Rejection {
             ActorError::NotAtWork => {
                 Self::conflict("It has ended already.", "Start a new one; a run can continue a document.")
             }
+            ActorError::TooLate => {
+                Self::conflict("Its changes are on their way into the workspace.", "Undo it when it has ended.")
+            }
             ActorError::Desktop(Refused::NoWindow(_)) => Self::missing("window"),
             ActorError::Desktop(Refused::TooMany) => Self::conflict("There are too many windows.", "Close some."),
             ActorError::Harness(error) => error.into(),

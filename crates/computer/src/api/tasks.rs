@@ -47,8 +47,8 @@ pub(super) async fn create(
 }
 
 fn check(request: &TaskRequest) -> Result<(), Rejection> {
-    if request.git_action.is_some() || request.kind == TaskKind::Git {
-        let hint = "Leave out `git_action`, and use another kind.";
+    if request.git_action.is_some() || request.kind == TaskKind::Git && request.commands.is_empty() {
+        let hint = "Leave out `git_action`, and give `commands` or use another kind.";
         return Err(Rejection::not_available("Git actions come with time travel, which does not exist yet.", hint));
     }
     if request.instruction.trim().is_empty() && request.commands.is_empty() {

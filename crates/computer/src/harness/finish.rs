@@ -85,11 +85,16 @@ impl Home<'_> {
     /// Checks what the worker says is well, and merges it. Any other ending keeps its tree and merges nothing.
     pub(super) async fn bring(&self, result: &mut TaskResult) -> Result<(), HarnessError> {
         result.verify = self.checks.as_ref().map(Checks::unchecked);
-        let mut checked = None;
+        let (is_well, mut checked) = (result.status == TaskStatus::Ok, None);
         if let Some(checks) = self.checks.as_ref().filter(|checks| checks.is_wanted())
-            && result.status == TaskStatus::Ok
+            && is_well
         {
             checked = self.check(checks, result).await?;
+        }
+        // Until here a stop is heard, also one that broke a check off.
+        if is_well && (self.context.signal.borrow().cancelled || !self.context.gate.come_home()) {
+            result.status = TaskStatus::Cancelled;
+            result.summary = "Stopped before its changes came into the workspace.".to_owned();
         }
         self.finish(result, checked).await;
         Ok(())
@@ -111,12 +116,20 @@ impl Home<'_> {
                 self.name_changed_checks(result);
                 result.diff = self.context.harness.keep_diff(finished.diff).await;
                 if let Some(left_out) = &finished.left_out {
-                    result.summary = format!("{} {}", result.summary, not_kept(left_out)).trim().to_owned();
+                    say_too(&mut result.summary, &not_kept(left_out));
                 }
                 result.left_out = finished.left_out;
+                if self.kind == TaskKind::Inspect && !result.files_changed.is_empty() {
+                    // The base with nothing added: it is in no workspace.
+                    result.merged_tree = result.base_tree;
+                    say_too(&mut result.summary, "What it changed stayed out: it was only to look.");
+                }
+                if result.held {
+                    say_too(&mut result.summary, "Its changes wait for your review.");
+                }
                 if !finished.conflicts.is_empty() {
                     result.status = TaskStatus::NeedsInput;
-                    result.summary = format!("{} {}", result.summary, left_alone(&finished.conflicts));
+                    say_too(&mut result.summary, &left_alone(&finished.conflicts));
                     result.conflicts = finished.conflicts;
                 }
             }
@@ -131,6 +144,13 @@ impl Home<'_> {
     }
 }
 
+fn say_too(summary: &mut String, sentence: &str) {
+    if !summary.is_empty() {
+        summary.push(' ');
+    }
+    summary.push_str(sentence);
+}
+
 /// What a person has to know of paths that were changed by somebody else meanwhile.
 fn left_alone(conflicts: &[String]) -> String {
     let named = conflicts.iter().take(CONFLICTS_NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -143,7 +163,10 @@ fn not_kept(left_out: &LeftOut) -> String {
     let LeftOut { count, paths } = left_out;
     let named = paths.iter().take(CONFLICTS_NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
     let more = if *count > paths.len().min(CONFLICTS_NAMED_MAX) as u64 { " and others" } else { "" };
-    format!("Left out, because pipes, sockets, devices and files over 2 GiB are not kept ({count}): {named}{more}.")
+    format!(
+        "Left out, because pipes, sockets, devices, files over 2 GiB and directories that are made from the rest are not \
+         kept ({count}): {named}{more}."
+    )
 }
 
 /// Conflicts that a summary names; the result names them all.

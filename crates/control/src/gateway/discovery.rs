@@ -23,6 +23,7 @@ const LOCAL: [Preset; 2] = [Preset::Ollama, Preset::LlamaCpp];
 
 /// A provider that could be used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[schema(as = FoundProvider)]
 pub struct Found {
     /// The name under which it would be added.
     pub name: String,

@@ -42,6 +42,12 @@ impl Closed {
         }
     }
 
+    /// A directory that is open.
+    pub(super) fn hold(directory: &OwnedFd) -> Result<Self, Errno> {
+        let stat = rustix::fs::fstat(directory)?;
+        Ok(Self { held: rustix::io::fcntl_dupfd_cloexec(directory, 0)?, mode: stat.st_mode & 0o7777 })
+    }
+
     pub(super) fn allow(&self, more: u32) -> Result<(), Errno> {
         self.change(self.mode | more)
     }

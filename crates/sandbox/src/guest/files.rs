@@ -238,6 +238,12 @@ impl Files {
         rustix::fs::fchmod(&made, Mode::from_raw_mode(mode & MODE_BITS)).map_err(on(act))
     }
 
+    /// Lets its owner into the workspace itself; false when nothing kept it out.
+    fn open_root_up(&self) -> bool {
+        let Ok(root) = Closed::hold(&self.root) else { return false };
+        !root.is_open() && root.allow(OWNER_ALL).is_ok()
+    }
+
     /// Lets its owner do everything to a directory that it has forbidden something to itself. Says what it had then.
     pub(super) fn open_closed_directory(&self, path: &RelativePath) -> Result<Option<u32>, Fault> {
         let act = "open a directory";
@@ -273,6 +279,8 @@ impl Files {
                 rustix::fs::openat2(&self.root, path.as_path(), flags | OFlags::CLOEXEC, Mode::empty(), resolve);
             match opened {
                 Err(Errno::AGAIN | Errno::INTR) if attempts < RESOLVE_ATTEMPTS_MAX => attempts += 1,
+                // Whoever forbids the workspace to its owner forbids everything, and could not even take that back here.
+                Err(Errno::ACCESS) if self.open_root_up() => {}
                 other => return other,
             }
         }

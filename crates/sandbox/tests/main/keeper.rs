@@ -239,6 +239,17 @@ async fn what_its_owner_may_not_change_or_read_is_merged_taken_back_and_merged_a
 }
 
 #[tokio::test]
+async fn a_workspace_that_is_forbidden_to_its_owner_is_read_all_the_same() {
+    let kept = kept().await;
+    kept.write("file", "x");
+    let base = kept.snapshot().await.tree;
+    std::fs::set_permissions(kept.workspace.path(), PermissionsExt::from_mode(0o000)).expect("closed");
+    assert_eq!(kept.snapshot().await.tree, base);
+    let result = kept.run_task("closed", base, "echo y > file; chmod 000 .").await;
+    assert_eq!(kept.changes(base, result).await, [("file".to_owned(), Change::Modified)]);
+}
+
+#[tokio::test]
 async fn what_lies_where_things_are_made_again_is_said_to_be_left_out() {
     let kept = kept().await;
     let base = kept.snapshot().await.tree;
@@ -343,7 +354,8 @@ async fn a_difference_applied_by_git_gives_the_same_tree() {
     let command = "sed -i -e 3d -e 's/^line 100$/changed/' -e '$a last' text; printf 'one\\ntwo\\nthree' > 'no newline'; \
         printf 'a\\r\\nB\\rc\\r\\n' > returns; printf '\\000new' >> binary; rm gone.bin; printf 'th\\351\\n' >> latin; \
         echo full > empty; chmod 755 mode; ln -sf text becomes-link; echo y >> \"$(printf 'quote \"\\303\\251\\\\\\t')\"; \
-        head -c 100000 /dev/urandom > random; : > nothing; echo deep > a; mkdir -p p/q; echo r > p/q/r";
+        head -c 100000 /dev/urandom > random; : > nothing; echo deep > a; mkdir -p p/q .git p/.GIT; echo r > p/q/r; \
+        echo '[core]' | tee .git/config > p/.GIT/config";
     let result = kept.run_task("six", base, command).await;
     let diff = kept.guest.diff(base, result).await.expect("a difference");
     let patch = kept.store.path().join("patch");
@@ -355,7 +367,10 @@ async fn a_difference_applied_by_git_gives_the_same_tree() {
         "{applied:?}\n{}",
         String::from_utf8_lossy(&diff).chars().take(3000).collect::<String>()
     );
-    assert_eq!(kept.changes(kept.snapshot().await.tree, result).await, []);
+    let left = kept.changes(kept.snapshot().await.tree, result).await;
+    let left: Vec<_> = left.iter().map(|(path, _)| path.as_str()).collect();
+    assert_eq!(left, [".git", ".git/config", "p/.GIT", "p/.GIT/config"], "what git never applies");
+    assert!(diff.starts_with(b"Without 4 changes in `.git`"), "and it is said");
     assert_eq!(kept.guest.diff(result, result).await.expect("a difference"), "");
 }
 

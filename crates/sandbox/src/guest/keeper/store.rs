@@ -22,6 +22,7 @@ use sha2::{Digest, Sha256};
 
 use super::super::closed::open_own;
 use super::super::files::{fault, on, remove_tree_at};
+use super::reader::open_up;
 use super::scan::{entries, open_directory};
 use crate::protocol::{Dropped, EffectId, Fault, FaultCode};
 use crate::tree::{ContentHash, MANIFEST_BYTES_MAX, Node, Tree, TreeId};
@@ -327,7 +328,14 @@ impl Store {
         let name = task_name(task);
         let directory = rustix::fs::openat(&self.tasks, name.as_str(), DIRECTORY_FLAGS, Mode::empty());
         let directory = directory.map_err(on("find the task"))?;
-        rustix::fs::openat(&directory, "upper", DIRECTORY_FLAGS, Mode::empty()).map_err(on("find the task"))
+        match rustix::fs::openat(&directory, "upper", DIRECTORY_FLAGS, Mode::empty()) {
+            // A task may forbid itself its own workspace, too.
+            Err(Errno::ACCESS) => {
+                open_up(&directory, c"upper").map_err(on("find the task"))?;
+                rustix::fs::openat(&directory, "upper", DIRECTORY_FLAGS, Mode::empty()).map_err(on("find the task"))
+            }
+            opened => opened.map_err(on("find the task")),
+        }
     }
 
     pub(super) fn remove_task(&self, task: &EffectId) -> Result<(), Fault> {
