@@ -63,9 +63,9 @@ const fn area(width: u32, height: u32) -> u64 {
 pub fn fit(rect: Rect, canvas: Size) -> Rect {
     let width = rect.width.clamp(WINDOW_MIN.width.min(canvas.width), canvas.width.max(1));
     let height = rect.height.clamp(WINDOW_MIN.height.min(canvas.height), canvas.height.max(1));
-    // Left and right may hang over while a third of the bar stays in reach; top and bottom may not.
-    let hang = (width - width / 3) as i32;
-    let x = rect.x.clamp(-hang, (canvas.width as i32 - (width / 3) as i32).max(0));
+    // Its buttons stand at the right end of the bar, so it hangs over at the left only, with them and a third in reach.
+    let reach = (width / 3).max(BUTTONS.min(width)) as i32;
+    let x = rect.x.clamp(reach - width as i32, canvas.width.saturating_sub(width) as i32);
     let y = rect.y.clamp(0, canvas.height.saturating_sub(height) as i32);
     Rect { x, y, width, height }
 }
@@ -210,8 +210,31 @@ mod tests {
             assert!(rect.width <= phone.width && rect.height <= phone.height && rect.x >= 0 && rect.y >= 0, "{rect:?}");
         }
         let lost = fit(Rect { x: 9_000, y: -50, width: 5_000, height: 10 }, CANVAS);
-        assert_eq!(lost, Rect { x: 960, y: 0, width: 1440, height: 200 });
+        assert_eq!(lost, Rect { x: 0, y: 0, width: 1440, height: 200 });
         assert!(fit(Rect { x: i32::MIN, y: i32::MAX, width: u32::MAX, height: 0 }, CANVAS).width == 1440);
+    }
+
+    #[test]
+    fn a_smaller_canvas_keeps_the_buttons_of_each_window_on_it() {
+        for canvas in [CANVAS, Size { width: 1024, height: 704 }, Size { width: 720, height: 386 }] {
+            let whole = Rect { x: 0, y: 0, width: canvas.width, height: canvas.height };
+            for x in [i32::MIN, -2_000, -300, 0, 400, 780, 1_200, i32::MAX] {
+                for width in [0, 320, 640, 864, 1_424] {
+                    let rect = fit(Rect { x, y: 300, width, height: 400 }, canvas);
+                    let controls = buttons(rect);
+                    let seen = overlap(controls, whole);
+                    assert_eq!(seen, area(controls.width, controls.height), "{rect:?} on {canvas:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_window_in_reach_stays_where_it_is() {
+        for x in [-200, 0, 16, 560] {
+            let rect = Rect { x, y: 16, width: 864, height: 804 };
+            assert_eq!(fit(rect, CANVAS), rect);
+        }
     }
 
     #[test]
