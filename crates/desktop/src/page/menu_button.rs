@@ -53,11 +53,14 @@ fn Menu(open: Signal<bool>) -> Element {
                 event.prevent_default();
                 at.set(next);
             },
-            for (index, (title, items)) in SECTIONS.into_iter().enumerate() {
-                div { role: "group", "aria-label": "{title}",
-                    span { class: "group", "aria-hidden": "true", "{title}" }
-                    for (offset, item) in items.iter().enumerate() {
-                        MenuItem { item: *item, index: first(index) + offset, open }
+            // As high as its columns, inside a menu that scrolls: columns in a menu of a given height go on sideways.
+            div { class: "sections", role: "none",
+                for (index, (title, items)) in SECTIONS.into_iter().enumerate() {
+                    div { role: "group", "aria-label": "{title}",
+                        span { class: "group", "aria-hidden": "true", "{title}" }
+                        for (offset, item) in items.iter().enumerate() {
+                            MenuItem { item: *item, index: first(index) + offset, open }
+                        }
                     }
                 }
             }
