@@ -182,3 +182,28 @@ fn what_is_no_project_is_refused() {
         );
     }
 }
+
+#[test]
+fn what_the_repository_ignores_stays_out_of_the_branch_and_nothing_new_is_no_commit() {
+    let instance = Instance::start(NO_MODEL);
+    let outside = tempfile::tempdir().unwrap();
+    let repository = outside.path().join("app");
+    std::fs::create_dir_all(&repository).unwrap();
+    git(&repository, &["init", "--quiet"]);
+    std::fs::write(repository.join(".gitignore"), ".env\nbuild/\nheld\n").unwrap();
+    std::fs::write(repository.join("held"), "one\n").unwrap();
+    git(&repository, &["add", "--all", "--force"]);
+    git(&repository, &["commit", "--quiet", "--message", "first"]);
+    let path = repository.to_str().unwrap();
+    assert_eq!(instance.choir(&["add", path]).status.code(), Some(0));
+    // The rules that count are the person's, not those that the agent wrote.
+    let act = "cd projects/app; echo KEY=1 > .env; mkdir build; echo o > build/o; echo two > held; echo new > new; : > .gitignore";
+    let result = instance.task(&json!({"kind": "run", "instruction": "a test", "commands": [act]}));
+    assert_eq!(result["status"], "ok", "{result}");
+    let got = instance.choir(&["get", "app", path]);
+    assert!(stderr(&got).contains("left out, because the repository ignores it: .env and 1 more"), "{}", stderr(&got));
+    let changes = git(&repository, &["diff", "--name-status", "--no-renames", "main", "choir/workspace"]);
+    assert_eq!(changes, "M\t.gitignore\nM\theld\nA\tnew\n");
+    let again = instance.choir(&["get", "app", path]);
+    assert_eq!(stdout(&again), stdout(&got), "nothing has changed since");
+}

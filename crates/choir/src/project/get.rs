@@ -11,6 +11,7 @@ use anyhow::Context;
 use choir_proto::api::{ChangeState, Changes};
 use choir_proto::{Run, RunId};
 use serde::Deserialize;
+use std::collections::BTreeSet;
 use std::fs::Permissions;
 use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
@@ -44,8 +45,12 @@ pub(crate) async fn get(arguments: Arguments) -> anyhow::Result<ExitCode> {
                 None => last_run(&client, &format!("{root}/")).await?,
             };
             let branch = format!("choir/{}", run.map_or(NO_RUN.to_owned(), |run| run.to_string()));
-            let commit = into_branch(&client, &git, &root, &branch).await?;
+            let (commit, ignored) = into_branch(&client, &git, &root, &branch).await?;
             output::line(format!("{branch} {commit}"))?;
+            if let Some(first) = ignored.first() {
+                let more = if ignored.len() > 1 { format!(" and {} more", ignored.len() - 1) } else { String::new() };
+                eprintln!("left out, because the repository ignores it: {}{more}", output::printable(first));
+            }
         }
         None => {
             let Written { count, left_out } = into_folder(&client, &root, directory).await?;
@@ -129,8 +134,14 @@ fn check_path(path: &str) -> anyhow::Result<&str> {
     Ok(path)
 }
 
-/// Makes a commit of the project on a branch of its own. Working tree, index and every other branch stay as they are.
-async fn into_branch(client: &Client, git: &Git, root: &str, branch: &str) -> anyhow::Result<String> {
+/// Makes a commit of the project on a branch of its own, and names what is not in it because the repository ignores it. Working
+/// tree, index and every other branch stay as they are.
+async fn into_branch(
+    client: &Client,
+    git: &Git,
+    root: &str,
+    branch: &str,
+) -> anyhow::Result<(String, BTreeSet<String>)> {
     let reference = format!("refs/heads/{branch}");
     if git.line(&["symbolic-ref", "--quiet", "HEAD"]).as_deref() == Some(&reference) {
         return Err(Error::CheckedOut(branch.to_owned()).into());
@@ -142,12 +153,14 @@ async fn into_branch(client: &Client, git: &Git, root: &str, branch: &str) -> an
     let mut stream = Vec::new();
     write!(stream, "commit {reference}\ncommitter ChoirOS <choir@localhost> now\n")?;
     write_data(&mut stream, format!("{branch}\n").as_bytes())?;
-    if let Some(parent) = parent {
+    if let Some(parent) = &parent {
         writeln!(stream, "from {parent}")?;
     }
     writeln!(stream, "deleteall")?;
-    for (path, node) in workspace::walk(client, root).await? {
-        if is_of_git(check_path(&path)?) {
+    let found = workspace::walk(client, root).await?;
+    let ignored = ignored(git, parent.as_deref(), &found);
+    for (path, node) in found {
+        if is_of_git(check_path(&path)?) || ignored.contains(&path) {
             continue;
         }
         let (mode, content) = match node {
@@ -166,8 +179,31 @@ async fn into_branch(client: &Client, git: &Git, root: &str, branch: &str) -> an
     }
     writeln!(stream, "done")?;
     git.feed("make the commit", &["fast-import", "--quiet", "--done", "--date-format=now"], stream)?;
-    git.line(&["rev-parse", "--verify", &reference])
-        .ok_or_else(|| Error::Git { act: "make the commit", said: "the branch is not there".into() }.into())
+    let tree = |commit: &str| git.line(&["rev-parse", "--verify", "--quiet", &format!("{commit}^{{tree}}")]);
+    if let Some(parent) = parent.filter(|parent| tree(parent).is_some_and(|before| tree(&reference) == Some(before))) {
+        // Nothing has changed since: another commit would say that something has.
+        git.run("keep the branch", &["update-ref", &reference, &parent])?;
+    }
+    let commit = git
+        .line(&["rev-parse", "--verify", &reference])
+        .ok_or_else(|| Error::Git { act: "make the commit", said: "the branch is not there".into() })?;
+    Ok((commit, ignored))
+}
+
+/// Files that the person's own repository ignores and does not hold all the same: keys and what is built stay out of a commit,
+/// as they do of the person's own.
+fn ignored(git: &Git, parent: Option<&str>, found: &[(String, Node)]) -> BTreeSet<String> {
+    let files = found.iter().filter(|(path, node)| !matches!(node, Node::Directory) && !is_of_git(path));
+    let asked: Vec<u8> = files.flat_map(|(path, _)| [path.as_bytes(), b"\0"].concat()).collect();
+    // Where there is no working tree there are no rules, and where nothing is ignored git says that it failed.
+    let said = git.feed("ignore files", &["check-ignore", "--no-index", "-z", "--stdin"], asked).unwrap_or_default();
+    let held = parent.and_then(|parent| git.run("list files", &["ls-tree", "-r", "-z", "--name-only", parent]).ok());
+    let names = |bytes: &[u8]| -> BTreeSet<String> {
+        bytes.split(|byte| *byte == 0).filter_map(|name| String::from_utf8(name.to_vec()).ok()).collect()
+    };
+    let (mut ignored, held) = (names(&said), names(&held.unwrap_or_default()));
+    ignored.retain(|path| !path.is_empty() && !held.contains(path));
+    ignored
 }
 
 /// The commit that the project was made from, if the repository has it; else its present one.
