@@ -133,12 +133,14 @@ impl IntoResponse for Refused {
     }
 }
 
+/// How a full disk is mended.
+const NO_ROOM: &str = "Nothing was lost and nothing was changed. Free some space, then try again.";
+
 impl From<db::Error> for Refused {
     fn from(error: db::Error) -> Self {
         tracing::error!(error = &error as &dyn std::error::Error, "control's database failed");
         if matches!(error, db::Error::Full) {
-            let hint = "Nothing was lost and nothing was changed. Free some space, then try again.";
-            return Self::new(StatusCode::INSUFFICIENT_STORAGE, "disk_full", "The disk is full.", hint);
+            return Self::new(StatusCode::INSUFFICIENT_STORAGE, "disk_full", "The disk is full.", NO_ROOM);
         }
         let hint = "Is the disk full or read-only? `choir doctor` tells.";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "Control's database failed.", hint)
@@ -153,6 +155,9 @@ impl From<LinkError> for Refused {
             LinkError::Slow => {
                 let hint = "What you asked for may still be done: look whether it was before you ask again.";
                 Self::new(StatusCode::GATEWAY_TIMEOUT, "computer_slow", "The computer did not answer in time.", hint)
+            }
+            LinkError::Refused(StatusCode::INSUFFICIENT_STORAGE) => {
+                Self::new(StatusCode::INSUFFICIENT_STORAGE, "disk_full", "The disk is full.", NO_ROOM)
             }
             LinkError::Down => Self::unavailable("computer_restarting", "The computer is restarting.", hint),
             LinkError::Broken(_) | LinkError::Refused(_) | LinkError::Garbage(_) => {

@@ -133,6 +133,9 @@ pub(super) async fn list(State(app): State<App>, Asked(wanted): Asked<Listing>) 
     responses((status = 200, content_type = "application/octet-stream"), (status = 404, body = choir_proto::ApiError)))]
 pub(super) async fn read(State(app): State<App>, Asked(at): Asked<At>) -> Result<Response, Refused> {
     let path = path(&at)?;
+    if path.is_root() {
+        return Err(Refused::bad_request("`path` is missing.", "Name a file, relative to the workspace."));
+    }
     let (metadata, body) = app.sandboxes.by_keeper(|keeper| files::read(keeper, path.clone())).await?;
     let mut response = body.into_response();
     let headers = response.headers_mut();
@@ -250,7 +253,7 @@ pub(super) async fn remove(State(app): State<App>, Asked(at): Asked<At>) -> Resu
     changed(&app, &path, ChangeKind::Deleted, None).await
 }
 
-/// Renames a file or folder. What is there already is not replaced.
+/// Renames a file or folder, making the folders above its new name. What is there already is not replaced.
 #[utoipa::path(post, path = "/api/files/move", tag = "files", request_body = Move,
     responses((status = 200, body = Acknowledged), (status = 404, body = choir_proto::ApiError),
         (status = 409, body = choir_proto::ApiError)))]
@@ -258,6 +261,10 @@ pub(super) async fn rename(State(app): State<App>, Json(wanted): Json<Move>) -> 
     let (from, to) = (parse_path(&wanted.from)?, parse_path(&wanted.to)?);
     // Once only: a second time it might be another file that has the name.
     let keeper = app.sandboxes.keeper().await?;
+    keeper.stat(&from).await.map_err(Error::from)?;
+    if let Some((folder, _)) = to.split() {
+        keeper.make_directory(&folder).await.map_err(Error::from)?;
+    }
     keeper.rename(&from, &to).await.map_err(Error::from)?;
     changed(&app, &from, ChangeKind::Deleted, None).await?;
     changed(&app, &to, ChangeKind::Added, None).await

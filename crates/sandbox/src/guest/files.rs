@@ -416,7 +416,7 @@ pub(super) fn fault(act: &'static str, errno: Option<i32>) -> Fault {
         Some(Errno::XDEV | Errno::LOOP) => FaultCode::Escapes,
         Some(Errno::NOENT) => FaultCode::NotFound,
         Some(Errno::EXIST) => FaultCode::Exists,
-        Some(Errno::ISDIR) => FaultCode::NotAFile,
+        Some(Errno::ISDIR | Errno::NXIO) => FaultCode::NotAFile,
         Some(Errno::NOTDIR) => FaultCode::NotADirectory,
         Some(Errno::NOTEMPTY) => FaultCode::NotEmpty,
         Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) => FaultCode::Denied,
@@ -426,6 +426,8 @@ pub(super) fn fault(act: &'static str, errno: Option<i32>) -> Fault {
         _ => FaultCode::System,
     };
     let reason = error.map_or_else(|| "unknown error".to_owned(), |error| error.to_string());
+    // The number is for programs, and they have the code.
+    let reason = reason.split(" (os error").next().unwrap_or(&reason);
     Fault::new(code, format!("could not {act}: {reason}"))
 }
 
