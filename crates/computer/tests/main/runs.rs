@@ -115,6 +115,27 @@ async fn a_prompt_waits_for_a_model_and_starts_by_itself() {
 }
 
 #[tokio::test]
+async fn a_task_of_its_own_says_that_it_waits_for_a_model() {
+    let worker = r#"{"roles": {"terminal": [{"tool_calls": [{"name": "finish", "arguments": {"summary": "done"}}]}]}}"#;
+    let (_directory, fake, desk) = desk(worker).await;
+    fake.has_model.store(false, Ordering::SeqCst);
+    let (_, accepted) =
+        desk.send("POST", "/api/tasks", serde_json::json!({"kind": "edit", "instruction": "a test"})).await;
+    let task = format!("/api/tasks/{}", accepted["task_id"].as_str().unwrap());
+    let until = async |status: &str| loop {
+        let (_, found) = desk.send("GET", &task, serde_json::Value::Null).await;
+        match found["status"] == status {
+            true => break found,
+            false => tokio::task::yield_now().await,
+        }
+    };
+    assert_eq!(until("needs_input").await["summary"], "waiting for a model: There is no model yet.");
+    fake.has_model.store(true, Ordering::SeqCst);
+    desk.send("POST", "/internal/models", serde_json::json!({"available": true})).await;
+    assert_eq!(until("ok").await["summary"], "done");
+}
+
+#[tokio::test]
 async fn go_on_makes_a_run_ask_again_for_the_model_that_it_waits_for() {
     let (_directory, fake, desk) = desk(r#"{"roles": {"conductor": [{"text": "It is Tuesday."}]}}"#).await;
     fake.has_model.store(false, Ordering::SeqCst);

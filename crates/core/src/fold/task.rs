@@ -2,7 +2,7 @@
 
 use super::Fold;
 use choir_proto::Event;
-use choir_proto::event::Header;
+use choir_proto::event::{BlockedOn, Header};
 use choir_proto::task::{TaskResult, TaskStatus, Wanted};
 use choir_proto::{RunId, TaskId};
 
@@ -12,9 +12,13 @@ pub struct Tasks;
 impl Fold for Tasks {
     type Row = TaskResult;
     const NAME: &'static str = "tasks";
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
 
     fn key(header: &Header, event: &Event) -> Option<String> {
+        // Of a task of its own, whose run bears the same name; another run has no row here.
+        if matches!(event, Event::RunBlocked(_) | Event::RunStarted(_)) {
+            return header.run.map(|run| run.to_string());
+        }
         let concerned = matches!(
             event,
             Event::TaskRequested(_)
@@ -38,6 +42,8 @@ impl Fold for Tasks {
             Event::TaskFinished(finished) => *row = Some(finished.result.clone()),
             Event::InboxAsked(asked) => wait(row, Some(&asked.question)),
             Event::InboxDecided(_) => wait(row, None),
+            Event::RunBlocked(blocked) if blocked.on == BlockedOn::Model => wait_for_model(row, Some(&blocked.message)),
+            Event::RunStarted(_) => wait_for_model(row, None),
             _ => {}
         }
     }
@@ -49,6 +55,18 @@ fn wait(row: &mut Option<TaskResult>, question: Option<&String>) {
     if let Some(task) = row.as_mut().filter(|task| open(task.status) && task.result_tree.is_none()) {
         task.status = if question.is_some() { TaskStatus::NeedsInput } else { TaskStatus::Running };
         task.questions = question.into_iter().cloned().collect();
+    }
+}
+
+/// The same where it waits for a model: then nobody is asked anything, and why it waits is said.
+fn wait_for_model(row: &mut Option<TaskResult>, why: Option<&String>) {
+    if row.as_ref().is_some_and(|task| task.questions.is_empty()) {
+        wait(row, None);
+        if let Some(task) = row.as_mut().filter(|task| task.status == TaskStatus::Running && task.result_tree.is_none())
+        {
+            task.status = if why.is_some() { TaskStatus::NeedsInput } else { TaskStatus::Running };
+            task.summary = why.cloned().unwrap_or_default();
+        }
     }
 }
 
