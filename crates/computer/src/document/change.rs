@@ -3,6 +3,7 @@
 use super::replica::{Applied, Refused, STATE_BYTES_MAX};
 use super::room::{Live, Room};
 use super::{DocumentError, Documents, Held, TEXT_INLINE_BYTES_MAX};
+use crate::journal::Scope;
 use crate::merge::{changes, merge};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -112,6 +113,14 @@ impl Documents {
         let room = self.room(id);
         let Some(mut held) = self.hold(&room).await? else { return Ok(None) };
         let (Some(head), Some(live)) = (self.find(id).await?, held.changing()) else { return Ok(None) };
+        let is_typed = live.typed == live.version;
+        // What a person typed is a version of theirs before an agent makes its own of it.
+        if is_typed
+            && matches!(edit.manner, Manner::Careful | Manner::Ask)
+            && let Some(event) = self.name(id, live).await?
+        {
+            self.journal.append(&Scope::of(Actor::Person), vec![event]).await?;
+        }
         let base = self.base_text(id, &edit.base).await?;
         let is_sketched = matches!(edit.base, Base::Text(_));
         let wanted = match base {

@@ -44,6 +44,8 @@ pub(super) struct Live {
     pub(super) version: u32,
     /// The newest version that has a name.
     pub(super) named: u32,
+    /// The newest version that a person's typing made here.
+    pub(super) typed: u32,
     pub(super) title: String,
     pub(super) generation: Seq,
     /// Updates since the last kept state.
@@ -57,6 +59,7 @@ impl Live {
             replica,
             version: head.version,
             named: tail.named,
+            typed: 0,
             title: head.title.clone(),
             generation: tail.generation,
             tail: tail.updates.len(),
@@ -356,6 +359,7 @@ impl Documents {
                 let update = applied.update.clone();
                 let facts = self.facts(id, live, applied, None, Cause::Hand).await?;
                 let _: Seq = self.journal.append(&Scope::of(Actor::Person), facts).await?;
+                live.typed = live.version;
                 Some(update)
             }
             None => None,
