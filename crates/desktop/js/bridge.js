@@ -57,10 +57,66 @@ export function follow(path, onOpen, onText) {
   address.protocol = address.protocol === 'https:' ? 'wss:' : 'ws:';
   return new Promise((ended) => {
     const socket = new WebSocket(address);
-    socket.onopen = () => onOpen();
-    socket.onmessage = ({ data }) => typeof data === 'string' && !onText(data) && socket.close();
-    socket.onclose = () => ended();
+    const end = () => {
+      watch.stop();
+      ended();
+    };
+    // Not by waiting for the socket to say that it is closed: whoever stands still does not say goodbye.
+    const watch = watchSilence(() => {
+      Object.assign(socket, { onopen: null, onmessage: null, onclose: null });
+      socket.close();
+      end();
+    });
+    socket.onopen = () => {
+      watch.heard();
+      onOpen();
+    };
+    socket.onmessage = ({ data }) => {
+      watch.heard();
+      if (typeof data === 'string' && !onText(data)) socket.close();
+    };
+    socket.onclose = end;
   });
+}
+
+// So long may nothing be heard before the server is asked whether it is there, and so long it may take to answer.
+const SILENCE_MS = 8_000;
+const HEALTH_TIMEOUT_MS = 4_000;
+
+// A server that stands still keeps its sockets open, and looks as if nothing happened. While somebody looks at the page and
+// nothing is heard, it is asked; `onGone` is told, once, when it does not answer.
+function watchSilence(onGone) {
+  let last = Date.now();
+  let timer;
+  let asking = false;
+  const heard = () => {
+    last = Date.now();
+  };
+  const wait = () => {
+    clearTimeout(timer);
+    if (document.visibilityState === 'visible') timer = setTimeout(look, Math.max(last + SILENCE_MS - Date.now(), 0));
+  };
+  const look = async () => {
+    if (asking) return;
+    if (Date.now() - last < SILENCE_MS) return wait();
+    asking = true;
+    const before = last;
+    const signal = AbortSignal.timeout(HEALTH_TIMEOUT_MS);
+    // Any answer will do: this is not about how well it is.
+    await fetch('/health', { signal, cache: 'no-store' }).then(heard, () => {});
+    asking = false;
+    if (timer === undefined) return;
+    if (last === before) onGone();
+    else wait();
+  };
+  const stop = () => {
+    clearTimeout(timer);
+    timer = undefined;
+    document.removeEventListener('visibilitychange', wait);
+  };
+  document.addEventListener('visibilitychange', wait);
+  wait();
+  return { heard, stop };
 }
 
 // Whatever brings the network back is a reason to try again at once.
