@@ -4,7 +4,7 @@ use crate::computer::{Documents, Runs};
 use crate::words;
 use choir_proto::desktop::{App, Subject, Window};
 use choir_proto::run::{Context, DocumentContext, PathContext, RunContext};
-use choir_proto::{DocumentId, RunId};
+use choir_proto::{DocumentId, RunId, Seq};
 
 /// How many earlier prompts ↑ can reach.
 const HISTORY_MAX: usize = 100;
@@ -198,6 +198,53 @@ impl Recall {
     }
 }
 
+/// Words that were sent, of which nobody here knows yet whether the computer took them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sent {
+    text: String,
+    /// The last event that was known when they were sent.
+    after: Seq,
+}
+
+impl Sent {
+    /// Words that are sent now.
+    pub const fn new(text: String, after: Seq) -> Self {
+        Self { text, after }
+    }
+
+    /// The words.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The run that came of them: it says exactly this, and was not there before.
+    pub fn taken_as(&self, runs: &Runs) -> Option<RunId> {
+        runs.newest().take_while(|run| run.seq > self.after).find(|run| run.prompt == self.text).map(|run| run.run_id)
+    }
+
+    /// The prompt bar with these words back in it; what was typed meanwhile comes after them.
+    pub fn back_in(&self, bar: &str) -> String {
+        if bar.trim().is_empty() { self.text.clone() } else { format!("{}\n{bar}", self.text) }
+    }
+
+    /// The prompt bar without these words. Nothing: it holds others by now, which are left alone.
+    pub fn gone_from(&self, bar: &str) -> Option<String> {
+        let rest = bar.strip_prefix(&self.text)?;
+        if rest.trim().is_empty() { Some(String::new()) } else { rest.strip_prefix('\n').map(str::to_owned) }
+    }
+
+    /// For the browser's memory, so that a reload while they are on their way loses nothing.
+    pub fn note(&self) -> String {
+        format!("{} {}", self.after, self.text)
+    }
+
+    /// What a browser remembered.
+    pub fn read(note: &str) -> Option<Self> {
+        let (after, text) = note.split_once(' ')?;
+        Some(Self { text: text.to_owned(), after: Seq(after.parse().ok()?) })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -217,6 +264,35 @@ mod tests {
         let found = candidates("read", &Runs::default(), &Documents::default(), &files);
         assert_eq!(found, [Mention::Path("README.md".to_owned())]);
         assert_eq!(found[0].context(), Context::Path(PathContext { path: "README.md".to_owned() }));
+    }
+
+    fn run(seq: u64, prompt: &str) -> choir_proto::Run {
+        let run = serde_json::json!({
+            "run_id": format!("01970000-0000-7000-8000-00000000000{seq}"), "seq": seq, "prompt": prompt, "status": "running",
+            "accepted_at": "2026-01-01T00:00:00Z", "tasks": [], "usage": choir_proto::model::Usage::default(),
+        });
+        serde_json::from_value(run).unwrap()
+    }
+
+    #[test]
+    fn words_were_taken_if_a_run_says_exactly_them_that_was_not_there_before() {
+        let sent = Sent::new("Count the birds.".to_owned(), Seq(4));
+        let taken = |runs: &[choir_proto::Run]| sent.taken_as(&runs.iter().cloned().collect()).map(|id| id.to_string());
+        assert_eq!(taken(&[run(3, "Count the birds.")]), None, "asked before");
+        assert_eq!(taken(&[run(5, "Count the birds. Twice.")]), None, "asked otherwise");
+        let both = [run(3, "Count the birds."), run(6, "Count the birds."), run(7, "Then the trees.")];
+        assert!(taken(&both).is_some_and(|id| id.ends_with('6')));
+        assert_eq!(Sent::read(&sent.note()), Some(sent));
+        assert_eq!(Sent::read(""), None);
+    }
+
+    #[test]
+    fn only_words_that_were_sent_leave_the_bar() {
+        let sent = Sent::new("Count.".to_owned(), Seq(0));
+        assert_eq!([sent.back_in(" "), sent.back_in("Next")], ["Count.", "Count.\nNext"]);
+        assert_eq!(sent.gone_from("Count.\n"), Some(String::new()));
+        assert_eq!(sent.gone_from("Count.\nNext"), Some("Next".to_owned()));
+        assert_eq!([sent.gone_from("Count. And more"), sent.gone_from("Next"), sent.gone_from("")], [None, None, None]);
     }
 
     #[test]

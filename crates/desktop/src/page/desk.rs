@@ -1,12 +1,13 @@
 //! The page's state as signals, and what a person can do to it. All of it can be fetched again.
 
 use super::bridge;
+use super::sending::recall_draft;
 use super::server::{self, Failure};
 use choir_desktop::computer::{Documents, Runs, focused};
 use choir_desktop::geometry::{self, Size};
 use choir_desktop::inbox::{Inbox, Item};
 use choir_desktop::menu::Wish;
-use choir_desktop::prompt::Mention;
+use choir_desktop::prompt::{Mention, Sent};
 use choir_desktop::settings::Settings;
 use choir_proto::api::Health;
 use choir_proto::desktop::{App, Desktop, DesktopCommand, Rect, Shape, Subject, Window};
@@ -49,6 +50,8 @@ pub(crate) struct Notice {
     pub(crate) tone: Tone,
     /// One or two sentences.
     pub(crate) text: String,
+    /// Whether it says only that the computer is away: then it goes when the computer is back.
+    pub(crate) away: bool,
     /// What stops that of which it tells.
     pub(crate) stop: Option<Function>,
 }
@@ -87,6 +90,8 @@ pub(crate) struct Desk {
     pub(crate) now: Signal<choir_proto::Timestamp>,
     /// What the prompt bar holds.
     pub(crate) prompt: Signal<String>,
+    /// Words that were sent, of which nobody knows whether the computer took them.
+    pub(crate) unsure: Signal<Option<Sent>>,
     /// What the agents should look at.
     pub(crate) mentions: Signal<Vec<Mention>>,
     /// What waits for the person's word.
@@ -105,28 +110,32 @@ impl Desk {
     /// Makes the state of one page.
     pub(crate) fn provide() -> Self {
         // One hook for all of them: each of its own would be in the page as often.
-        let desk = use_hook(|| Self {
-            runs: Signal::new(Runs::default()),
-            documents: Signal::new(Documents::default()),
-            desktop: Signal::new(Desktop::default()),
-            seq: Signal::new(Seq::default()),
-            link: Signal::new(Link::Loading),
-            notices: Signal::new(Vec::new()),
-            dragged: Signal::new(Vec::new()),
-            canvas: Signal::new(Size { width: 1280, height: 720 }),
-            settings: Signal::new(None),
-            health: Signal::new(None),
-            sent: Signal::new(Vec::new()),
-            dismissed: Signal::new(recall_dismissed()),
-            wants_focus: Signal::new(false),
-            now: Signal::new(bridge::time()),
-            prompt: Signal::new(String::new()),
-            mentions: Signal::new(Vec::new()),
-            inbox: Signal::new(Vec::new()),
-            evidence: Signal::new(Seq::default()),
-            changed: Signal::new(Seq::default()),
-            printed: Signal::new(None),
-            wish: Signal::new(None),
+        let desk = use_hook(|| {
+            let (draft, unsure) = recall_draft();
+            Self {
+                runs: Signal::new(Runs::default()),
+                documents: Signal::new(Documents::default()),
+                desktop: Signal::new(Desktop::default()),
+                seq: Signal::new(Seq::default()),
+                link: Signal::new(Link::Loading),
+                notices: Signal::new(Vec::new()),
+                dragged: Signal::new(Vec::new()),
+                canvas: Signal::new(Size { width: 1280, height: 720 }),
+                settings: Signal::new(None),
+                health: Signal::new(None),
+                sent: Signal::new(Vec::new()),
+                dismissed: Signal::new(recall_dismissed()),
+                wants_focus: Signal::new(false),
+                now: Signal::new(bridge::time()),
+                prompt: Signal::new(draft),
+                unsure: Signal::new(unsure),
+                mentions: Signal::new(Vec::new()),
+                inbox: Signal::new(Vec::new()),
+                evidence: Signal::new(Seq::default()),
+                changed: Signal::new(Seq::default()),
+                printed: Signal::new(None),
+                wish: Signal::new(None),
+            }
         });
         use_context_provider(|| desk)
     }
@@ -239,8 +248,17 @@ impl Desk {
         if matches!(failure, Failure::Locked) {
             self.link.set(Link::Locked);
         } else {
-            self.notice(Tone::Warn, format!("{failure} {kept}"));
+            let id = self.notice(Tone::Warn, format!("{failure} {kept}"));
+            let away = matches!(failure, Failure::Unreachable);
+            if let Some(notice) = self.notices.write().iter_mut().find(|notice| notice.id == id) {
+                notice.away = away;
+            }
         }
+    }
+
+    /// The computer is back: what said only that it was away goes.
+    pub(crate) fn is_back(mut self) {
+        self.notices.write().retain(|notice| !notice.away);
     }
 
     /// Says what went wrong, and that all is as before, which only a server that said no makes true: where its answer did not
@@ -258,7 +276,7 @@ impl Desk {
             return same.id;
         }
         let id = notices.last().map_or(1, |last| last.id + 1);
-        notices.push(Notice { id, tone, text, stop: None });
+        notices.push(Notice { id, tone, text, away: false, stop: None });
         if notices.len() > NOTICES_MAX {
             notices.remove(0);
         }

@@ -12,6 +12,7 @@ mod menu_button;
 mod notices;
 mod prompt_bar;
 mod rich;
+mod sending;
 mod server;
 mod shell;
 mod stream;

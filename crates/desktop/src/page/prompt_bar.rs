@@ -4,16 +4,13 @@ use super::bridge::{self, Held};
 use super::completion::{Completion, Offer};
 use super::desk::{Desk, use_desk};
 use super::rich::Glyph;
-use super::server::{self, Failure};
+use super::sending::{remember_draft, submit};
 use super::transfer::{Moved, upload};
 use choir_desktop::computer::focused;
 use choir_desktop::files::{is_name, join, query};
 use choir_desktop::icon::Icon;
 use choir_desktop::prompt::{Intention, Mention, Recall, history, intentions};
-use choir_proto::api::{RunAccepted, Steer};
-use choir_proto::run::NewRun;
 use dioxus::prelude::*;
-use serde::de::IgnoredAny;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::Element as Node;
 
@@ -25,6 +22,7 @@ pub(crate) fn PromptBar() -> Element {
     let desk = use_desk();
     let choice = Choice::follow(desk);
     let send = move || submit(desk, choice.now());
+    use_effect(move || remember_draft(desk));
     let mut drops = use_signal(|| None::<Held>);
     rsx! {
         form {
@@ -233,40 +231,4 @@ fn Means() -> Element {
             if budget > 0.0 { span { class: "figure", "≤ ${budget:.2}" } }
         }
     }
-}
-
-/// The field is emptied at once and filled again if the server did not take it.
-fn submit(mut desk: Desk, intention: Intention) {
-    let text = desk.prompt.peek().trim().to_owned();
-    if text.is_empty() {
-        return;
-    }
-    desk.prompt.set(String::new());
-    spawn_local(async move {
-        if let Err(failure) = send(desk, intention, &text).await {
-            desk.prompt.set(text);
-            desk.fail("Your words are still in the prompt bar.", &failure);
-        }
-    });
-}
-
-async fn send(mut desk: Desk, intention: Intention, text: &str) -> Result<(), Failure> {
-    let document_id = match intention {
-        Intention::Steer { run_id, .. } => {
-            let body = Steer { text: text.to_owned() };
-            let _: IgnoredAny = server::send("POST", &format!("/api/runs/{run_id}/steer"), &body).await?;
-            desk.tell("Told the agents.");
-            return Ok(());
-        }
-        Intention::Continue { document_id, .. } => Some(document_id),
-        Intention::New => None,
-    };
-    let context = desk.mentions.peek().iter().map(Mention::context).collect();
-    let body = NewRun { document_id, context, ..NewRun::new(text.to_owned()) };
-    let accepted: RunAccepted = server::send("POST", "/api/runs", &body).await?;
-    desk.mentions.write().clear();
-    desk.sent.write().push(accepted.run_id);
-    // The event may have come before this answer.
-    super::stream::open_if_ready(desk, accepted.run_id);
-    Ok(())
 }

@@ -2,6 +2,7 @@
 
 use super::bridge;
 use super::desk::{Desk, Link};
+use super::sending;
 use super::server::{self, Failure};
 use choir_core::fold::desktop;
 use choir_desktop::computer::{Arrival, Touches, arrival};
@@ -105,6 +106,7 @@ async fn load(mut desk: Desk) -> Result<(), Failure> {
     desk.desktop.set(windows);
     desk.dragged.write().clear();
     desk.runs.set(runs.rows.into_iter().collect());
+    sending::settle(desk);
     desk.documents.set(documents.rows.into_iter().collect());
     desk.refresh_condition();
     desk.refresh_inbox();
@@ -179,6 +181,7 @@ async fn follow(mut desk: Desk, missed: Option<u64>) {
     let path = format!("/api/stream?after={}", desk.seq.peek());
     let on_open = move || {
         desk.link.set(Link::Live);
+        desk.is_back();
         match missed {
             Some(0) => desk.tell("Connected again. Nothing happened meanwhile."),
             Some(missed) => {
@@ -237,7 +240,12 @@ fn fold(mut desk: Desk, envelope: &Envelope, event: Option<&Event>) {
 
 fn fold_view(mut desk: Desk, envelope: &Envelope, event: &Event) {
     match Touches::of(&envelope.header.kind) {
-        Touches::Runs => desk.runs.write().apply(envelope, event),
+        Touches::Runs => {
+            desk.runs.write().apply(envelope, event);
+            if matches!(event, Event::RunAccepted(_)) {
+                sending::settle(desk);
+            }
+        }
         Touches::Documents => {
             desk.documents.write().apply(envelope, event);
             desk.runs.write().apply(envelope, event);

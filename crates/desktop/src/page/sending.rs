@@ -1,0 +1,161 @@
+//! Prompts on their way. Words leave the bar at once, and come back if the computer did not take them; where nobody knows
+//! whether it did, the log says so later.
+
+use super::bridge;
+use super::desk::{Desk, Link};
+use super::server::{self, Failure};
+use super::stream::open_if_ready;
+use choir_desktop::prompt::{Intention, Mention, Sent};
+use choir_desktop::words::headline;
+use choir_proto::api::{RunAccepted, Steer};
+use choir_proto::run::NewRun;
+use choir_proto::{DocumentId, RunId};
+use dioxus::prelude::*;
+use serde::de::IgnoredAny;
+use std::cell::Cell;
+use std::rc::Rc;
+use wasm_bindgen_futures::spawn_local;
+
+/// What is on its way for longer than this is told about.
+const PATIENCE_MS: u32 = 1_000;
+/// Characters of a prompt in a notice.
+const TITLE_CHARACTERS_MAX: usize = 48;
+const KEPT: &str = "Your words are still in the prompt bar.";
+const DRAFT_KEY: &str = "choir.draft";
+const SENT_KEY: &str = "choir.sent";
+
+/// A reload loses no words that were being written.
+pub(crate) fn remember_draft(mut desk: Desk) {
+    let draft = desk.prompt.read();
+    bridge::remember(DRAFT_KEY, &draft);
+    // Somebody who takes the words away does not wait for them any more.
+    if draft.is_empty() && desk.unsure.peek().is_some() {
+        desk.unsure.set(None);
+        bridge::remember(SENT_KEY, "");
+    }
+}
+
+/// What the bar held when the page was left, with what was on its way then.
+pub(crate) fn recall_draft() -> (String, Option<Sent>) {
+    let draft = bridge::recall(DRAFT_KEY).unwrap_or_default();
+    match bridge::recall(SENT_KEY).and_then(|note| Sent::read(&note)) {
+        Some(sent) => (if draft.starts_with(sent.text()) { draft } else { sent.back_in(&draft) }, Some(sent)),
+        None => (draft, None),
+    }
+}
+
+/// Sends what the bar holds, and empties it.
+pub(crate) fn submit(mut desk: Desk, intention: Intention) {
+    let text = desk.prompt.peek().trim().to_owned();
+    if text.is_empty() {
+        return;
+    }
+    let again = desk.unsure.peek().as_ref().is_some_and(|sent| sent.text() == text);
+    if again && *desk.link.peek() != Link::Live {
+        return desk.tell("The computer may have these words already. That is known when it can be reached again.");
+    }
+    desk.unsure.set(None);
+    desk.prompt.set(String::new());
+    spawn_local(async move {
+        let waiting = Waiting::begin(desk, &text);
+        match intention {
+            Intention::Steer { run_id, .. } => steer(desk, run_id, text).await,
+            Intention::Continue { document_id, .. } => ask(desk, Some(document_id), text).await,
+            Intention::New => ask(desk, None, text).await,
+        }
+        waiting.end(desk);
+    });
+}
+
+/// Says something to the agents at work.
+async fn steer(mut desk: Desk, run_id: RunId, text: String) {
+    let body = Steer { text: text.clone() };
+    let answer: Result<IgnoredAny, Failure> = server::send("POST", &format!("/api/runs/{run_id}/steer"), &body).await;
+    match answer {
+        Ok(_) => desk.tell("Told the agents."),
+        Err(failure) => {
+            let back = Sent::new(text, *desk.seq.peek()).back_in(&desk.prompt.peek());
+            desk.prompt.set(back);
+            desk.fail(KEPT, &failure);
+        }
+    }
+}
+
+/// Starts a run.
+async fn ask(mut desk: Desk, document_id: Option<DocumentId>, text: String) {
+    let sent = Sent::new(text, *desk.seq.peek());
+    bridge::remember(SENT_KEY, &sent.note());
+    let context = desk.mentions.peek().iter().map(Mention::context).collect();
+    let body = NewRun { document_id, context, ..NewRun::new(sent.text().to_owned()) };
+    let answer: Result<RunAccepted, Failure> = server::send("POST", "/api/runs", &body).await;
+    let failure = match answer {
+        Ok(accepted) => return taken(desk, accepted.run_id),
+        Err(failure) => failure,
+    };
+    // The answer was lost, and the log may have said it meanwhile.
+    if let Some(run) = sent.taken_as(&desk.runs.peek()) {
+        return taken(desk, run);
+    }
+    let back = sent.back_in(&desk.prompt.peek());
+    desk.prompt.set(back);
+    match failure {
+        Failure::Unreachable | Failure::Odd(_) => {
+            desk.fail("Your words are still in the prompt bar. Whether it has them already is not known yet.", &failure);
+            desk.unsure.set(Some(sent));
+        }
+        Failure::Locked | Failure::Refused(_) => {
+            desk.fail(KEPT, &failure);
+            bridge::remember(SENT_KEY, "");
+        }
+    }
+}
+
+/// The computer has the words: nothing of them is left here.
+fn taken(mut desk: Desk, run: RunId) {
+    bridge::remember(SENT_KEY, "");
+    desk.unsure.set(None);
+    desk.mentions.write().clear();
+    desk.sent.write().push(run);
+    // The event may have come before this answer.
+    open_if_ready(desk, run);
+}
+
+/// Looks whether words of which that was not known had been taken, now that the log may say more.
+pub(crate) fn settle(mut desk: Desk) {
+    let Some(sent) = desk.unsure.peek().clone() else { return };
+    let Some(run) = sent.taken_as(&desk.runs.peek()) else { return };
+    let rest = sent.gone_from(&desk.prompt.peek());
+    if let Some(rest) = rest {
+        desk.prompt.set(rest);
+    }
+    desk.tell(format!("“{}” had been taken.", headline(sent.text(), TITLE_CHARACTERS_MAX)));
+    taken(desk, run);
+}
+
+/// A word about a prompt that takes long.
+struct Waiting {
+    over: Rc<Cell<bool>>,
+    notice: Rc<Cell<Option<u32>>>,
+}
+
+impl Waiting {
+    fn begin(desk: Desk, text: &str) -> Self {
+        let words = format!("Sending “{}” …", headline(text, TITLE_CHARACTERS_MAX));
+        let waiting = Self { over: Rc::default(), notice: Rc::default() };
+        let (over, notice) = (waiting.over.clone(), waiting.notice.clone());
+        spawn_local(async move {
+            bridge::pause(PATIENCE_MS).await;
+            if !over.get() {
+                notice.set(Some(desk.progress(words)));
+            }
+        });
+        waiting
+    }
+
+    fn end(self, desk: Desk) {
+        self.over.set(true);
+        if let Some(notice) = self.notice.take() {
+            desk.dismiss_notice(notice);
+        }
+    }
+}
