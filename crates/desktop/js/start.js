@@ -1,4 +1,7 @@
 import init from 'choir-desktop-bindgen';
+import { keepFocus } from './focus.js';
+
+keepFocus();
 
 try {
   await init({ module_or_path: WASM });
