@@ -83,6 +83,11 @@ journey("windows are moved, resized, snapped, minimised and brought back by the 
   };
   const placed = await files.boundingBox();
   await becomes(() => choose("Move right"), ({ x }) => ({ x: x + 32 }));
+  // Where somebody writes, these keys select words.
+  await files.getByRole("searchbox").fill("two words");
+  await page.keyboard.press("Alt+Shift+ArrowLeft");
+  assert.deepEqual(await files.boundingBox(), { ...placed, x: placed.x + 32 });
+  await files.focus();
   await becomes(() => page.keyboard.press("Alt+Shift+ArrowLeft"), ({ x }) => ({ x: x - 32 }));
   await becomes(() => choose("Narrower"), ({ width }) => ({ width: width - 32 }));
   await becomes(() => page.keyboard.press("Control+Alt+Shift+ArrowDown"), ({ height }) => ({ height: height + 32 }));

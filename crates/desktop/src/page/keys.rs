@@ -33,18 +33,18 @@ fn press(desk: Desk, key: &str, typing: bool) -> bool {
         "Ctrl Alt ArrowDown" => perform(desk, Action::Shape(Shape::Normal)),
         "Ctrl Alt m" => perform(desk, Action::Shape(Shape::Minimised)),
         "Ctrl Alt w" => perform(desk, Action::CloseWindow),
-        _ => return arrow(desk, key),
+        _ => return arrow(desk, key, typing),
     }
     true
 }
 
-/// Alt and Shift move the focused window with the arrows, Ctrl as well resizes it.
-fn arrow(desk: Desk, key: &str) -> bool {
+/// Alt and Shift move the focused window with the arrows, Ctrl as well resizes it. In a text, the first of them select words.
+fn arrow(desk: Desk, key: &str, typing: bool) -> bool {
     let (change, name): (fn(Rect, Arrow, geometry::Size) -> Rect, _) = match key.strip_prefix("Ctrl Alt Shift ") {
         Some(name) => (geometry::grow, name),
         None => match key.strip_prefix("Alt Shift ") {
-            Some(name) => (geometry::nudge, name),
-            None => return false,
+            Some(name) if !typing => (geometry::nudge, name),
+            _ => return false,
         },
     };
     let arrow = match name {
