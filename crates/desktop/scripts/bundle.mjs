@@ -131,7 +131,12 @@ function compress(directory) {
   for (const found of readdirSync(directory, { recursive: true, withFileTypes: true })) {
     if (!found.isFile() || !COMPRESSIBLE.test(found.name)) continue;
     const path = join(found.parentPath ?? found.path, found.name);
-    const params = { [constants.BROTLI_PARAM_QUALITY]: QUALITY };
+    // The largest blocks and fifteen direct distances: half a percent less of what is mostly code.
+    const params = {
+      [constants.BROTLI_PARAM_QUALITY]: QUALITY,
+      [constants.BROTLI_PARAM_LGBLOCK]: constants.BROTLI_MAX_INPUT_BLOCK_BITS,
+      [constants.BROTLI_PARAM_NDIRECT]: 15,
+    };
     writeFileSync(`${path}.br`, brotliCompressSync(readFileSync(path), { params }));
   }
 }

@@ -1,5 +1,6 @@
 //! The views that the page keeps: fetched once with their place in the log, then folded event by event.
 
+use crate::order::order;
 use choir_core::fold::Fold;
 use choir_proto::desktop::{Desktop, Shape, Subject, Window};
 use choir_proto::document::DocumentSummary;
@@ -232,11 +233,10 @@ impl Documents {
     }
 }
 
-/// The places of positions, the newest first. Sorting is in the page once, and not once for every thing that is sorted.
+/// The places of positions, the newest first.
 fn newest(all: impl Iterator<Item = Seq>) -> Vec<usize> {
-    let mut places: Vec<(u64, usize)> = all.map(|seq| u64::MAX - seq.0).zip(0..).collect();
-    places.sort_unstable();
-    places.into_iter().map(|(_, place)| place).collect()
+    let all: Vec<Seq> = all.collect();
+    order(all.len(), &|one, other| all[one] > all[other])
 }
 
 fn document_of(event: &Event) -> Option<DocumentId> {
@@ -262,7 +262,7 @@ pub fn title(window: &Window, runs: &Runs, documents: &Documents) -> String {
     let subject = match &window.subject {
         Some(Subject::Document(id)) => documents.get(*id).map(|document| document.title.clone()),
         Some(Subject::Run(id)) => runs.get(*id).map(|run| crate::words::headline(&run.prompt, 48)),
-        Some(Subject::Path(path)) => Some(path.clone()).filter(|path| !path.is_empty()),
+        Some(Subject::Path(path)) => Some(crate::files::plainly(path)),
         Some(Subject::Terminal(_)) | None => None,
     };
     subject.filter(|subject| !subject.is_empty()).map_or_else(|| app.to_owned(), |subject| format!("{app} — {subject}"))

@@ -1,5 +1,7 @@
 //! What Files shows: entries of a folder, and what can be previewed of a file.
 
+use crate::order::order;
+use choir_proto::Timestamp;
 use serde::Deserialize;
 
 /// Files larger than this are offered for download only.
@@ -81,8 +83,10 @@ pub struct Sorted {
 impl From<Listing> for Sorted {
     /// Folders first, then by name without regard to case.
     fn from(listing: Listing) -> Self {
-        let mut entries: Vec<_> = listing.files.into_iter().map(|entry| (entry.name.to_lowercase(), entry)).collect();
-        entries.sort_unstable_by(|(a, one), (b, other)| (one.kind, a).cmp(&(other.kind, b)));
+        let files = listing.files;
+        let keys: Vec<_> = files.iter().map(|entry| (entry.kind, entry.name.to_lowercase())).collect();
+        let places = order(files.len(), &|one, other| keys[one] < keys[other]);
+        let entries = places.into_iter().map(|place| (keys[place].1.clone(), files[place].clone())).collect();
         Self { entries, more: listing.next.is_some() }
     }
 }
@@ -126,6 +130,12 @@ pub const TRASH: &str = ".trash";
 /// The place in the trash for something that lies at `path`.
 pub fn trashed(path: &str, now_ms: i64) -> String {
     format!("{TRASH}/{now_ms}/{path}")
+}
+
+/// When what lies in this folder of the trash was deleted. Nothing: it is no such folder.
+pub fn deleted_at(path: &str) -> Option<Timestamp> {
+    let moment = path.strip_prefix(TRASH)?.strip_prefix('/')?;
+    moment.parse::<i64>().ok()?.checked_mul(1_000).map(Timestamp)
 }
 
 /// Where something in the trash came from. Nothing: it is not in the trash, or is the trash itself.
@@ -206,7 +216,43 @@ pub fn query(path: &str) -> String {
 
 /// A name that can be given to a file: one component, nothing hidden in it.
 pub fn is_name(name: &str) -> bool {
-    !name.is_empty() && !matches!(name, "." | "..") && !name.chars().any(|letter| letter == '/' || letter.is_control())
+    not_a_name(name).is_none()
+}
+
+/// Why something is no name for a file.
+pub fn not_a_name(name: &str) -> Option<&'static str> {
+    match name {
+        "" => Some("It needs a name."),
+        "." | ".." => Some("This name means a folder that is there already."),
+        _ if name.contains('/') => Some("A name has no “/” in it."),
+        _ if name.chars().any(char::is_control) => Some("A name has only letters that can be seen."),
+        _ => None,
+    }
+}
+
+/// A name or path as it is shown: letters that nobody sees, or that turn others around, are spelled out, so that nothing looks
+/// like something else.
+pub fn plainly(name: &str) -> String {
+    let mut shown = String::with_capacity(name.len());
+    for letter in name.chars() {
+        match letter {
+            // Within other scripts and between pictures, joiners are part of a letter.
+            '\u{200c}' | '\u{200d}' if shown.ends_with(|before: char| !before.is_ascii()) => shown.push(letter),
+            _ if is_unseen(letter) => shown.push_str(&format!("\\u{{{:X}}}", u32::from(letter))),
+            _ => shown.push(letter),
+        }
+    }
+    shown
+}
+
+fn is_unseen(letter: char) -> bool {
+    letter.is_control()
+        || matches!(
+            letter,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
+        )
+        || matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
+        || matches!(letter, '\u{e0000}'..='\u{e0fff}')
 }
 
 /// A name for a document that is saved as a file.
@@ -253,6 +299,23 @@ mod tests {
         assert_eq!(place, ".trash/1700/src/main.rs");
         assert_eq!(restored(&place), Some("src/main.rs"));
         assert_eq!([restored(".trash/1700"), restored("src/main.rs"), restored(".trash")], [None, None, None]);
+        assert_eq!(deleted_at(".trash/1700"), Some(Timestamp(1_700_000)));
+        assert_eq!([deleted_at(".trash"), deleted_at(".trash/notes"), deleted_at("1700")], [None, None, None]);
+    }
+
+    #[test]
+    fn a_name_looks_like_what_it_is() {
+        assert_eq!(plainly("invoice\u{202e}gnp.exe"), "invoice\\u{202E}gnp.exe");
+        assert_eq!(plainly("a\u{200b}b\u{200d}c\n"), "a\\u{200B}b\\u{200D}c\\u{A}");
+        let honest = ["Übersicht 2026.md", "می\u{200c}خواهم.txt", "👩\u{200d}💻.png", "קובץ.txt"];
+        assert_eq!(honest.map(plainly), honest);
+    }
+
+    #[test]
+    fn what_is_no_name_says_why() {
+        assert_eq!(not_a_name("notes.txt"), None);
+        let all = ["", "..", "../x", "a\u{7}"].map(|name| not_a_name(name).is_some_and(|why| why.ends_with('.')));
+        assert_eq!(all, [true; 4]);
     }
 
     #[test]

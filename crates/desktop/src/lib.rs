@@ -14,6 +14,7 @@ pub mod inbox;
 pub mod json;
 pub use choir_core::markdown;
 pub mod menu;
+pub mod order;
 pub mod prompt;
 pub mod settings;
 pub mod status;

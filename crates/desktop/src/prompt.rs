@@ -1,10 +1,12 @@
 //! The prompt bar: what Enter will do, and what ↑ brings back.
 
 use crate::computer::{Documents, Runs};
+use crate::files::plainly;
 use crate::words;
 use choir_proto::desktop::{App, Subject, Window};
 use choir_proto::run::{Context, DocumentContext, PathContext, RunContext};
 use choir_proto::{DocumentId, RunId, Seq};
+use std::borrow::Cow;
 
 /// How many earlier prompts ↑ can reach.
 const HISTORY_MAX: usize = 100;
@@ -103,10 +105,10 @@ pub enum Mention {
 
 impl Mention {
     /// What it is called.
-    pub fn name(&self) -> &str {
+    pub fn name(&self) -> Cow<'_, str> {
         match self {
-            Self::Document(_, title) | Self::Run(_, title) => title,
-            Self::Path(path) => path,
+            Self::Document(_, title) | Self::Run(_, title) => title.into(),
+            Self::Path(path) => plainly(path).into(),
         }
     }
 

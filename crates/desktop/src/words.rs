@@ -129,6 +129,24 @@ pub fn version_words(reason: &str) -> &str {
     KNOWN.iter().find(|(said, _)| reason.starts_with(said)).map_or(reason, |(_, words)| words)
 }
 
+/// What the computer said no with. Where it quotes the system, its code says the same in words that people know.
+pub fn refusal(code: &str, message: &str, hint: &str) -> String {
+    let Some(quoted) = message.find(" (os error ") else { return format!("{message} {hint}") };
+    match code {
+        "exists" => "There is something of that name already. Choose another name.".to_owned(),
+        "not_found" => "It is not there any more.".to_owned(),
+        "denied" => "Its permissions forbid it.".to_owned(),
+        "not_empty" => "The folder is not empty.".to_owned(),
+        "disk_full" => "The disk is full. Make room on it.".to_owned(),
+        _ => format!("{}. {hint}", &message[..quoted]),
+    }
+}
+
+/// A day and a minute, UTC: `2026-01-01 14:03`.
+pub fn moment(at: Timestamp) -> String {
+    at.to_string().chars().take(16).collect::<String>().replace('T', " ")
+}
+
 /// `1 run`, `2 runs`.
 pub fn count(number: usize, one: &str, many: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }
@@ -192,6 +210,16 @@ mod tests {
         assert_eq!(version_words("write_document by writer"), "wrote it");
         assert_eq!(version_words("edit_document by writer"), "changed a part");
         assert_eq!(version_words("the prompt"), "the prompt");
+    }
+
+    #[test]
+    fn what_the_system_says_is_said_for_people() {
+        let said = refusal("exists", "Could not rename the path: File exists (os error 17).", "Choose another name.");
+        assert_eq!(said, "There is something of that name already. Choose another name.");
+        let odd = refusal("sandbox_failed", "Could not read it: Input/output error (os error 5).", "Try again.");
+        assert_eq!(odd, "Could not read it: Input/output error. Try again.");
+        assert_eq!(refusal("exists", "There is one.", "Take another."), "There is one. Take another.");
+        assert_eq!(moment(Timestamp(1_767_225_600_000_123)), "2026-01-01 00:00");
     }
 
     #[test]

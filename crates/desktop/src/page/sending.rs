@@ -100,7 +100,10 @@ async fn ask(mut desk: Desk, document_id: Option<DocumentId>, text: String) {
     desk.prompt.set(back);
     match failure {
         Failure::Unreachable | Failure::Odd(_) => {
-            desk.fail("Your words are still in the prompt bar. Whether it has them already is not known yet.", &failure);
+            desk.fail(
+                "Your words are still in the prompt bar. Whether it has them already is not known yet.",
+                &failure,
+            );
             desk.unsure.set(Some(sent));
         }
         Failure::Locked | Failure::Refused(_) => {
@@ -132,29 +135,25 @@ pub(crate) fn settle(mut desk: Desk) {
     taken(desk, run);
 }
 
-/// A word about a prompt that takes long.
-struct Waiting {
-    over: Rc<Cell<bool>>,
-    notice: Rc<Cell<Option<u32>>>,
-}
+/// A word about a prompt that takes long: whether it is over, and the notice about it.
+struct Waiting(Rc<Cell<(bool, Option<u32>)>>);
 
 impl Waiting {
     fn begin(desk: Desk, text: &str) -> Self {
         let words = format!("Sending “{}” …", headline(text, TITLE_CHARACTERS_MAX));
-        let waiting = Self { over: Rc::default(), notice: Rc::default() };
-        let (over, notice) = (waiting.over.clone(), waiting.notice.clone());
+        let state = Rc::new(Cell::new((false, None)));
+        let waiting = Self(state.clone());
         spawn_local(async move {
             bridge::pause(PATIENCE_MS).await;
-            if !over.get() {
-                notice.set(Some(desk.progress(words)));
+            if !state.get().0 {
+                state.set((false, Some(desk.progress(words))));
             }
         });
         waiting
     }
 
     fn end(self, desk: Desk) {
-        self.over.set(true);
-        if let Some(notice) = self.notice.take() {
+        if let (_, Some(notice)) = self.0.replace((true, None)) {
             desk.dismiss_notice(notice);
         }
     }

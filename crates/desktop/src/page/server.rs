@@ -24,7 +24,9 @@ impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Locked => write!(f, "This computer is locked."),
-            Self::Refused(refusal) => write!(f, "{} {}", refusal.error.message, refusal.error.hint),
+            Self::Refused(ApiError { error }) => {
+                f.write_str(&choir_desktop::words::refusal(&error.code, &error.message, &error.hint))
+            }
             // What the browser calls it helps nobody to mend it.
             Self::Unreachable => write!(f, "The computer cannot be reached."),
             Self::Odd(status) => write!(f, "The computer answered in a way this page does not know (status {status})."),

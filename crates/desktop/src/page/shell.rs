@@ -11,6 +11,7 @@ use super::window::WindowFrame;
 use super::{keys, stream};
 use choir_desktop::computer::focused;
 use choir_desktop::geometry::Size;
+use choir_desktop::order::order;
 use choir_proto::desktop::Theme;
 use dioxus::prelude::*;
 use web_sys::Element as Node;
@@ -74,9 +75,9 @@ fn Canvas() -> Element {
     let mut sizes = use_signal(|| None::<Held>);
     // By age, not by height: a window that comes to the front must not be taken out of the page and put back.
     let ids = use_memo(move || {
-        let mut ids: Vec<_> = desk.desktop.read().windows.iter().map(|window| window.window_id).collect();
-        ids.sort();
-        ids
+        let windows = &desk.desktop.read().windows;
+        let places = order(windows.len(), &|one, other| windows[one].window_id < windows[other].window_id);
+        places.into_iter().map(|place| windows[place].window_id).collect::<Vec<_>>()
     });
     let bare = use_memo(move || focused(&desk.desktop.read()).is_none());
     use_effect(move || {

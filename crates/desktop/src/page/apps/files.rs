@@ -1,6 +1,7 @@
 //! The workspace: folders, files, and what can be done to them.
 
 use super::preview::Preview;
+use super::trash::{InTheTrash, TrashRow, kept};
 use super::tree::Tree;
 use crate::page::bridge::{self, Held};
 use crate::page::desk::{Desk, late, use_desk};
@@ -8,15 +9,17 @@ use crate::page::rich::{Glyph, IconButton};
 use crate::page::server::{self, Failure};
 use crate::page::transfer::{DOWNLOAD_BYTES_MAX, Moved, download, upload};
 use choir_desktop::files::{
-    ENTRIES_MAX, Entry, Kind, Listing, READ_MAX, Sorted, crumbs, folder, is_name, join, query, restored, trashed,
+    ENTRIES_MAX, Entry, Kind, Listing, READ_MAX, Sorted, TRASH, crumbs, deleted_at, folder, is_name, join, not_a_name,
+    plainly, query, restored, trashed,
 };
 use choir_desktop::icon::Icon;
-use choir_desktop::words::bytes;
+use choir_desktop::words::{bytes, moment};
 use choir_proto::WindowId;
 use choir_proto::desktop::{DesktopCommand, Subject};
 use dioxus::prelude::*;
 use serde::Serialize;
 use serde::de::IgnoredAny;
+use std::pin::Pin;
 use wasm_bindgen::JsValue;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::Element as Node;
@@ -34,6 +37,10 @@ pub(super) struct Folder {
     deleted: Signal<Option<(String, String)>>,
     /// The name of a folder that is being made.
     making: Signal<Option<String>>,
+    /// Why a name that was typed is not taken.
+    fault: Signal<Option<String>>,
+    /// The name that was just given: its row takes the keyboard when it is there.
+    fresh: Signal<Option<String>>,
 }
 
 #[derive(Serialize)]
@@ -43,7 +50,7 @@ struct Move {
 }
 
 impl Folder {
-    fn load(self) {
+    pub(super) fn load(self) {
         let Ok(path) = self.path.try_peek().map(|path| query(&path)) else { return };
         spawn_local(async move {
             let listing = whole(&path).await;
@@ -63,10 +70,12 @@ impl Folder {
 
     fn put(self, name: String, file: JsValue) {
         if !is_name(&name) {
-            return self.desk.tell(format!("“{name}” is not a name for a file."));
+            return self.desk.tell(format!("“{}” is not a name for a file.", plainly(&name)));
         }
         spawn_local(async move {
-            match upload(self.desk, &self.address(&name), &name, file).await {
+            let sent = upload(self.desk, &self.address(&name), &plainly(&name), file).await;
+            let name = plainly(&name);
+            match sent {
                 Ok(Moved::Whole) => self.desk.tell(format!("{name} is in the workspace.")),
                 Ok(Moved::Stopped) => self.desk.tell(format!("{name} was not uploaded.")),
                 Err(failure) => self.desk.fail(&format!("{name} was not uploaded."), &failure),
@@ -78,7 +87,9 @@ impl Folder {
     fn get(self, entry: Entry) {
         spawn_local(async move {
             let Entry { name, size, .. } = entry;
-            match download(self.desk, &self.address(&name), &name, size).await {
+            let got = download(self.desk, &self.address(&name), &name, size).await;
+            let name = plainly(&name);
+            match got {
                 Ok(Moved::Whole) => self.desk.tell(format!("{name} is yours.")),
                 Ok(Moved::Stopped) => self.desk.tell(format!("{name} was not downloaded.")),
                 Err(failure) => self.desk.fail(&format!("{name} was not downloaded."), &failure),
@@ -109,42 +120,50 @@ impl Folder {
     }
 
     /// Brings something back from the trash.
-    fn restore(self, from: String, to: String) {
+    pub(super) fn restore(self, from: String, to: String) {
         spawn_local(async move {
             match shift(&from, &to).await {
-                Ok(()) => self.desk.tell(format!("{to} is back.")),
+                Ok(()) => {
+                    self.desk.tell(format!("{} is back.", plainly(&to)));
+                    sweep(&from).await;
+                }
                 Err(failure) => self.desk.undone("It stays in the trash.", &failure),
             }
             self.load();
         });
     }
 
-    fn make(mut self) {
-        let name = self.making.take().unwrap_or_default().trim().to_owned();
-        if !is_name(&name) {
-            return;
-        }
+    fn make(self) {
+        let name = self.making.peek().clone().unwrap_or_default().trim().to_owned();
         let path = join(&self.path.peek(), &name);
-        spawn_local(async move {
-            if let Err(failure) = make_folder(&path).await {
-                self.desk.undone("No folder was made.", &failure);
-            }
-            self.load();
-        });
+        self.name(name, Box::pin(async move { make_folder(&path).await }));
     }
 
     fn rename(mut self, from: &str, to: &str) {
-        self.renaming.set(None);
-        if !is_name(to) || from == to {
-            return;
+        if from == to {
+            return self.renaming.set(None);
         }
         let folder = self.path.peek().clone();
-        let (from, to) = (join(&folder, from), join(&folder, to));
+        let (from, new) = (join(&folder, from), join(&folder, to));
+        self.name(to.to_owned(), Box::pin(async move { move_path(&from, &new).await }));
+    }
+
+    /// Gives a name. One that is not taken stays in its field, with the reason.
+    fn name(mut self, name: String, give: Pin<Box<dyn Future<Output = Result<(), Failure>>>>) {
+        if let Some(why) = not_a_name(&name) {
+            return self.fault.set(Some(why.to_owned()));
+        }
         spawn_local(async move {
-            if let Err(failure) = move_path(&from, &to).await {
-                self.desk.undone("It kept its name.", &failure);
+            match give.await {
+                Ok(()) => {
+                    late(self.fresh, Some(name));
+                    late(self.making, None);
+                    late(self.renaming, None);
+                    late(self.chosen, None);
+                    late(self.fault, None);
+                }
+                Err(failure) => late(self.fault, Some(failure.to_string())),
             }
-            late(self.chosen, None);
             self.load();
         });
     }
@@ -176,6 +195,15 @@ async fn shift(from: &str, to: &str) -> Result<(), Failure> {
     move_path(from, to).await
 }
 
+/// Takes away the folders that something left behind in the trash, if nothing is in them.
+async fn sweep(left: &str) {
+    let Some(moment) = left.match_indices('/').nth(1).map(|(at, _)| &left[..at]) else { return };
+    // What cannot be looked at or taken away stays, and harms nobody.
+    if let Ok((_, true)) = kept(moment).await {
+        server::act("DELETE", &format!("/api/files?path={}", query(moment))).await.ok();
+    }
+}
+
 async fn make_folder(path: &str) -> Result<(), Failure> {
     server::act("PUT", &format!("/api/files?kind=directory&path={}", query(path))).await
 }
@@ -192,6 +220,8 @@ pub(crate) fn Files(window_id: WindowId, path: String) -> Element {
         renaming: use_signal(|| None),
         deleted: use_signal(|| None),
         making: use_signal(|| None),
+        fault: use_signal(|| None),
+        fresh: use_signal(|| None),
     };
     let mut drops = use_signal(|| None::<Held>);
     let wanted = use_signal(String::new);
@@ -208,7 +238,12 @@ pub(crate) fn Files(window_id: WindowId, path: String) -> Element {
                 Tree { folder }
                 List { folder, wanted }
                 for entry in folder.chosen.read().clone() {
-                    Preview { key: "{entry.name}", address: folder.address(&entry.name), entry }
+                    Preview {
+                        key: "{entry.name}",
+                        address: folder.address(&entry.name),
+                        entry,
+                        onclose: move |()| late(folder.chosen, None),
+                    }
                 }
             }
             Undo { folder }
@@ -224,7 +259,14 @@ fn Tools(folder: Folder, wanted: Signal<String>) -> Element {
                 button { r#type: "button", onclick: move |_| folder.go(String::new()), "Workspace" }
                 for (name, path) in crumbs(&folder.path.read()) {
                     Glyph { icon: Icon::ChevronRight }
-                    button { r#type: "button", onclick: move |_| folder.go(path.clone()), "{name}" }
+                    button {
+                        r#type: "button",
+                        onclick: {
+                            let path = path.clone();
+                            move |_| folder.go(path.clone())
+                        },
+                        {deleted_at(&path).map_or_else(|| plainly(&name), moment)}
+                    }
                 }
             }
             input {
@@ -236,8 +278,9 @@ fn Tools(folder: Folder, wanted: Signal<String>) -> Element {
                 oninput: move |event| wanted.set(event.value()),
             }
             IconButton { icon: Icon::FolderPlus, label: "New folder", onclick: move |_| {
-                let mut making = folder.making;
-                making.set(Some(String::new()));
+                late(folder.fault, None);
+                late(folder.renaming, None);
+                late(folder.making, Some(String::new()));
             } }
             button {
                 r#type: "button",
@@ -284,7 +327,12 @@ fn List(folder: Folder, wanted: Signal<String>) -> Element {
             if cut { p { class: "none", role: "status", "{ENTRIES_MAX} of {all} are shown. Find narrows them down." } }
             if more { p { class: "none", role: "status", "This folder has more than the computer lists at once." } }
             NewFolder { folder }
-            for entry in entries { EntryRow { key: "{entry.name}", folder, entry } }
+            if *folder.path.read() == TRASH {
+                // What was deleted last is what is most often missed.
+                for entry in entries.into_iter().rev() { TrashRow { key: "{entry.name}", folder, entry } }
+            } else {
+                for entry in entries { EntryRow { key: "{entry.name}", folder, entry } }
+            }
         }
     }
 }
@@ -308,18 +356,28 @@ fn NewFolder(folder: Folder) -> Element {
                     // A field that is gone again needs no focus.
                     event.set_focus(true).await.ok();
                 },
+                "aria-invalid": folder.fault.read().is_some(),
                 oninput: move |event| making.set(Some(event.value())),
                 onkeydown: move |event| {
                     if event.key() == Key::Escape { making.set(None) }
                 },
             }
             button { class: "secondary", "Make folder" }
+            Fault { folder }
         }
     }
 }
 
+/// Why a name is not taken, beneath its field.
 #[component]
-fn EntryRow(folder: Folder, entry: Entry) -> Element {
+fn Fault(folder: Folder) -> Element {
+    rsx! {
+        p { class: "fault", role: "alert", {folder.fault.read().clone()} }
+    }
+}
+
+#[component]
+pub(super) fn EntryRow(folder: Folder, entry: Entry) -> Element {
     if folder.renaming.read().as_ref() == Some(&entry) {
         return rsx! { Rename { folder, entry } };
     }
@@ -329,17 +387,26 @@ fn EntryRow(folder: Folder, entry: Entry) -> Element {
     let chosen = folder.chosen.read().as_ref() == Some(&entry);
     let here = join(&folder.path.read(), &entry.name);
     let origin = restored(&here).map(|origin| (here.clone(), origin.to_owned()));
+    let name = plainly(&entry.name);
+    let fresh = folder.fresh.peek().as_ref() == Some(&entry.name);
     rsx! {
         div { class: if chosen { "entry chosen" } else { "entry" },
             button {
                 r#type: "button",
                 class: "row",
+                onmounted: move |event| async move {
+                    // A row that is gone again needs no focus.
+                    if fresh {
+                        late(folder.fresh, None);
+                        event.set_focus(true).await.ok();
+                    }
+                },
                 onclick: move |_| match is_folder {
                     true => folder.go(join(&folder.path.peek(), &opened.name)),
                     false => folder.chosen.set(Some(opened.clone())),
                 },
                 Glyph { icon: if is_folder { Icon::Folder } else { Icon::File } }
-                span { class: "name", "{entry.name}" }
+                span { class: "name", "{name}" }
                 if !is_folder { span { class: "figure", {bytes(entry.size)} } }
             }
             span { class: "acts",
@@ -348,7 +415,7 @@ fn EntryRow(folder: Folder, entry: Entry) -> Element {
                         class: "icon-button",
                         href: folder.address(&entry.name),
                         download: "{entry.name}",
-                        "aria-label": "Download {entry.name}",
+                        "aria-label": "Download {name}",
                         title: "Download",
                         onclick: move |event| {
                             // Nothing of an empty file can be counted, and too much of a long one would be held here.
@@ -363,18 +430,22 @@ fn EntryRow(folder: Folder, entry: Entry) -> Element {
                 if let Some((from, to)) = origin {
                     IconButton {
                         icon: Icon::Archive,
-                        label: "Restore {entry.name}",
+                        label: "Restore {name}",
                         onclick: move |_| folder.restore(from.clone(), to.clone()),
                     }
                 } else {
                     IconButton {
                         icon: Icon::Pencil,
-                        label: "Rename {entry.name}",
-                        onclick: move |_| folder.renaming.set(Some(renamed.clone())),
+                        label: "Rename {name}",
+                        onclick: move |_| {
+                            folder.fault.set(None);
+                            folder.making.set(None);
+                            folder.renaming.set(Some(renamed.clone()));
+                        },
                     }
                     IconButton {
                         icon: Icon::Trash,
-                        label: "Delete {entry.name}",
+                        label: "Delete {name}",
                         onclick: move |_| folder.delete(removed.clone()),
                     }
                 }
@@ -397,7 +468,7 @@ fn Rename(folder: Folder, entry: Entry) -> Element {
             input {
                 "aria-label": "New name",
                 value: "{name}",
-                autofocus: true,
+                "aria-invalid": folder.fault.read().is_some(),
                 onmounted: move |event| async move {
                     // A field that is gone again needs no focus.
                     event.set_focus(true).await.ok();
@@ -408,6 +479,7 @@ fn Rename(folder: Folder, entry: Entry) -> Element {
                 },
             }
             button { class: "secondary", "Rename" }
+            Fault { folder }
         }
     }
 }
@@ -415,16 +487,6 @@ fn Rename(folder: Folder, entry: Entry) -> Element {
 /// Deleting asks nothing and can be taken back.
 #[component]
 fn Undo(folder: Folder) -> Element {
-    let name = folder.deleted.read().as_ref().map(|(from, _)| from.clone());
-    rsx! {
-        div { role: "status", class: "undo",
-            if let Some(name) = name {
-                span { "{name} is in the trash." }
-                button { r#type: "button", class: "secondary", onclick: move |_| folder.undo(),
-                    Glyph { icon: Icon::Undo }
-                    "Undo"
-                }
-            }
-        }
-    }
+    let name = folder.deleted.read().as_ref().map(|(from, _)| plainly(from));
+    rsx! { InTheTrash { name, undo: move |()| folder.undo() } }
 }

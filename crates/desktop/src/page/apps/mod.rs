@@ -13,6 +13,7 @@ mod search;
 mod settings;
 mod terminal;
 mod threads;
+mod trash;
 mod tree;
 mod writer;
 

@@ -1,9 +1,12 @@
 //! A file beside its folder: text, Markdown or a picture, and never anything that runs.
 
 use crate::page::bridge;
-use crate::page::rich::Rich;
+use crate::page::rich::{Glyph, Rich};
 use crate::page::server;
-use choir_desktop::files::{Entry, PREVIEW_CHARACTERS_MAX, Preview as How, TABLE_ROWS_MAX, is_binary, preview, table};
+use choir_desktop::files::{
+    Entry, PREVIEW_CHARACTERS_MAX, Preview as How, TABLE_ROWS_MAX, is_binary, plainly, preview, table,
+};
+use choir_desktop::icon::Icon;
 use choir_desktop::words::bytes;
 use dioxus::prelude::*;
 
@@ -30,25 +33,36 @@ impl Drop for Address {
 }
 
 #[component]
-pub(crate) fn Preview(entry: Entry, address: String) -> Element {
+pub(crate) fn Preview(entry: Entry, address: String, onclose: EventHandler<()>) -> Element {
     let mut content = use_signal(|| Content::Reading);
     let how = preview(&entry.name, entry.size);
     use_hook(|| {
         let address = address.clone();
         spawn(async move { content.set(read(how, &address).await) });
     });
-    let size = bytes(entry.size);
+    let (name, size) = (plainly(&entry.name), bytes(entry.size));
     rsx! {
-        section { class: "preview", "aria-label": "Preview of {entry.name}",
+        section { class: "preview", "aria-label": "Preview of {name}",
+            header { class: "preview-head",
+                strong { class: "name", "{name}" }
+                span { class: "figure", "{size}" }
+                button {
+                    r#type: "button",
+                    class: "icon-button close-preview",
+                    "aria-label": "Close preview",
+                    title: "Close preview",
+                    onclick: move |_| onclose.call(()),
+                    Glyph { icon: Icon::Close }
+                }
+            }
             match content.read().clone() {
                 Content::Reading => rsx! { p { class: "none", "Reading …" } },
                 Content::Text(text) if how == How::Markdown => rsx! { Rich { text } },
                 Content::Text(text) if how == How::Table => rsx! { Table { rows: table(&text) } },
                 Content::Text(text) => rsx! { pre { tabindex: "0", "{text}" } },
-                Content::Picture(picture) => rsx! { img { src: "{picture.0.0}", alt: "{entry.name}" } },
+                Content::Picture(picture) => rsx! { img { src: "{picture.0.0}", alt: "{name}" } },
                 Content::Nothing(why) => rsx! { p { class: "none", "{why}" } },
             }
-            p { class: "figures", span { "{entry.name}" } span { class: "figure", "{size}" } }
         }
     }
 }

@@ -3,8 +3,9 @@
 use super::files::Folder;
 use crate::page::rich::Glyph;
 use crate::page::server;
-use choir_desktop::files::{Kind, Listing, Sorted, join, query};
+use choir_desktop::files::{Kind, Listing, Sorted, deleted_at, join, plainly, query};
 use choir_desktop::icon::Icon;
+use choir_desktop::words::moment;
 use dioxus::prelude::*;
 
 /// Folders drawn of one folder; the list beside it has the others.
@@ -39,6 +40,7 @@ fn Branch(folder: Folder, path: String, name: String, open: bool) -> Element {
         }
     });
     let (go, below) = (path.clone(), path.clone());
+    let name = deleted_at(&path).map_or_else(|| plainly(&name), moment);
     let icon = if open() { Icon::ChevronDown } else { Icon::ChevronRight };
     rsx! {
         div { class: "branch",
