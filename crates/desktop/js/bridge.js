@@ -146,6 +146,17 @@ export const setTitle = (text) => (document.title = text);
 // The browser's own dialog; the stylesheet decides what is on the paper.
 export const print = () => setTimeout(() => window.print());
 
+// Tells when the page goes on paper, by whatever way, and when that is over.
+export function watchPrint(onPrint) {
+  const [before, after] = [() => onPrint(true), () => onPrint(false)];
+  window.addEventListener('beforeprint', before);
+  window.addEventListener('afterprint', after);
+  return () => {
+    window.removeEventListener('beforeprint', before);
+    window.removeEventListener('afterprint', after);
+  };
+}
+
 // A word to somebody who looks elsewhere, if they asked for it.
 export function notify(title, text) {
   if (globalThis.Notification?.permission !== 'granted' || document.hasFocus()) return;

@@ -4,7 +4,7 @@
 import { defaultKeymap } from '@codemirror/commands';
 import { markdown, markdownKeymap } from '@codemirror/lang-markdown';
 import { syntaxTree } from '@codemirror/language';
-import { unifiedMergeView } from '@codemirror/merge';
+import { getChunks, unifiedMergeView } from '@codemirror/merge';
 import { highlightSelectionMatches, openSearchPanel, search, searchKeymap } from '@codemirror/search';
 import { Compartment, EditorSelection, EditorState } from '@codemirror/state';
 import { EditorView, drawSelection, keymap, placeholder } from '@codemirror/view';
@@ -243,6 +243,8 @@ export async function openVersion(parent, id, number, against) {
       ],
     }),
   });
+  const [change] = getChunks(view.state)?.chunks ?? [];
+  if (change) view.dispatch({ effects: EditorView.scrollIntoView(change.fromB, { y: 'start', yMargin: REVEALED_PX }) });
   return { content: now, close: () => view.destroy() };
 }
 

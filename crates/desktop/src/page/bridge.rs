@@ -53,6 +53,8 @@ extern "C" {
     fn watch_return(on_return: &Closure<dyn FnMut()>) -> Function;
 
     pub(crate) fn print();
+    #[wasm_bindgen(js_name = watchPrint)]
+    fn watch_print(on_print: &Closure<dyn FnMut(bool)>) -> Function;
     pub(crate) fn notify(title: &str, text: &str);
     /// `default`, `granted`, `denied` or `unsupported`.
     pub(crate) fn notifications() -> String;
@@ -249,6 +251,12 @@ pub(crate) fn time() -> choir_proto::Timestamp {
 pub(crate) fn returns(on_return: impl FnMut() + 'static) -> Held {
     let on_return = Closure::new(on_return);
     Held { stop: watch_return(&on_return), _closures: vec![Box::new(on_return)] }
+}
+
+/// Reports when the page begins to go on paper, and when that is over.
+pub(crate) fn prints(on_print: impl FnMut(bool) + 'static) -> Held {
+    let on_print = Closure::new(on_print);
+    Held { stop: watch_print(&on_print), _closures: vec![Box::new(on_print)] }
 }
 
 /// Asks whether the person wants to hear of things while they look elsewhere.

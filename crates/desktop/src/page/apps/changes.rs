@@ -4,6 +4,7 @@ use crate::page::desk::{Desk, use_desk};
 use crate::page::rich::Glyph;
 use crate::page::server::{self, Failure};
 use choir_desktop::diff::{File, Hunk, Line, Row, parse};
+use choir_desktop::files::plainly;
 use choir_desktop::icon::Icon;
 use choir_desktop::words::{count, objective};
 use choir_proto::api::{Change, ChangeState, Changes as Answer, NewUndo, Undo};
@@ -49,7 +50,7 @@ impl Review {
             self.busy.set(false);
             match (answer, file) {
                 (Ok(undo), Some((path, then))) if undo.conflicts.is_empty() => {
-                    self.desk.tell(format!("{path} {then}."))
+                    self.desk.tell(format!("{} {then}.", plainly(&path)))
                 }
                 (Ok(undo), _) => self.desk.tell(undo.summary),
                 (Err(failure), _) => self.desk.undone("The workspace stayed as it was.", &failure),
@@ -93,9 +94,16 @@ fn Found(review: Review, changes: Vec<Change>) -> Element {
     let any = in_effect.peek().is_some();
     // What an undo took back, another one brings back: then the tasks' own changes are in effect again.
     let undone = !in_effect.any(|change| change.undo_id.is_none());
+    let mut files: Vec<&str> = Vec::new();
+    for FileChange { path, .. } in changes.iter().flat_map(listed) {
+        if !files.contains(&path.as_str()) {
+            files.push(path);
+        }
+    }
+    let files = count(files.len(), "file changed", "files changed");
     rsx! {
         div { class: "changes-head",
-            span { {count(changes.len(), "change", "changes")} }
+            span { "{files}" }
             if held {
                 button { r#type: "button", class: "primary small", disabled: (review.busy)(), onclick: move |_| review.turn("merge"),
                     Glyph { icon: Icon::Check }
@@ -117,14 +125,20 @@ fn Found(review: Review, changes: Vec<Change>) -> Element {
     }
 }
 
+/// The files of a change. A folder says nothing that its files do not say.
+fn listed(change: &Change) -> impl Iterator<Item = &FileChange> {
+    let all = &change.files_changed;
+    let inside = |folder: &str, path: &str| path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
+    all.iter().filter(move |file| !all.iter().any(|other| inside(&file.path, &other.path)))
+}
+
 #[component]
 fn ChangeView(review: Review, change: Change) -> Element {
     let desk = review.desk;
-    let of_task = use_memo(move || {
-        let runs = desk.runs.read();
-        let tasks = &runs.get(review.run)?.tasks;
-        let task = tasks.iter().find(|task| Some(task.task_id) == change.task_id)?;
-        Some((task.role.map_or("task", |role| role.name()).to_owned(), objective(task, tasks)))
+    let runs = desk.runs.read();
+    let of_task = runs.get(review.run).and_then(|run| {
+        let task = run.tasks.iter().find(|task| Some(task.task_id) == change.task_id)?;
+        Some((task.role.map_or("task", |role| role.name()), objective(task, &run.tasks)))
     });
     let state = match (change.undo_id, change.state) {
         (Some(_), ChangeState::Merged | ChangeState::Held) => "in effect",
@@ -134,11 +148,7 @@ fn ChangeView(review: Review, change: Change) -> Element {
         (None, ChangeState::KeptOut) => "kept out: the task did not end well",
         (None, ChangeState::Held) => "held until you have looked at it",
     };
-    // A folder says nothing that its files do not say.
-    let folder = |path: &str| {
-        change.files_changed.iter().any(|other| other.path.strip_prefix(path).is_some_and(|rest| rest.starts_with('/')))
-    };
-    let listed: Vec<FileChange> = change.files_changed.iter().filter(|file| !folder(&file.path)).cloned().collect();
+    let listed: Vec<FileChange> = listed(&change).cloned().collect();
     let diffs = change.diff.as_ref().map(|diff| parse(&diff.content)).unwrap_or_default();
     let seq = change.seq.0;
     let task = change.task_id.filter(|_| change.undo_id.is_none());
@@ -147,14 +157,14 @@ fn ChangeView(review: Review, change: Change) -> Element {
     rsx! {
         section { class: "change", "aria-label": "Change",
             h3 {
-                match of_task() {
+                match of_task {
                     Some((role, objective)) if change.undo_id.is_none() => rsx! { strong { "{role}" } " {objective}" },
                     _ => rsx! { "Undo" },
                 }
                 span { class: "figure", "{state}" }
             }
             for path in change.conflicts.clone() {
-                p { key: "conflict-{path}", class: "reason", "{path} did not arrive: it had changed on both sides." }
+                p { key: "conflict-{path}", class: "reason", "{plainly(&path)} did not arrive: it had changed on both sides." }
             }
             for listed in listed {
                 FileView {
@@ -210,11 +220,12 @@ fn FileView(
         ChangeKind::Modified => "modified",
         ChangeKind::Deleted => "deleted",
     };
+    let path = plainly(&listed.path);
     let (added, removed) = diff.as_ref().map_or((0, 0), |file| (file.added, file.removed));
     rsx! {
-        article { class: "file-change", "aria-label": "{listed.path}",
+        article { class: "file-change", "aria-label": "{path}",
             header {
-                code { "{listed.path}" }
+                code { "{path}" }
                 span { class: "figure",
                     "{word} "
                     if added > 0 { span { class: "came", "+{added}" } }
@@ -240,7 +251,7 @@ fn FileTurns(review: Review, name: String, path: String, stands: Stands, task: T
     let is_kept = stands == Stands::There && kept.read().contains(&name);
     const BEFORE: &str = "is as it was before";
     const THERE: &str = "is in the workspace";
-    let (brought, taken, back) = (path.clone(), path.clone(), path.clone());
+    let (brought, taken, back, path) = (path.clone(), path.clone(), path.clone(), plainly(&path));
     rsx! {
         match stands {
             Stands::There => rsx! {
@@ -285,7 +296,7 @@ fn Turn(review: Review, label: &'static str, path: String, act: EventHandler<()>
 fn SideBySide(file: File) -> Element {
     rsx! {
         if let Some(note) = file.note { p { class: "none", "{note}" } }
-        div { class: "hunks", tabindex: "0", role: "group", "aria-label": "{file.path} before and after",
+        div { class: "hunks", tabindex: "0", role: "group", "aria-label": "{plainly(&file.path)} before and after",
             for (index, hunk) in file.hunks.into_iter().enumerate() { HunkView { key: "{index}", hunk } }
         }
     }

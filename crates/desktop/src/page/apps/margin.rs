@@ -26,23 +26,22 @@ const SAID_CHARACTERS_MAX: usize = 240;
 #[component]
 pub(crate) fn RunPage(id: RunId) -> Element {
     let desk = use_desk();
-    let run = use_memo(move || desk.runs.read().get(id).cloned());
     let mut changes = use_signal(|| false);
-    let Some(run) = run() else {
+    let Some(run) = desk.runs.read().get(id).cloned() else {
         return rsx! { p { class: "empty", "This run is not in the log any more." } };
     };
     rsx! {
         div { class: "run-page page",
             blockquote { class: "prompted", "{run.prompt}" }
             if let Some(answer) = run.answer.clone() { Rich { text: answer } }
-            Margin { run, changes: move |()| changes.toggle() }
+            Margin { run, reviewing: changes(), changes: move |()| changes.toggle() }
             if changes() { Changes { run: id } }
         }
     }
 }
 
 #[component]
-pub(crate) fn Margin(run: Run, changes: EventHandler<()>) -> Element {
+pub(crate) fn Margin(run: Run, reviewing: bool, changes: EventHandler<()>) -> Element {
     let desk = use_desk();
     let waits =
         run.status == RunStatus::Blocked && desk.inbox.read().iter().any(|item| item.run_id == Some(run.run_id));
@@ -59,7 +58,7 @@ pub(crate) fn Margin(run: Run, changes: EventHandler<()>) -> Element {
                     "Answer in the Inbox"
                 }
             }
-            Controls { run: run.clone(), changes }
+            Controls { run: run.clone(), reviewing, changes }
             // What is done keeps quiet until somebody asks.
             details { class: "plan", open: !run.status.is_ending(),
                 summary { {count(run.tasks.len(), "agent", "agents")} }
@@ -107,9 +106,9 @@ fn Task(task: TaskSummary, objective: String, told: Option<String>) -> Element {
     }
 }
 
-/// Only what can be done now is offered.
+/// Only what can be done now is offered, and once: who looks at the changes has their undo there.
 #[component]
-fn Controls(run: Run, changes: EventHandler<()>) -> Element {
+fn Controls(run: Run, reviewing: bool, changes: EventHandler<()>) -> Element {
     let desk = use_desk();
     let id = run.run_id;
     let open = !run.status.is_ending();
@@ -125,7 +124,7 @@ fn Controls(run: Run, changes: EventHandler<()>) -> Element {
                 Control { icon: Icon::Stop, label: "Cancel", act: move |()| control(desk, id, "cancel") }
             }
             Control { icon: Icon::Changes, label: "Changes", act: move |()| changes.call(()) }
-            if !open { Control { icon: Icon::Undo, label: "Undo", act: move |()| undo(desk, id) } }
+            if !open && !reviewing { Control { icon: Icon::Undo, label: "Undo", act: move |()| undo(desk, id) } }
             Control { icon: Icon::Trace, label: "Trace", act: move |()| cards::open_trace(desk, id) }
         }
     }

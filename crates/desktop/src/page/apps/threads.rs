@@ -78,7 +78,11 @@ fn Words(page: Page, from: u64, to: u64, wanted: SelectionAction, action: Signal
                         event.prevent_default();
                         send();
                     }
-                    Key::Escape => action.set(None),
+                    Key::Escape => {
+                        // What else Esc would put away stays for the next one.
+                        event.stop_propagation();
+                        action.set(None);
+                    }
                     _ => {}
                 },
             }

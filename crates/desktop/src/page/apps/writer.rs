@@ -9,12 +9,14 @@ use super::threads::{MadeFigures, Threads};
 use crate::page::bridge::{self, Editor, Held, Length};
 use crate::page::desk::{Desk, late, use_desk};
 use crate::page::rich::{Glyph, Rich};
+use choir_desktop::computer::focused;
 use choir_desktop::evidence::marks;
 use choir_desktop::files::file_name;
 use choir_desktop::icon::Icon;
 use choir_desktop::json;
 use choir_desktop::menu::Wish;
 use choir_desktop::surface::is_bare;
+use choir_proto::desktop::Subject;
 use choir_proto::document::Document;
 use choir_proto::{DocumentId, TaskStatus};
 use dioxus::prelude::*;
@@ -180,7 +182,11 @@ pub(crate) fn Writer(id: DocumentId) -> Element {
     let view = (page.view)();
     let removed = use_memo(move || desk.documents.read().get(id).is_some_and(|document| document.removed_at.is_some()));
     rsx! {
-        div { class: "writer",
+        div {
+            class: "writer",
+            onkeydown: move |event| {
+                if event.key() == Key::Escape && view != Shown::Text { late(page.view, Shown::Text) }
+            },
             if removed() { InTrash { page } }
             match view {
                 Shown::Version { number, against } => rsx! {
@@ -228,8 +234,8 @@ fn Pane(page: Page, title: &'static str, children: Element) -> Element {
 #[component]
 fn RunChanges(page: Page) -> Element {
     let desk = page.desk;
-    let run = use_memo(move || desk.runs.read().of_document(page.id).map(|run| run.run_id));
-    match run() {
+    let run = desk.runs.read().of_document(page.id).map(|run| run.run_id);
+    match run {
         Some(run) => rsx! { Changes { run } },
         None => rsx! { p { class: "none", "No run has written this document." } },
     }
@@ -237,7 +243,7 @@ fn RunChanges(page: Page) -> Element {
 
 #[component]
 fn Text(page: Page, hidden: bool) -> Element {
-    let mut held = use_signal(|| None::<Held>);
+    let mut held = use_signal(|| None::<(Held, Held)>);
     rsx! {
         div { class: "paper", "data-phase": "{page.state.read().phase}", hidden,
             div {
@@ -245,7 +251,8 @@ fn Text(page: Page, hidden: bool) -> Element {
                 onmounted: move |event| {
                     let Some(element) = event.data().downcast::<Node>().cloned() else { return };
                     open(page, element);
-                    held.set(Some(bridge::returns(move || page.with_editor(|editor| editor.retry()))));
+                    let returns = bridge::returns(move || page.with_editor(|editor| editor.retry()));
+                    held.set(Some((returns, bridge::prints(move |begins| lay_out(page, begins)))));
                 },
             }
             if let Shown::Source(index) = (page.view)() {
@@ -353,7 +360,7 @@ fn Side(page: Page, head: Memo<u32>) -> Element {
                 Proposals { page, proposals: document.proposals.clone() }
             }
             if let Some(document) = document.as_ref() { MadeFigures { page, figures: document.figures.clone() } }
-            if let Some(run) = run() { Margin { run, changes: move |()| view.set(Shown::Changes) } }
+            if let Some(run) = run() { Margin { run, reviewing: view() == Shown::Changes, changes: move |()| view.set(Shown::Changes) } }
             if let Some(document) = document.as_ref() {
                 Sources { page, citations: document.citations.clone(), bare: document.unsupported.clone() }
             }
@@ -424,9 +431,24 @@ fn Printed(page: Page) -> Element {
 }
 
 fn print(page: Page) {
+    fill_sheet(page);
+    bridge::print();
+}
+
+fn fill_sheet(page: Page) {
     let mut printed = page.desk.printed;
     page.with_editor(|editor| printed.set(Some((page.id, editor.document()))));
-    bridge::print();
+}
+
+/// Whoever prints by the browser's own key means the document in front, unless a button said which.
+fn lay_out(page: Page, begins: bool) {
+    let mut printed = page.desk.printed;
+    let front = focused(&page.desk.desktop.peek()).and_then(|window| window.subject.clone());
+    if !begins {
+        printed.set(None);
+    } else if printed.peek().is_none() && front == Some(Subject::Document(page.id)) {
+        fill_sheet(page);
+    }
 }
 
 /// Version, length, and whether everything typed is kept.
