@@ -1,5 +1,6 @@
 //! Writer without a document: every document and every run.
 
+use super::trash::InTheTrash;
 use crate::page::desk::{Desk, late, use_desk};
 use crate::page::home::{DocumentRow, RunRow};
 use crate::page::keys::perform;
@@ -21,7 +22,9 @@ const ROWS_MAX: usize = 200;
 
 #[component]
 pub(crate) fn Library() -> Element {
+    let desk = use_desk();
     let mut wanted = use_signal(String::new);
+    let mut put_away: PutAway = use_signal(|| None);
     rsx! {
         div { class: "library page",
             div { class: "tools",
@@ -35,10 +38,28 @@ pub(crate) fn Library() -> Element {
                 }
                 NewDocument {}
             }
-            Documents { wanted }
-            Runs { wanted }
+            Documents { wanted, put_away }
+            Runs { wanted, put_away }
             Trash { wanted }
         }
+        InTheTrash {
+            name: put_away.read().as_ref().map(|(_, title)| format!("“{title}”")),
+            undo: move |()| {
+                if let Some((thing, _)) = put_away.take() { restore(desk, thing) }
+            },
+        }
+    }
+}
+
+/// What was put away last.
+type PutAway = Signal<Option<(Thing, String)>>;
+
+/// Says that a list is not all there is.
+#[component]
+fn Cut(all: usize) -> Element {
+    match all > ROWS_MAX {
+        true => rsx! { p { class: "none", role: "status", "{ROWS_MAX} of {all} are shown. Find narrows them down." } },
+        false => rsx! {},
     }
 }
 
@@ -54,27 +75,27 @@ fn NewDocument() -> Element {
 }
 
 #[component]
-fn Documents(wanted: Signal<String>) -> Element {
+fn Documents(wanted: Signal<String>, put_away: PutAway) -> Element {
     let desk = use_desk();
     let documents = desk.documents.read();
-    let found: Vec<_> = documents
-        .listed()
-        .filter(|document| document.title.to_lowercase().contains(&*wanted.read()))
-        .take(ROWS_MAX)
-        .cloned()
-        .collect();
+    let mut found: Vec<_> =
+        documents.listed().filter(|document| document.title.to_lowercase().contains(&*wanted.read())).collect();
+    let all = found.len();
+    found.truncate(ROWS_MAX);
+    let found: Vec<_> = found.into_iter().cloned().collect();
     rsx! {
         section { "aria-label": "Documents",
             h2 { "Documents" }
+            Cut { all }
             if found.is_empty() { p { class: "none", "No document yet. A prompt that needs more than a short answer begins one." } }
-            for document in found { Named { key: "{document.document_id}", document } }
+            for document in found { Named { key: "{document.document_id}", document, put_away } }
         }
     }
 }
 
 /// A document and its name, which can be changed.
 #[component]
-fn Named(document: DocumentSummary) -> Element {
+fn Named(document: DocumentSummary, put_away: PutAway) -> Element {
     let desk = use_desk();
     let mut name = use_signal(|| None::<String>);
     let id = document.document_id;
@@ -86,7 +107,10 @@ fn Named(document: DocumentSummary) -> Element {
                 DocumentRow { document }
                 span { class: "acts",
                     IconButton { icon: Icon::Pencil, label: "Rename {title}", onclick: move |_| name.set(Some(renamed.clone())) }
-                    IconButton { icon: Icon::Trash, label: "Move {title} to the trash", onclick: move |_| remove(desk, Thing::Document(id)) }
+                    IconButton { icon: Icon::Trash, label: "Move {title} to the trash", onclick: {
+                        let title = title.clone();
+                        move |_| remove(desk, Thing::Document(id), title.clone(), put_away)
+                    } }
                 }
             }
         };
@@ -135,27 +159,26 @@ fn rename(desk: Desk, id: DocumentId, title: String) {
 }
 
 #[component]
-fn Runs(wanted: Signal<String>) -> Element {
+fn Runs(wanted: Signal<String>, put_away: PutAway) -> Element {
     let desk = use_desk();
     let runs = desk.runs.read();
-    let found: Vec<_> = runs
-        .listed()
-        .filter(|run| run.prompt.to_lowercase().contains(&*wanted.read()))
-        .take(ROWS_MAX)
-        .cloned()
-        .collect();
+    let mut found: Vec<_> = runs.listed().filter(|run| run.prompt.to_lowercase().contains(&*wanted.read())).collect();
+    let all = found.len();
+    found.truncate(ROWS_MAX);
+    let found: Vec<_> = found.into_iter().cloned().collect();
     rsx! {
         section { "aria-label": "Runs",
             h2 { "Runs" }
+            Cut { all }
             if found.is_empty() { p { class: "none", "No run yet. Type what you want into the prompt bar." } }
-            for run in found { Ended { key: "{run.run_id}", run } }
+            for run in found { Ended { key: "{run.run_id}", run, put_away } }
         }
     }
 }
 
 /// A run; one that has ended can be put away.
 #[component]
-fn Ended(run: Run) -> Element {
+fn Ended(run: Run, put_away: PutAway) -> Element {
     let desk = use_desk();
     let (id, title) = (run.run_id, headline(&run.prompt, 60));
     let ended = run.status.is_ending();
@@ -164,7 +187,10 @@ fn Ended(run: Run) -> Element {
             RunRow { run }
             if ended {
                 span { class: "acts",
-                    IconButton { icon: Icon::Trash, label: "Move {title} to the trash", onclick: move |_| remove(desk, Thing::Run(id)) }
+                    IconButton { icon: Icon::Trash, label: "Move {title} to the trash", onclick: {
+                        let title = title.clone();
+                        move |_| remove(desk, Thing::Run(id), title.clone(), put_away)
+                    } }
                 }
             }
         }
@@ -187,10 +213,10 @@ impl Thing {
     }
 }
 
-fn remove(desk: Desk, thing: Thing) {
+fn remove(desk: Desk, thing: Thing, title: String, put_away: PutAway) {
     spawn_local(async move {
         match server::act("POST", &thing.path("trash")).await {
-            Ok(()) => desk.tell("It is in the trash, at the end of the Library."),
+            Ok(()) => late(put_away, Some((thing, title))),
             Err(failure) => desk.undone("It stays where it is.", &failure),
         }
     });
