@@ -147,6 +147,10 @@ fn ProviderRow(provider: Provider, offered: Offered) -> Element {
     let mut key = use_signal(String::new);
     let mut trial = use_signal(|| Trial::Untried);
     let name = use_signal(|| provider.name.clone());
+    // What holds, until somebody types another address.
+    let mut moved = use_signal(|| None::<String>);
+    let address = moved().unwrap_or_else(|| provider.base_url.clone());
+    let is_moved = moved.read().as_ref().is_some_and(|moved| moved.trim() != provider.base_url);
     let (mark, label, words) = match &*trial.read() {
         Trial::Ended(tested) if tested.ok => (Mark::Verified, "answers", tested.words()),
         Trial::Ended(tested) => (Mark::Failed, "does not answer", tested.words()),
@@ -160,14 +164,13 @@ fn ProviderRow(provider: Provider, offered: Offered) -> Element {
             class: "provider",
             onsubmit: move |event| {
                 event.prevent_default();
-                put_provider(desk, name.peek().clone(), json!({ "key": key.peek().trim() }));
-                key.set(String::new());
+                put_provider(desk, name.peek().clone(), changed(&[("base_url", &moved.take().unwrap_or_default()), ("key", &key.take())]));
                 trial.set(Trial::Untried);
             },
             p { class: "provider-name",
                 Standing { mark, label }
                 strong { "{provider.name}" }
-                span { class: "quietly", {provider.key.words()} if !provider.base_url.is_empty() { " · {provider.base_url}" } }
+                span { class: "quietly", {provider.key.words()} }
             }
             div { class: "fields",
                 if asks_key {
@@ -179,7 +182,19 @@ fn ProviderRow(provider: Provider, offered: Offered) -> Element {
                         value: "{key}",
                         oninput: move |event| key.set(event.value()),
                     }
-                    button { class: "secondary", disabled: key.read().trim().is_empty(), "Keep" }
+                }
+                if !provider.base_url.is_empty() {
+                    input {
+                        r#type: "url",
+                        "aria-label": "Address of {provider.name}",
+                        title: "Another address asks for the key again",
+                        required: true,
+                        value: "{address}",
+                        oninput: move |event| moved.set(Some(event.value())),
+                    }
+                }
+                if asks_key || !provider.base_url.is_empty() {
+                    button { class: "secondary", disabled: key.read().trim().is_empty() && !is_moved, "Keep" }
                 }
                 button {
                     r#type: "button",
@@ -214,11 +229,25 @@ pub(crate) fn put_provider(desk: Desk, name: String, body: Value) {
         let text = body.to_string();
         let answer = bridge::call("PUT", &format!("/api/providers/{name}"), Some(&text)).await;
         match server::done(answer) {
-            Ok(()) => desk.tell(format!("{name} is kept. Its key is sealed and cannot be read back.")),
+            Ok(()) if body.get("key").is_some() => {
+                desk.tell(format!("{name} is kept. Its key is sealed and cannot be read back."));
+            }
+            Ok(()) => desk.tell(format!("{name} is kept.")),
             Err(failure) => desk.undone("The provider was not changed.", &failure),
         }
         desk.refresh_condition();
     });
+}
+
+/// What changes of a provider: what is left empty stays.
+fn changed(fields: &[(&str, &str)]) -> Value {
+    let mut body = json!({});
+    for (field, value) in fields {
+        if !value.trim().is_empty() {
+            body[*field] = value.trim().into();
+        }
+    }
+    body
 }
 
 /// A provider that is not in the list yet. Where there is none, a key is all that is missing.
@@ -236,14 +265,10 @@ fn NewProvider(wanted: bool) -> Element {
                 class: "grid",
                 onsubmit: move |event| {
                     event.prevent_default();
-                    let mut body = json!({ "kind": *kind.peek() });
-                    for (field, value) in [("base_url", address.peek()), ("key", key.peek())] {
-                        if !value.trim().is_empty() { body[field] = value.trim().into() }
-                    }
+                    let body = changed(&[("kind", &kind.peek()), ("base_url", &address.peek()), ("key", &key.take())]);
                     put_provider(desk, name.peek().trim().to_owned(), body);
-                    key.set(String::new());
                 },
-                label { "Name", input { value: "{name}", required: true, oninput: move |event| name.set(event.value()) } }
+                label { "Name", input { value: "{name}", required: true, autocapitalize: "off", spellcheck: "false", oninput: move |event| name.set(event.value()) } }
                 label { "Speaks",
                     select {
                         value: "{kind}",
