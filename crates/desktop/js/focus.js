@@ -3,7 +3,7 @@
 
 import { focusWindow } from './bridge.js';
 
-const FOCUSABLE = 'a[href], button, input, textarea, select, summary, [tabindex], [contenteditable="true"]';
+const FOCUSABLE = 'a[href], button, input, textarea, select, summary, [tabindex="0"], [contenteditable="true"]';
 const WRITABLE = 'input, textarea, [contenteditable="true"]';
 // How many earlier places are remembered.
 const PLACES_MAX = 8;

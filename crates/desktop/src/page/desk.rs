@@ -100,6 +100,8 @@ pub(crate) struct Desk {
     pub(crate) evidence: Signal<Seq>,
     /// The last event after which a run's changes may be others.
     pub(crate) changed: Signal<Seq>,
+    /// The last event that wrote a version of a document down; what is typed has a number before that.
+    pub(crate) versioned: Signal<Seq>,
     /// The text that goes on paper.
     pub(crate) printed: Signal<Option<(DocumentId, String)>>,
     /// What the menu wishes of an open document.
@@ -133,6 +135,7 @@ impl Desk {
                 inbox: Signal::new(Vec::new()),
                 evidence: Signal::new(Seq::default()),
                 changed: Signal::new(Seq::default()),
+                versioned: Signal::new(Seq::default()),
                 printed: Signal::new(None),
                 wish: Signal::new(None),
             }

@@ -112,6 +112,7 @@ async fn load(mut desk: Desk) -> Result<(), Failure> {
     desk.refresh_inbox();
     desk.evidence.set(before.seq);
     desk.changed.set(before.seq);
+    desk.versioned.set(before.seq);
     spawn_local(load_older(desk, runs.next, documents.next));
     Ok(())
 }
@@ -250,6 +251,9 @@ fn fold_view(mut desk: Desk, envelope: &Envelope, event: &Event) {
             desk.documents.write().apply(envelope, event);
             desk.runs.write().apply(envelope, event);
             desk.evidence.set(envelope.header.seq);
+            if matches!(event, Event::DocumentVersioned(_)) {
+                desk.versioned.set(envelope.header.seq);
+            }
             // The only one of them that touches windows; the others need not draw the desktop again.
             if matches!(event, Event::DocumentTrashed(_)) {
                 desktop::apply(&mut desk.desktop.write(), envelope.header.run, event);

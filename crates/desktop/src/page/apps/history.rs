@@ -21,13 +21,14 @@ struct Versions {
     versions: Vec<VersionSummary>,
 }
 
-/// The list, read when it is opened and whenever the document has another version.
+/// The list, read when it is opened and whenever a version was written down.
 #[component]
-pub(crate) fn History(page: Page, head: Memo<u32>) -> Element {
+pub(crate) fn History(page: Page) -> Element {
     let mut open = use_signal(|| false);
     let mut versions = use_signal(Vec::<VersionSummary>::new);
     use_effect(move || {
-        if !open() || head() == 0 {
+        page.desk.versioned.read();
+        if !open() {
             return;
         }
         spawn(async move {

@@ -365,7 +365,7 @@ fn Side(page: Page, head: Memo<u32>) -> Element {
                 Sources { page, citations: document.citations.clone(), bare: document.unsupported.clone() }
             }
             Outline { page }
-            History { page, head }
+            History { page }
             Tools { page }
         }
     }
