@@ -61,11 +61,6 @@ fn Card(run: Run) -> Element {
     if let Some(tour) = tour(&run) {
         return rsx! { TourCard { run, tour } };
     }
-    rsx! { RunCard { run } }
-}
-
-#[component]
-fn RunCard(run: Run) -> Element {
     let name = if run.answer.is_some() { "Answer" } else { "Run" };
     rsx! {
         article { class: "card", "aria-label": name,

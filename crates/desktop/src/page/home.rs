@@ -70,8 +70,8 @@ fn Order() -> Element {
     let needs_key = model.as_ref().is_some_and(|condition| !condition.is_good());
     rsx! {
         p { class: "order",
-            if let Some(condition) = model { Part { condition } }
-            if let Some(condition) = sandbox { Part { condition } }
+            if let Some(condition) = model { {part(condition)} }
+            if let Some(condition) = sandbox { {part(condition)} }
             if needs_key {
                 FoundProviders {}
                 button { r#type: "button", class: "mend", onclick: move |_| desk.open(App::Settings, None),
@@ -83,8 +83,7 @@ fn Order() -> Element {
     }
 }
 
-#[component]
-fn Part(condition: Condition) -> Element {
+fn part(condition: Condition) -> Element {
     rsx! { span { class: "part", Standing { mark: condition.mark }, span { Phrase { text: condition.words } } } }
 }
 

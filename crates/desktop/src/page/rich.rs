@@ -34,13 +34,12 @@ pub(crate) fn IconButton(icon: Icon, label: String, onclick: EventHandler<MouseE
 pub(crate) fn Standing(mark: Mark, label: Option<String>) -> Element {
     let class = format!("mark {}", mark.class());
     match label {
-        Some(label) => rsx! { span { class, role: "img", "aria-label": "{label}", title: "{label}", Shape { mark } } },
-        None => rsx! { span { class, "aria-hidden": "true", Shape { mark } } },
+        Some(label) => rsx! { span { class, role: "img", "aria-label": "{label}", title: "{label}", {shape(mark)} } },
+        None => rsx! { span { class, "aria-hidden": "true", {shape(mark)} } },
     }
 }
 
-#[component]
-fn Shape(mark: Mark) -> Element {
+fn shape(mark: Mark) -> Element {
     rsx! {
         svg { view_box: "0 0 16 16",
             match mark {
@@ -88,13 +87,12 @@ fn Piece(block: Block) -> Element {
         }
         Block::Quote(parts) => rsx! { blockquote { Parts { parts } } },
         Block::Code(code) => rsx! { pre { tabindex: "0", "{code}" } },
-        Block::Table(rows) => rsx! { Grid { rows } },
+        Block::Table(rows) => grid(rows),
         Block::Rule => rsx! { hr {} },
     }
 }
 
-#[component]
-fn Grid(rows: Vec<Vec<Vec<Inline>>>) -> Element {
+fn grid(rows: Vec<Vec<Vec<Inline>>>) -> Element {
     let mut rows = rows.into_iter();
     let head = rows.next().unwrap_or_default();
     rsx! {

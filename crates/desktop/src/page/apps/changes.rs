@@ -3,7 +3,7 @@
 use crate::page::desk::{Desk, use_desk};
 use crate::page::rich::Glyph;
 use crate::page::server::{self, Failure};
-use choir_desktop::diff::{File, Hunk, Line, Row, parse};
+use choir_desktop::diff::{File, Line, Row, parse};
 use choir_desktop::files::plainly;
 use choir_desktop::icon::Icon;
 use choir_desktop::words::{count, objective};
@@ -236,7 +236,7 @@ fn FileView(
             }
             if !kept && stands != Stands::TakenBack {
                 match diff {
-                    Some(file) => rsx! { SideBySide { file } },
+                    Some(file) => side_by_side(file),
                     None => rsx! { p { class: "none", "There is no difference to show: it is not text, or too long." } },
                 }
             }
@@ -292,38 +292,31 @@ fn Turn(review: Review, label: &'static str, path: String, act: EventHandler<()>
     }
 }
 
-#[component]
-fn SideBySide(file: File) -> Element {
+/// Drawn by plain functions: a component for each line would cost more than it draws.
+fn side_by_side(file: File) -> Element {
     rsx! {
         if let Some(note) = file.note { p { class: "none", "{note}" } }
         div { class: "hunks", tabindex: "0", role: "group", "aria-label": "{plainly(&file.path)} before and after",
-            for (index, hunk) in file.hunks.into_iter().enumerate() { HunkView { key: "{index}", hunk } }
+            for (index, hunk) in file.hunks.into_iter().enumerate() {
+                div { key: "{index}", class: "hunk",
+                    for row in hunk.rows { {diff_row(row)} }
+                }
+            }
         }
     }
 }
 
-#[component]
-fn HunkView(hunk: Hunk) -> Element {
-    rsx! {
-        div { class: "hunk",
-            for (index, row) in hunk.rows.into_iter().enumerate() { RowView { key: "{index}", row } }
-        }
-    }
-}
-
-#[component]
-fn RowView(row: Row) -> Element {
+fn diff_row(row: Row) -> Element {
     let class = if row.changed { "diff-row changed" } else { "diff-row" };
     rsx! {
         div { class,
-            Half { line: row.left, side: "before" }
-            Half { line: row.right, side: "after" }
+            {half(row.left, "before")}
+            {half(row.right, "after")}
         }
     }
 }
 
-#[component]
-fn Half(line: Option<Line>, side: &'static str) -> Element {
+fn half(line: Option<Line>, side: &'static str) -> Element {
     match line {
         Some(line) => rsx! {
             span { class: "number", "{line.number}" }

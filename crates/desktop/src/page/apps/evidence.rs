@@ -21,8 +21,7 @@ const PIECES_MAX: usize = 12;
 const QUOTE_CHARACTERS_MAX: usize = 140;
 
 /// Changes that wait for a person, each with the words that differ.
-#[component]
-pub(crate) fn Proposals(page: Page, proposals: Vec<Proposal>) -> Element {
+pub(crate) fn proposed(page: Page, proposals: Vec<Proposal>) -> Element {
     if proposals.is_empty() {
         return rsx! {};
     }
@@ -165,16 +164,15 @@ pub(crate) fn SourceCard(page: Page, index: usize) -> Element {
                 (None, _) => rsx! { p { class: "none", "The document does not cite this any more." } },
                 (_, None) => rsx! { p { class: "none", "Reading the source …" } },
                 (_, Some(Err(why))) => rsx! { p { role: "alert", class: "none", "{why}" } },
-                (Some(citation), Some(Ok(text))) => rsx! { Cut { citation, text: text.clone() } },
+                (Some(citation), Some(Ok(text))) => cut(citation, text),
             }
         }
     }
 }
 
 /// What stands around the cited words.
-#[component]
-fn Cut(citation: Citation, text: String) -> Element {
-    match excerpt(&text, citation.from, citation.to) {
+fn cut(citation: Citation, text: &str) -> Element {
+    match excerpt(text, citation.from, citation.to) {
         Some(found) => rsx! {
             pre { class: "source-text", tabindex: "0", "aria-label": "Source",
                 "{found.before}"
@@ -219,7 +217,7 @@ pub(crate) fn SelectionTools(page: Page, from: u64, to: u64) -> Element {
                 }
             }
             match origin.read().as_ref().filter(|_| fresh) {
-                Some(Ok(found)) => rsx! { Pieces { page, pieces: found.pieces.clone() } },
+                Some(Ok(found)) => pieces(page, &found.pieces),
                 Some(Err(why)) => rsx! { p { role: "alert", class: "reason", "{why}" } },
                 None => rsx! {},
             }
@@ -227,12 +225,11 @@ pub(crate) fn SelectionTools(page: Page, from: u64, to: u64) -> Element {
     }
 }
 
-#[component]
-fn Pieces(page: Page, pieces: Vec<Origin>) -> Element {
-    let more = pieces.len().saturating_sub(PIECES_MAX);
+fn pieces(page: Page, all: &[Origin]) -> Element {
+    let more = all.len().saturating_sub(PIECES_MAX);
     rsx! {
         ol { class: "origins", "aria-label": "Where the selection comes from",
-            for origin in pieces.into_iter().take(PIECES_MAX) {
+            for origin in all.iter().take(PIECES_MAX).cloned() {
                 Piece { key: "{origin.from}", page, origin }
             }
         }

@@ -363,14 +363,13 @@ fn NewFolder(folder: Folder) -> Element {
                 },
             }
             button { class: "secondary", "Make folder" }
-            Fault { folder }
+            {fault(folder)}
         }
     }
 }
 
 /// Why a name is not taken, beneath its field.
-#[component]
-fn Fault(folder: Folder) -> Element {
+fn fault(folder: Folder) -> Element {
     rsx! {
         p { class: "fault", role: "alert", {folder.fault.read().clone()} }
     }
@@ -479,7 +478,7 @@ fn Rename(folder: Folder, entry: Entry) -> Element {
                 },
             }
             button { class: "secondary", "Rename" }
-            Fault { folder }
+            {fault(folder)}
         }
     }
 }

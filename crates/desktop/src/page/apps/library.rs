@@ -55,8 +55,7 @@ pub(crate) fn Library() -> Element {
 type PutAway = Signal<Option<(Thing, String)>>;
 
 /// Says that a list is not all there is.
-#[component]
-fn Cut(all: usize) -> Element {
+fn cut(all: usize) -> Element {
     match all > ROWS_MAX {
         true => rsx! { p { class: "none", role: "status", "{ROWS_MAX} of {all} are shown. Find narrows them down." } },
         false => rsx! {},
@@ -86,7 +85,7 @@ fn Documents(wanted: Signal<String>, put_away: PutAway) -> Element {
     rsx! {
         section { "aria-label": "Documents",
             h2 { "Documents" }
-            Cut { all }
+            {cut(all)}
             if found.is_empty() { p { class: "none", "No document yet. A prompt that needs more than a short answer begins one." } }
             for document in found { Named { key: "{document.document_id}", document, put_away } }
         }
@@ -169,7 +168,7 @@ fn Runs(wanted: Signal<String>, put_away: PutAway) -> Element {
     rsx! {
         section { "aria-label": "Runs",
             h2 { "Runs" }
-            Cut { all }
+            {cut(all)}
             if found.is_empty() { p { class: "none", "No run yet. Type what you want into the prompt bar." } }
             for run in found { Ended { key: "{run.run_id}", run, put_away } }
         }

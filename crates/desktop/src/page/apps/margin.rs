@@ -47,7 +47,7 @@ pub(crate) fn Margin(run: Run, reviewing: bool, changes: EventHandler<()>) -> El
         run.status == RunStatus::Blocked && desk.inbox.read().iter().any(|item| item.run_id == Some(run.run_id));
     rsx! {
         section { class: "margin", "aria-label": "Run",
-            if !run.status.is_ending() { Progress { tasks: run.tasks.clone() } }
+            if !run.status.is_ending() { {progress(&run.tasks)} }
             if let Some(reason) = run.reason.clone().filter(|reason| run.answer.as_ref() != Some(reason)) {
                 div { class: "reason", Rich { text: reason } }
             }
@@ -64,7 +64,7 @@ pub(crate) fn Margin(run: Run, reviewing: bool, changes: EventHandler<()>) -> El
                 summary { {count(run.tasks.len(), "agent", "agents")} }
                 ol { class: "tasks", "aria-label": "Plan",
                     for task in run.tasks.clone() {
-                        Task { key: "{task.task_id}", objective: objective(&task, &run.tasks), task, told: run.reason.clone() }
+                        {line(&task, objective(&task, &run.tasks), run.reason.as_ref())}
                     }
                 }
             }
@@ -73,8 +73,7 @@ pub(crate) fn Margin(run: Run, reviewing: bool, changes: EventHandler<()>) -> El
 }
 
 /// How much of the plan is done.
-#[component]
-fn Progress(tasks: Vec<TaskSummary>) -> Element {
+fn progress(tasks: &[TaskSummary]) -> Element {
     let all = tasks.len();
     let done =
         tasks.iter().filter(|task| task.status != TaskStatus::Running && task.status != TaskStatus::NeedsInput).count();
@@ -86,17 +85,13 @@ fn Progress(tasks: Vec<TaskSummary>) -> Element {
     }
 }
 
-#[component]
-fn Task(task: TaskSummary, objective: String, told: Option<String>) -> Element {
+fn line(task: &TaskSummary, objective: String, told: Option<&String>) -> Element {
     let role = task.role.map_or("task", |role| role.name());
-    let said = task
-        .waits
-        .clone()
-        .or(task.summary.clone())
-        .filter(|summary| !summary.is_empty() && told.as_ref() != Some(summary));
+    let said =
+        task.waits.clone().or(task.summary.clone()).filter(|summary| !summary.is_empty() && told != Some(summary));
     rsx! {
-        li { class: "task-line", "data-role": role,
-            Standing { mark: Mark::from(&task), label: task_words(&task) }
+        li { key: "{task.task_id}", class: "task-line", "data-role": role,
+            Standing { mark: Mark::from(task), label: task_words(task) }
             div {
                 strong { "{role}" }
                 p { Brief { text: objective, characters: OBJECTIVE_CHARACTERS_MAX } }

@@ -58,7 +58,7 @@ pub(crate) fn Preview(entry: Entry, address: String, onclose: EventHandler<()>) 
             match content.read().clone() {
                 Content::Reading => rsx! { p { class: "none", "Reading …" } },
                 Content::Text(text) if how == How::Markdown => rsx! { Rich { text } },
-                Content::Text(text) if how == How::Table => rsx! { Table { rows: table(&text) } },
+                Content::Text(text) if how == How::Table => grid(table(&text)),
                 Content::Text(text) => rsx! { pre { tabindex: "0", "{text}" } },
                 Content::Picture(picture) => rsx! { img { src: "{picture.0.0}", alt: "{name}" } },
                 Content::Nothing(why) => rsx! { p { class: "none", "{why}" } },
@@ -68,8 +68,7 @@ pub(crate) fn Preview(entry: Entry, address: String, onclose: EventHandler<()>) 
 }
 
 /// The first row names the columns.
-#[component]
-fn Table(rows: Vec<Vec<String>>) -> Element {
+fn grid(rows: Vec<Vec<String>>) -> Element {
     let cut = rows.len() == TABLE_ROWS_MAX;
     let mut rows = rows.into_iter();
     let head = rows.next().unwrap_or_default();

@@ -51,7 +51,7 @@ pub(crate) fn Settings() -> Element {
             }
             match settings {
                 Some(settings) => rsx! {
-                    Providers { providers: settings.providers.clone(), offered }
+                    {providers(settings.providers.clone(), offered)}
                     Models { settings: settings.clone(), offered }
                     Walls { settings: settings.clone() }
                     Looking { settings }
@@ -110,14 +110,14 @@ fn change(mut desk: Desk, body: Value, done: &'static str) {
     });
 }
 
-#[component]
-fn Providers(providers: Vec<Provider>, offered: Offered) -> Element {
+fn providers(known: Vec<Provider>, offered: Offered) -> Element {
+    let wanted = known.is_empty();
     rsx! {
         section { "aria-labelledby": "settings-providers",
             h2 { id: "settings-providers", "Providers" }
             FoundProviders {}
-            for provider in providers.clone() { ProviderRow { key: "{provider.name}", provider, offered } }
-            NewProvider { wanted: providers.is_empty() }
+            for provider in known { ProviderRow { key: "{provider.name}", provider, offered } }
+            NewProvider { wanted }
         }
     }
 }

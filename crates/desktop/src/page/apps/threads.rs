@@ -144,7 +144,7 @@ fn ThreadView(page: Page, run: Run) -> Element {
                     IconButton { icon: Icon::Stop, label: "Cancel", onclick: move |_| control(page.desk, id, "cancel") }
                 }
             }
-            Quoted { page, quote, at }
+            {quoted(page, &quote, at)}
             match said {
                 Some(said) => rsx! { Rich { text: said } },
                 None => rsx! { p { class: "none", "The answer comes here." } },
@@ -154,8 +154,7 @@ fn ThreadView(page: Page, run: Run) -> Element {
 }
 
 /// The words that a thread is about; a click shows them, unless they are gone.
-#[component]
-fn Quoted(page: Page, quote: String, at: Option<Place>) -> Element {
+fn quoted(page: Page, quote: &str, at: Option<Place>) -> Element {
     rsx! {
         match at {
             Some(at) => rsx! {

@@ -1,7 +1,7 @@
 //! A living document: the text, and beside it the run that writes it, what stands behind it, and its past.
 
 use super::changes::Changes;
-use super::evidence::{self, Proposals, SelectionTools, SourceCard, Sources};
+use super::evidence::{self, SelectionTools, SourceCard, Sources, proposed};
 use super::history::{History, Past, SinceYouLooked};
 use super::library::{Thing, restore};
 use super::margin::Margin;
@@ -187,12 +187,12 @@ pub(crate) fn Writer(id: DocumentId) -> Element {
             onkeydown: move |event| {
                 if event.key() == Key::Escape && view != Shown::Text { late(page.view, Shown::Text) }
             },
-            if removed() { InTrash { page } }
+            if removed() { {in_trash(page)} }
             match view {
                 Shown::Version { number, against } => rsx! {
                     for number in [number] { Past { key: "{number}-{against}", page, number, against, head: version } }
                 },
-                Shown::Changes => rsx! { Pane { page, title: "Changes", RunChanges { page } } },
+                Shown::Changes => rsx! { ChangesPane { page } },
                 Shown::Text | Shown::Source(_) => rsx! {},
             }
             Text { page, hidden: !view.is_text() }
@@ -203,8 +203,7 @@ pub(crate) fn Writer(id: DocumentId) -> Element {
 }
 
 /// What is in the trash can be read, and brought back.
-#[component]
-fn InTrash(page: Page) -> Element {
+fn in_trash(page: Page) -> Element {
     rsx! {
         div { class: "in-trash", role: "status",
             Glyph { icon: Icon::Trash }
@@ -218,26 +217,20 @@ fn InTrash(page: Page) -> Element {
 
 /// Something in the place of the text, and the way back.
 #[component]
-fn Pane(page: Page, title: &'static str, children: Element) -> Element {
+fn ChangesPane(page: Page) -> Element {
     let mut page = page;
+    let run = page.desk.runs.read().of_document(page.id).map(|run| run.run_id);
     rsx! {
         div { class: "paper past",
             div { class: "past-bar",
-                span { "{title}" }
+                span { "Changes" }
                 button { r#type: "button", class: "secondary", onclick: move |_| page.view.set(Shown::Text), "Back to the text" }
             }
-            {children}
+            match run {
+                Some(run) => rsx! { Changes { run } },
+                None => rsx! { p { class: "none", "No run has written this document." } },
+            }
         }
-    }
-}
-
-#[component]
-fn RunChanges(page: Page) -> Element {
-    let desk = page.desk;
-    let run = desk.runs.read().of_document(page.id).map(|run| run.run_id);
-    match run {
-        Some(run) => rsx! { Changes { run } },
-        None => rsx! { p { class: "none", "No run has written this document." } },
     }
 }
 
@@ -357,7 +350,7 @@ fn Side(page: Page, head: Memo<u32>) -> Element {
             }
             Threads { page }
             if let Some(document) = document.as_ref() {
-                Proposals { page, proposals: document.proposals.clone() }
+                {proposed(page, document.proposals.clone())}
             }
             if let Some(document) = document.as_ref() { MadeFigures { page, figures: document.figures.clone() } }
             if let Some(run) = run() { Margin { run, reviewing: view() == Shown::Changes, changes: move |()| view.set(Shown::Changes) } }
@@ -366,7 +359,7 @@ fn Side(page: Page, head: Memo<u32>) -> Element {
             }
             Outline { page }
             History { page }
-            Tools { page }
+            {tools(page)}
         }
     }
 }
@@ -398,8 +391,7 @@ fn Outline(page: Page) -> Element {
     }
 }
 
-#[component]
-fn Tools(page: Page) -> Element {
+fn tools(page: Page) -> Element {
     rsx! {
         div { class: "tools-list",
             button { r#type: "button", class: "plain", title: "Find and replace (Ctrl F)",
