@@ -19,21 +19,26 @@ function alike(one, other) {
   return shared || (one.classList.length === 0 && other.classList.length === 0 && one.tagName === other.tagName);
 }
 
-// Everything an element lies in, and where in it: what is gone cannot be asked any more.
+// Everything an element lies in, and between what: what is gone cannot be asked any more.
 function placed(element) {
   const steps = [];
-  for (let child = element; child.parentElement; child = child.parentElement) {
-    steps.push({ child, parent: child.parentElement, index: [...child.parentElement.children].indexOf(child) });
+  // Windows are no list: the one in front is next, wherever it stands.
+  for (let child = element; child.parentElement && !child.matches('.window'); child = child.parentElement) {
+    const { parentElement: parent, previousElementSibling: before, nextElementSibling: after } = child;
+    steps.push({ child, parent, before, after });
   }
   return { element, steps, window: element.closest('.window'), form: element.closest('form') };
 }
 
-// What stands now where the lost thing stood in its list, or just before.
+// What stands now where the lost thing stood in its list, or after it, or before.
 function neighbour({ steps }) {
   const step = steps.find(({ parent }) => parent.isConnected && parent.checkVisibility());
   if (!step || usable(step.child)) return undefined;
-  const near = [step.parent.children[step.index], step.parent.children[step.index - 1]];
-  return near.filter((one) => one !== step.child && alike(step.child, one)).map(first).find(Boolean);
+  const { child, parent, before, after } = step;
+  const here = (one) => one?.parentElement === parent && one !== child;
+  const instead = [before, after].filter(here).map((one) => (one === before ? one.nextElementSibling : one.previousElementSibling));
+  const near = [...instead.filter((one) => one !== before && one !== after), after, before, parent.firstElementChild];
+  return near.filter((one) => here(one) && alike(child, one)).map(first).find(Boolean);
 }
 
 export function keepFocus() {
