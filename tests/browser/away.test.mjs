@@ -42,6 +42,44 @@ journey("a server that goes away is counted down for, asked again and caught up 
   await connection(other).filter({ hasText: "Live" }).waitFor();
 });
 
+journey("a server that stands still is noticed, and words that it had taken are not sent twice", { scenario: "document.json" }, async (world) => {
+  const choir = await world.start();
+  const page = await world.signIn();
+  await connection(page).filter({ hasText: "Live" }).waitFor();
+  await prompt(page).fill("A draft.");
+  await page.reload();
+  await prompt(page).waitFor();
+  assert.equal(await prompt(page).inputValue(), "A draft.");
+  await connection(page).filter({ hasText: "Live" }).waitFor();
+
+  world.forgive(/ERR_|WebSocket connection|signal timed out/);
+  choir.stall();
+  await ask(page, "What is six times seven? Ask the shell and write it down.");
+  await page.getByRole("status").getByText(/^Sending “What is six/).waitFor();
+  await connection(page).filter({ hasText: "Away" }).waitFor();
+  choir.goOn();
+  await connection(page).filter({ hasText: "Live" }).waitFor();
+  await text(window(page, "Writer")).filter({ hasText: "The answer is 42." }).waitFor();
+  assert.equal(await prompt(page).inputValue(), "");
+
+  // An answer that is lost leaves it open whether the words were taken; the log says it.
+  let lost;
+  await page.route(/\/api\/runs$/, (route) => {
+    if (route.request().method() !== "POST") return route.continue();
+    lost = route.request().postDataJSON();
+    return route.abort();
+  });
+  await ask(page, "What is six times seven, again?");
+  const alert = page.getByRole("alert").filter({ hasText: "Whether it has them already is not known yet." });
+  await alert.waitFor();
+  assert.equal(await prompt(page).inputValue(), "What is six times seven, again?");
+  await page.unroute(/\/api\/runs$/);
+  await call(page, "POST", "/api/runs", lost);
+  await page.getByRole("status").getByText("“What is six times seven, again?” had been taken.").waitFor();
+  assert.equal(await prompt(page).inputValue(), "");
+  await alert.waitFor({ state: "detached" });
+});
+
 journey("a browser that forgets everything loses nothing", {}, async (world) => {
   const choir = await world.start();
   // Where a window lies is looked at, and not how it comes there.

@@ -209,6 +209,15 @@ class Choir {
     if (this.log.length > LOG_LINES) this.log.shift();
   }
 
+  /// Makes it stand still, with every connection open, until it goes on.
+  stall() {
+    this.#process.kill("SIGSTOP");
+  }
+
+  goOn() {
+    this.#process.kill("SIGCONT");
+  }
+
   /// Pulls the plug: no signal handler runs, and the children have to notice by themselves.
   async kill() {
     this.#process.kill("SIGKILL");

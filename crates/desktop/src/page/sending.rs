@@ -131,6 +131,7 @@ pub(crate) fn settle(mut desk: Desk) {
     if let Some(rest) = rest {
         desk.prompt.set(rest);
     }
+    desk.is_back();
     desk.tell(format!("“{}” had been taken.", headline(sent.text(), TITLE_CHARACTERS_MAX)));
     taken(desk, run);
 }

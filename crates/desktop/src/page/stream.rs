@@ -113,6 +113,9 @@ async fn load(mut desk: Desk) -> Result<(), Failure> {
     desk.evidence.set(before.seq);
     desk.changed.set(before.seq);
     desk.versioned.set(before.seq);
+    // What became ready while nobody followed is shown now.
+    let sent = desk.sent.peek().clone();
+    sent.into_iter().for_each(|run| open_if_ready(desk, run));
     spawn_local(load_older(desk, runs.next, documents.next));
     Ok(())
 }
