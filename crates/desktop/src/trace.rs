@@ -1,5 +1,6 @@
 //! Events as lines that a person can read: who, what, and how long it took.
 
+use crate::files::plainly;
 use crate::json;
 use crate::words::{headline, tokens};
 use choir_proto::event::Actor;
@@ -58,7 +59,7 @@ pub fn describe(kind: &str, payload: &Value) -> String {
         Some(usage) => Some(format!(", {} tokens", tokens(used(usage)))),
         None => MORE.iter().find(|(known, ..)| *known == kind).map(|(_, before, path)| format!("{before}{}", at(path))),
     };
-    headline(&[first, more].into_iter().flatten().collect::<String>(), CHARACTERS_MAX)
+    plainly(&headline(&[first, more].into_iter().flatten().collect::<String>(), CHARACTERS_MAX))
 }
 
 /// What a worker told in the end, where the whole of its result was kept as JSON.

@@ -2,7 +2,7 @@
 
 use super::bridge::{self, Held};
 use super::completion::{Completion, Offer};
-use super::desk::{Desk, use_desk};
+use super::desk::{Desk, Link, use_desk};
 use super::rich::Glyph;
 use super::sending::{remember_draft, submit};
 use super::transfer::{Moved, upload};
@@ -70,7 +70,8 @@ impl Choice {
         use_effect(move || {
             if desk.prompt.read().trim().is_empty() {
                 meant.set(None);
-            } else if meant.peek().is_none() {
+            } else if meant.peek().is_none() && *desk.link.peek() != Link::Loading {
+                // A draft of an earlier visit belongs to no window until they are known.
                 meant.set(Some(choice.now()));
             }
         });

@@ -3,6 +3,7 @@
 use super::bridge::{self, Transfer};
 use super::desk::Desk;
 use super::server::{self, Failure};
+use choir_desktop::files::plainly;
 use choir_desktop::words::elapsed;
 use choir_proto::Timestamp;
 use wasm_bindgen::JsValue;
@@ -21,14 +22,14 @@ pub(crate) enum Moved {
 
 /// Sends a file that the person chose.
 pub(crate) async fn upload(desk: Desk, address: &str, name: &str, file: JsValue) -> Result<Moved, Failure> {
-    let (transfer, notice) = begin(desk, format!("Uploading {name} …"));
+    let (transfer, notice) = begin(desk, format!("Uploading {} …", plainly(name)));
     let answer = server::done(transfer.upload(address, file).await);
     end(desk, &transfer, notice, answer)
 }
 
 /// Fetches a file for the person.
 pub(crate) async fn download(desk: Desk, address: &str, name: &str, size: u64) -> Result<Moved, Failure> {
-    let (transfer, notice) = begin(desk, format!("Downloading {name} …"));
+    let (transfer, notice) = begin(desk, format!("Downloading {} …", plainly(name)));
     let answer = server::done(transfer.download(address, name, size).await);
     end(desk, &transfer, notice, answer)
 }

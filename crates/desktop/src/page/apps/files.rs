@@ -73,7 +73,7 @@ impl Folder {
             return self.desk.tell(format!("“{}” is not a name for a file.", plainly(&name)));
         }
         spawn_local(async move {
-            let sent = upload(self.desk, &self.address(&name), &plainly(&name), file).await;
+            let sent = upload(self.desk, &self.address(&name), &name, file).await;
             let name = plainly(&name);
             match sent {
                 Ok(Moved::Whole) => self.desk.tell(format!("{name} is in the workspace.")),

@@ -3,7 +3,7 @@
 use crate::page::desk::{Desk, use_desk};
 use crate::page::rich::{Glyph, Phrase};
 use crate::page::server;
-use choir_desktop::files::{folder, query};
+use choir_desktop::files::{folder, plainly, query};
 use choir_desktop::icon::Icon;
 use choir_desktop::words::{ago, excerpt};
 use choir_proto::desktop::{App, Subject};
@@ -112,7 +112,7 @@ fn ResultRow(result: Found) -> Element {
         button { r#type: "button", class: "row result", onclick: move |_| show(desk, &found),
             Glyph { icon }
             span { class: "name",
-                strong { "{result.title}" }
+                strong { {plainly(&result.title)} }
                 if !more.is_empty() { span { class: "snippet", Phrase { text: more } } }
             }
             span { class: "figure", "{kind} · {when}" }
