@@ -110,3 +110,30 @@ journey("what is decided in a document and in the Inbox gives the focus on", { s
   await inbox.getByText("Nothing waits for you").waitFor();
   await has(page, inbox);
 });
+
+journey("a file that is taken back and a card that is dismissed give the focus on", { scenario: "studio.json" }, async (world) => {
+  await world.start();
+  const page = await world.signIn();
+  await prompt(page).waitFor();
+  await call(page, "PUT", "/api/files?path=greeting/words.txt", "Hello, world\n", "application/octet-stream");
+  await ask(page, "Translate the greeting.");
+  const writer = window(page, "Writer");
+  await writer.getByRole("button", { name: "Undo", exact: true }).waitFor();
+  await writer.getByRole("button", { name: "Changes", exact: true }).click();
+  await writer.getByText("2 files changed").waitFor();
+  // Who looks at the changes has one undo of the run, and not two beside each other.
+  await writer.getByRole("button", { name: "Undo", exact: true }).waitFor({ state: "detached" });
+  await writer.getByRole("button", { name: "Undo greeting/words.txt" }).press("Enter");
+  await has(page, writer.getByRole("button", { name: "Bring back greeting/words.txt" }));
+  await page.keyboard.press("Enter");
+  await writer.getByRole("button", { name: "Undo greeting/words.txt" }).waitFor();
+  await writer.locator(":focus").waitFor();
+
+  await ask(page, "What day of the week was 29 February 2024, and when is the next such day?");
+  const cards = page.getByRole("complementary", { name: "Answers and progress" });
+  const dismiss = (words) => cards.getByRole("article").filter({ hasText: words }).getByRole("button", { name: "Dismiss" }).press("Enter");
+  await dismiss("Thursday");
+  await has(page, cards.getByRole("button", { name: "Translate the greeting." }));
+  await dismiss("German");
+  await has(page, writer);
+});

@@ -37,8 +37,9 @@ function neighbour({ steps }) {
   const { child, parent, before, after } = step;
   const here = (one) => one?.parentElement === parent && one !== child;
   const instead = [before, after].filter(here).map((one) => (one === before ? one.nextElementSibling : one.previousElementSibling));
-  const near = [...instead.filter((one) => one !== before && one !== after), after, before, parent.firstElementChild];
-  return near.filter((one) => here(one) && alike(child, one)).map(first).find(Boolean);
+  const near = [...instead.filter((one) => one !== before && one !== after), after, before, ...parent.children];
+  // Looked into one by one: a list may be long.
+  return first(near.find((one) => here(one) && alike(child, one) && first(one)) ?? child);
 }
 
 export function keepFocus() {
