@@ -292,6 +292,8 @@ export const forget = (address) => URL.revokeObjectURL(address);
 const DRAG_PX = 4;
 const SNAP_PX = 12;
 const WIDTH_MIN = 320;
+// What the buttons of a bar take.
+const BUTTONS = 110;
 const HEIGHT_MIN = 200;
 
 // Lets a window be dragged by its bar and resized by its eight handles. While the pointer is down only this window's own
@@ -317,7 +319,7 @@ export function dragWindow(element, onRect, onShape) {
   };
 }
 
-const narrow = () => matchMedia('(max-width: 700px)').matches;
+const narrow = () => matchMedia('(max-width: 760px)').matches;
 
 function drag(element, down, edge, onRect, onShape) {
   const canvas = element.parentElement.getBoundingClientRect();
@@ -374,11 +376,12 @@ function loosened(element, down, from, canvas) {
   return { x: down.clientX - canvas.left - width * part, y: from.top - canvas.top, width, height };
 }
 
+// A window hangs over at the left only: its buttons stand at the right end of its bar.
 function moved(rect, dx, dy, canvas) {
-  const third = rect.width / 3;
+  const reach = Math.max(rect.width / 3, Math.min(BUTTONS, rect.width));
   return {
     ...rect,
-    x: Math.min(Math.max(rect.x + dx, third - rect.width), canvas.width - third),
+    x: Math.min(Math.max(rect.x + dx, reach - rect.width), Math.max(canvas.width - rect.width, 0)),
     y: Math.min(Math.max(rect.y + dy, 0), Math.max(canvas.height - rect.height, 0)),
   };
 }
