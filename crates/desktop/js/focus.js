@@ -27,7 +27,8 @@ function placed(element) {
     const { parentElement: parent, previousElementSibling: before, nextElementSibling: after } = child;
     steps.push({ child, parent, before, after });
   }
-  return { element, steps, window: element.closest('.window'), form: element.closest('form') };
+  const [window, form, menu] = ['.window', 'form', '[role="menu"]'].map((name) => element.closest(name));
+  return { element, steps, window, form, menu };
 }
 
 // What stands now where the lost thing stood in its list, or after it, or before.
@@ -61,7 +62,7 @@ export function keepFocus() {
   };
   // Where the focus goes from what is gone.
   const goOn = () => {
-    const { element, form, window } = last;
+    const { element, form, menu, window } = last;
     if (element.isConnected && element.matches(':disabled') && element.checkVisibility() && !form && window) {
       // It may come back in a moment.
       standing = window;
@@ -72,7 +73,8 @@ export function keepFocus() {
     const field = form && usable(form) ? ([...form.querySelectorAll(WRITABLE)].find(usable) ?? first(form)) : undefined;
     const folded = element.closest('details:not([open])')?.querySelector('summary');
     const before = earlier.findLast((one) => usable(one) && one.closest('.window') === window);
-    const target = field ?? folded ?? opener ?? neighbour(last) ?? (window ? before : undefined);
+    const button = menu && document.querySelector('.menu-button');
+    const target = button ?? field ?? folded ?? opener ?? neighbour(last) ?? (window ? before : undefined);
     if (target) return give(target);
     const front = window && usable(window) ? window : document.querySelector('.window.front:not([hidden])');
     if (front) toWindow(front);
