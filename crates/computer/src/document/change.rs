@@ -113,14 +113,6 @@ impl Documents {
         let room = self.room(id);
         let Some(mut held) = self.hold(&room).await? else { return Ok(None) };
         let (Some(head), Some(live)) = (self.find(id).await?, held.changing()) else { return Ok(None) };
-        let is_typed = live.typed == live.version;
-        // What a person typed is a version of theirs before an agent makes its own of it.
-        if is_typed
-            && matches!(edit.manner, Manner::Careful | Manner::Ask)
-            && let Some(event) = self.name(id, live).await?
-        {
-            self.journal.append(&Scope::of(Actor::Person), vec![event]).await?;
-        }
         let base = self.base_text(id, &edit.base).await?;
         let is_sketched = matches!(edit.base, Base::Text(_));
         let wanted = match base {
@@ -149,6 +141,13 @@ impl Documents {
             Some(applied) => {
                 let cause = edit.effect_id.map_or(Cause::Hand, Cause::Call);
                 self.facts(id, live, applied, Some(name), cause).await?
+            }
+            // What a person typed is their version, also where it is only looked at and something else proposed.
+            None if live.typed == live.version => {
+                if let Some(event) = self.name(id, live).await? {
+                    self.journal.append(&Scope::of(Actor::Person), vec![event]).await?;
+                }
+                self.rename(&head, live, name, false).await?
             }
             None => self.rename(&head, live, name, is_sketched || !proposed.is_empty()).await?,
         };
