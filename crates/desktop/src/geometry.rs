@@ -39,17 +39,18 @@ pub fn place(app: App, canvas: Size, taken: &[Rect]) -> Rect {
     let size = wanted(app, canvas);
     let favourite = if app == App::Writer { corner(size, 0, 0) } else { centre(size, canvas) };
     // `min_by_key` keeps the first of equals, so an empty canvas gives the app's favourite place.
-    let places = std::iter::once(favourite).chain(smaller(size).flat_map(|size| grid(size, canvas)));
+    let places = std::iter::once(favourite).chain(smaller(app, size).flat_map(|size| grid(size, canvas)));
     let lost = |rect: &Rect| SHRINK_WEIGHT * (area(size.width, size.height) - area(rect.width, rect.height));
     places
         .min_by_key(|rect| lost(rect) + taken.iter().map(|other| cost(*rect, *other)).sum::<u64>())
         .unwrap_or(favourite)
 }
 
-/// As large as wanted, and somewhat smaller where that keeps others in reach.
-fn smaller(size: Size) -> impl Iterator<Item = Size> {
+/// As large as wanted, and somewhat smaller where that keeps others in reach. Writer stays wide enough for its margin.
+fn smaller(app: App, size: Size) -> impl Iterator<Item = Size> {
+    let narrowest = if app == App::Writer { WRITER_WIDTH_MIN } else { WINDOW_MIN.width };
     let scaled = move |percent: u32| Size {
-        width: (size.width * percent / 100).max(WINDOW_MIN.width.min(size.width)),
+        width: (size.width * percent / 100).max(narrowest.min(size.width)),
         height: (size.height * percent / 100).max(WINDOW_MIN.height.min(size.height)),
     };
     [100, 85, 70].into_iter().map(scaled)

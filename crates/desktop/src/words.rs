@@ -131,15 +131,16 @@ pub fn version_words(reason: &str) -> &str {
 
 /// What the computer said no with. Where it quotes the system, its code says the same in words that people know.
 pub fn refusal(code: &str, message: &str, hint: &str) -> String {
-    let Some(quoted) = message.find(" (os error ") else { return format!("{message} {hint}") };
-    match code {
-        "exists" => "There is something of that name already. Choose another name.".to_owned(),
-        "not_found" => "It is not there any more.".to_owned(),
-        "denied" => "Its permissions forbid it.".to_owned(),
-        "not_empty" => "The folder is not empty.".to_owned(),
-        "disk_full" => "The disk is full. Make room on it.".to_owned(),
-        _ => format!("{}. {hint}", &message[..quoted]),
-    }
+    let said = match code {
+        _ if !message.starts_with("Could not ") => None,
+        "exists" => Some("There is something of that name already. Choose another name."),
+        "not_found" => Some("It is not there any more."),
+        "denied" => Some("Its permissions forbid it."),
+        "not_empty" => Some("The folder is not empty."),
+        "disk_full" => Some("The disk is full. Make room on it."),
+        _ => None,
+    };
+    said.map_or_else(|| format!("{message} {hint}"), str::to_owned)
 }
 
 /// A day and a minute, UTC: `2026-01-01 14:03`.
@@ -214,9 +215,9 @@ mod tests {
 
     #[test]
     fn what_the_system_says_is_said_for_people() {
-        let said = refusal("exists", "Could not rename the path: File exists (os error 17).", "Choose another name.");
+        let said = refusal("exists", "Could not rename the path: File exists.", "Choose another name.");
         assert_eq!(said, "There is something of that name already. Choose another name.");
-        let odd = refusal("sandbox_failed", "Could not read it: Input/output error (os error 5).", "Try again.");
+        let odd = refusal("sandbox_failed", "Could not read it: Input/output error.", "Try again.");
         assert_eq!(odd, "Could not read it: Input/output error. Try again.");
         assert_eq!(refusal("exists", "There is one.", "Take another."), "There is one. Take another.");
         assert_eq!(moment(Timestamp(1_767_225_600_000_123)), "2026-01-01 00:00");
