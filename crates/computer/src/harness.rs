@@ -177,7 +177,7 @@ pub fn drive(context: RunContext, assignment: Assignment) -> BoxFuture<'static, 
     async move {
         let mut driver = Driver::new(context, assignment);
         if let Some(result) = driver.context.past.result(driver.identity.task) {
-            return Ok(result.clone());
+            return Ok(result);
         }
         driver.begin().await?;
         let ending = if driver.take_place().await? {

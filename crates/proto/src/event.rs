@@ -24,6 +24,19 @@ pub struct DecodeError {
     source: serde_json::Error,
 }
 
+/// A payload, by the name of its kind: what was erased is known by nothing else.
+pub trait Erasable {
+    /// The dotted name.
+    const KIND: &'static str;
+}
+
+impl Event {
+    /// Whether it was of a kind before its payload was erased, or damaged, which comes to the same.
+    pub fn was<P: Erasable>(&self) -> bool {
+        matches!(self, Self::Erased { kind } if kind == P::KIND)
+    }
+}
+
 macro_rules! events {
     ($( $(#[$doc:meta])* $name:ident = $kind:literal, $version:literal; )*) => {
         /// One fact. The set is closed: a kind that this build does not know is kept byte for byte as [`Event::Unknown`].
@@ -98,6 +111,10 @@ macro_rules! events {
         pub(crate) fn described(parts: &mut crate::schema::Parts) -> Vec<(&'static str, u16, String)> {
             vec![ $( ($kind, $version, parts.add::<$name>()), )* ]
         }
+
+        $( impl Erasable for $name {
+            const KIND: &'static str = $kind;
+        } )*
 
         $( impl From<$name> for Event {
             fn from(payload: $name) -> Self {

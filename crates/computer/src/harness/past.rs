@@ -1,8 +1,11 @@
 //! What had already happened to a run when a process took it.
 
 use choir_core::agent::Spent;
+use choir_core::fold::task::ended_somehow;
 use choir_proto::document::Sketch;
-use choir_proto::event::{BlockedOn, Header, InboxAsked, RunAccepted, TaskRequested, ToolOutcome, ToolStarted};
+use choir_proto::event::{
+    BlockedOn, Header, InboxAsked, RunAccepted, TaskFinished, TaskRequested, ToolOutcome, ToolStarted,
+};
 use choir_proto::inbox::{AskKind, Waits};
 use choir_proto::task::{TaskRequest, TaskResult};
 use choir_proto::{Event, InboxId, Role, RunId, Seq, TaskId};
@@ -114,10 +117,11 @@ impl Past {
         })
     }
 
-    /// What came of a task, if it had ended.
-    pub fn result(&self, task: TaskId) -> Option<&TaskResult> {
-        self.events.iter().find_map(|(header, event)| match event {
-            Event::TaskFinished(finished) if header.task == Some(task) => Some(&finished.result),
+    /// What came of a task, if it had ended. One whose ending cannot be read any more has ended all the same.
+    pub fn result(&self, task: TaskId) -> Option<TaskResult> {
+        self.events.iter().filter(|(header, _)| header.task == Some(task)).find_map(|(_, event)| match event {
+            Event::TaskFinished(finished) => Some(finished.result.clone()),
+            event if event.was::<TaskFinished>() => Some(ended_somehow(task)),
             _ => None,
         })
     }

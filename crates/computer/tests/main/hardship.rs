@@ -95,6 +95,51 @@ async fn a_task_of_its_own_whose_request_is_erased_ends_and_asks_no_model_again(
     assert_eq!(desk.kinds().await.iter().filter(|kind| *kind == "task.finished").count(), 2);
 }
 
+/// Erasing takes words away, not that something has ended: nothing of it is done again, and no model hears of it.
+#[tokio::test]
+async fn what_has_ended_stays_so_whatever_of_it_is_erased() {
+    let (directory, fake, desk) = desk().await;
+    let run = desk.accept("what is it?").await;
+    desk.ended(run).await;
+    let task = desk.send("POST", "/api/tasks", json!({"kind": "run", "instruction": "y"})).await.1["task_id"].clone();
+    let task = task.as_str().unwrap().to_owned();
+    let task_route = format!("/api/tasks/{task}");
+    while desk.send("GET", &task_route, Value::Null).await.1["status"] == "running" {
+        tokio::task::yield_now().await;
+    }
+    let asked = fake.model_calls.load(Ordering::SeqCst);
+    let of_both = async |desk: &Desk| {
+        let mut events = Vec::new();
+        for of in [run.to_string(), task.clone()] {
+            let (_, page) = desk.send("GET", &format!("/api/events?run={of}"), Value::Null).await;
+            events.extend(
+                page["events"].as_array().unwrap().iter().map(|event| event["id"].as_str().unwrap().to_owned()),
+            );
+        }
+        events
+    };
+    let events = of_both(&desk).await;
+    // The acceptance stays: without it there is no run to look at.
+    let (_, page) = desk.send("GET", "/api/events?kind=run.accepted", Value::Null).await;
+    for event in events.iter().filter(|event| page["events"][0]["id"] != event.as_str()) {
+        let (status, erased) = desk.send("POST", &format!("/api/events/{event}/erase"), Value::Null).await;
+        assert_eq!(status, 200, "{erased}");
+    }
+    let assert_over = async |desk: &Desk| {
+        let run = desk.send("GET", &format!("/api/runs/{run}"), Value::Null).await.1;
+        assert_eq!(run["status"], "unknown", "{run}");
+        assert_eq!(desk.send("GET", &task_route, Value::Null).await.1["status"], "unknown");
+    };
+    assert_over(&desk).await;
+    desk.computer.close("test").await.unwrap();
+
+    let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
+    assert_over(&desk).await;
+    assert_works(&desk).await;
+    assert_eq!(fake.model_calls.load(Ordering::SeqCst), asked + 1, "only to see that it works");
+    assert_eq!(of_both(&desk).await, events, "nothing was added to what has ended");
+}
+
 /// A bug is restarted a few times, with growing pauses, and then given up; the log names it, and nobody else suffers.
 #[tokio::test]
 async fn an_agent_that_panics_again_and_again_is_given_up_with_its_cause() {

@@ -3,7 +3,7 @@
 use super::Fold;
 use crate::verify::passed;
 use choir_proto::Event;
-use choir_proto::event::{BlockedOn, Header};
+use choir_proto::event::{BlockedOn, Header, RunEnded, TaskFinished};
 use choir_proto::run::{Run, RunStatus, TaskSummary};
 use choir_proto::task::TaskStatus;
 
@@ -13,7 +13,7 @@ pub struct Runs;
 impl Fold for Runs {
     type Row = Run;
     const NAME: &'static str = "runs";
-    const VERSION: u32 = 4;
+    const VERSION: u32 = 5;
 
     fn key(header: &Header, _: &Event) -> Option<String> {
         header.run.map(|run| run.to_string())
@@ -37,12 +37,12 @@ pub struct ActiveRuns;
 impl Fold for ActiveRuns {
     type Row = Active;
     const NAME: &'static str = "active_runs";
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
 
     fn key(header: &Header, event: &Event) -> Option<String> {
         let concerned =
             matches!(event, Event::RunAccepted(_) | Event::RunEnded(_) | Event::RunBlocked(_) | Event::RunStarted(_));
-        header.run.filter(|_| concerned).map(|run| run.to_string())
+        header.run.filter(|_| concerned || event.was::<RunEnded>()).map(|run| run.to_string())
     }
 
     fn apply(row: &mut Option<Active>, _: &Header, event: &Event) {
@@ -52,6 +52,8 @@ impl Fold for ActiveRuns {
             (Some(active), Event::RunStarted(_)) => active.blocked_on = None,
             (Some(active), Event::RunBlocked(blocked)) => active.blocked_on = Some(blocked.on),
             (_, Event::RunEnded(_)) => *row = None,
+            // It has ended, whatever it ended with.
+            (_, event) if event.was::<RunEnded>() => *row = None,
             _ => {}
         }
     }
@@ -122,9 +124,22 @@ fn change(run: &mut Run, header: &Header, event: &Event) {
             }
             delay(run, header, None);
         }
+        event if event.was::<RunEnded>() => {
+            wait(run, RunStatus::Unknown, Some(GONE.to_owned()));
+            run.ended_at = Some(header.at);
+        }
+        event if event.was::<TaskFinished>() => {
+            if let Some(task) = run.tasks.iter_mut().find(|task| Some(task.task_id) == header.task) {
+                (task.status, task.summary) = (TaskStatus::Unknown, Some(GONE.to_owned()));
+            }
+            delay(run, header, None);
+        }
         _ => {}
     }
 }
+
+/// What is said in the place of an ending whose words are gone.
+pub(super) const GONE: &str = "How it ended was erased, or cannot be read any more.";
 
 /// An agent waits for something, or goes on. What the newest of them waits for is why the run takes its time.
 fn delay(run: &mut Run, header: &Header, waits: Option<String>) {

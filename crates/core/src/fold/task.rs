@@ -1,8 +1,9 @@
 //! Tasks and what came of them.
 
 use super::Fold;
+use super::run::GONE;
 use choir_proto::Event;
-use choir_proto::event::{BlockedOn, Header};
+use choir_proto::event::{BlockedOn, Header, TaskFinished};
 use choir_proto::task::{TaskResult, TaskStatus, Wanted};
 use choir_proto::{RunId, TaskId};
 
@@ -12,7 +13,7 @@ pub struct Tasks;
 impl Fold for Tasks {
     type Row = TaskResult;
     const NAME: &'static str = "tasks";
-    const VERSION: u32 = 3;
+    const VERSION: u32 = 4;
 
     fn key(header: &Header, event: &Event) -> Option<String> {
         // Of a task of its own, whose run bears the same name; another run has no row here.
@@ -27,7 +28,7 @@ impl Fold for Tasks {
                 | Event::InboxAsked(_)
                 | Event::InboxDecided(_)
         );
-        header.task.filter(|_| concerned).map(|task| task.to_string())
+        header.task.filter(|_| concerned || event.was::<TaskFinished>()).map(|task| task.to_string())
     }
 
     fn apply(row: &mut Option<TaskResult>, header: &Header, event: &Event) {
@@ -44,6 +45,7 @@ impl Fold for Tasks {
             Event::InboxDecided(_) => wait(row, None),
             Event::RunBlocked(blocked) if blocked.on == BlockedOn::Model => wait_for_model(row, Some(&blocked.message)),
             Event::RunStarted(_) => wait_for_model(row, None),
+            event if event.was::<TaskFinished>() => *row = header.task.map(ended_somehow),
             _ => {}
         }
     }
@@ -76,10 +78,11 @@ pub struct ActiveTasks;
 impl Fold for ActiveTasks {
     type Row = ();
     const NAME: &'static str = "active_tasks";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 
     fn key(header: &Header, event: &Event) -> Option<String> {
-        let concerned = matches!(event, Event::TaskRequested(_) | Event::TaskFinished(_));
+        let concerned =
+            matches!(event, Event::TaskRequested(_) | Event::TaskFinished(_)) || event.was::<TaskFinished>();
         header.task.filter(|task| concerned && header.run == Some(run_of(*task))).map(|task| task.to_string())
     }
 
@@ -128,6 +131,11 @@ impl Fold for TaskWishes {
 /// The run under which the events of a task of its own are kept: it bears the same name.
 pub fn run_of(task: TaskId) -> RunId {
     RunId::from(*task.as_bytes())
+}
+
+/// A task that has ended, and nobody can say how any more.
+pub fn ended_somehow(task_id: TaskId) -> TaskResult {
+    TaskResult { status: TaskStatus::Unknown, summary: GONE.to_owned(), ..running(task_id) }
 }
 
 /// A task of which nothing is known yet.
