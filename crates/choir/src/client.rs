@@ -15,11 +15,15 @@ use serde::de::DeserializeOwned;
 use std::io::ErrorKind;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{self, Message};
-use tokio_tungstenite::{WebSocketStream, client_async};
+use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 /// Longest answer that is read whole.
 const ANSWER_BYTES_MAX: usize = 1 << 30;
+
+/// Longest event that is taken from a stream: the longest payload, and room for what stands around it.
+const EVENT_BYTES_MAX: usize = choir_proto::event::PAYLOAD_BYTES_MAX + (1 << 20);
 
 /// Why an instance did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -168,7 +172,11 @@ impl Client {
         let url = format!("ws://{}/api/stream?after={after}", self.host());
         let mut request = url.into_client_request().map_err(broken)?;
         self.show_token(request.headers_mut())?;
-        let (socket, _) = client_async(request, self.connect().await?).await.map_err(|error| match error {
+        // An event comes whole, however long it is.
+        let config =
+            WebSocketConfig::default().max_message_size(Some(EVENT_BYTES_MAX)).max_frame_size(Some(EVENT_BYTES_MAX));
+        let connecting = client_async_with_config(request, self.connect().await?, Some(config));
+        let (socket, _) = connecting.await.map_err(|error| match error {
             tungstenite::Error::Http(response) => refusal(&response),
             other => broken(other),
         })?;

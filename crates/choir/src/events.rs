@@ -64,7 +64,8 @@ async fn read(client: &Client, out: &mut Out) -> anyhow::Result<()> {
 /// Follows the log. A stream that ends (a restart, a slow terminal) is resumed where it ended, without gap or duplicate.
 async fn follow(mut client: Client, out: &mut Out, arguments: &Events) -> anyhow::Result<()> {
     loop {
-        match client.stream(out.position().0).await {
+        let before = out.position();
+        match client.stream(before.0).await {
             // A stream that breaks is as good as one that is closed: what was seen is known.
             Ok(mut stream) => {
                 while let Ok(Some(line)) = stream.next().await {
@@ -74,6 +75,10 @@ async fn follow(mut client: Client, out: &mut Out, arguments: &Events) -> anyhow
             }
             Err(error) if !error.is_passing() => return Err(error.into()),
             Err(_) => {}
+        }
+        // Whoever is sent away without a single event would be sent away again at once.
+        if out.position() == before {
+            tokio::time::sleep(RETRY).await;
         }
         let told = || format!("the log was read up to event {}", out.position());
         client = again(arguments).await.with_context(told)?;

@@ -141,3 +141,65 @@ fn an_artifact_that_is_too_large_is_refused_like_every_other_body() {
     let answer = instance.http("POST /api/artifacts", &headers, &"x".repeat((64 << 20) + 1));
     assert!(answer.starts_with("HTTP/1.1 413 ") && answer.contains("too_large"), "{answer}");
 }
+
+/// Longer than what control reads whole, and than what a socket used to take.
+const LONG_BYTES: usize = 20 << 20;
+
+/// Adds an event of that length to a computer that is not running.
+fn append_long(directory: &std::path::Path) {
+    use choir_proto::event::{Actor, NewEvent, RunSteered};
+    let event = RunSteered { text: "x".repeat(LONG_BYTES) }.into();
+    let (id, at) = ("01890a5d-ac96-774b-bcce-b302099a8052".parse().unwrap(), choir_proto::Timestamp(0));
+    let event = NewEvent { id, at, actor: Actor::Person, run: None, task: None, cause: None, event };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let log = choir_store::Log::open(directory).unwrap();
+        log.append(vec![event], choir_store::Expect::Any).await.unwrap();
+        log.close().await;
+    });
+}
+
+#[test]
+fn a_long_event_goes_through_the_stream_of_whoever_catches_up() {
+    use tokio_tungstenite::tungstenite::{self, client::IntoClientRequest, protocol::WebSocketConfig};
+    let instance = Instance::start(NO_MODEL);
+    let computer = instance.workspace().parent().unwrap().to_owned();
+    let (_, _, directory) = instance.stop();
+    append_long(&computer);
+    let instance = Instance::start_on(directory);
+    let head = instance.events().last().unwrap()["seq"].as_u64().unwrap();
+
+    let mut request = format!("ws://{}/api/stream?after=0", instance.authority()).into_client_request().unwrap();
+    let token = instance.token("read");
+    request.headers_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+    let stream = std::net::TcpStream::connect(instance.authority()).unwrap();
+    let config = WebSocketConfig::default().max_message_size(None).max_frame_size(None);
+    let (mut socket, _) = tungstenite::client::client_with_config(request, stream, Some(config)).unwrap();
+    let mut lengths = Vec::new();
+    while (lengths.len() as u64) < head {
+        if let tungstenite::Message::Text(line) = socket.read().unwrap() {
+            lengths.push(line.len());
+        }
+    }
+    assert!(lengths.iter().any(|length| *length > LONG_BYTES), "{lengths:?}");
+}
+
+#[test]
+fn much_output_of_many_commands_is_in_their_logs_and_not_in_one_event() {
+    let instance = Instance::start(NO_MODEL);
+    let much = ["head -c 65536 /dev/zero; head -c 65536 /dev/zero >&2"; 40];
+    let result = instance.task(&commands(&much));
+    assert_eq!(result["status"], "ok", "{}", result["summary"]);
+    let shown = |command: &Value| command["stdout"].as_str().unwrap().len() + command["stderr"].as_str().unwrap().len();
+    let results = result["commands"].as_array().unwrap();
+    assert_eq!(results.iter().map(shown).sum::<usize>(), 1 << 20);
+    assert_eq!((&results[0]["truncated"], &results[39]["truncated"]), (&json!(false), &json!(true)));
+    let log = results[39]["log"].as_str().unwrap();
+    let answer = instance.http(
+        &format!("GET /api/blobs/{log}"),
+        &format!("authorization: Bearer {}\r\n", instance.token("read")),
+        "",
+    );
+    let (_, kept) = answer.split_once("\r\n\r\n").unwrap();
+    assert_eq!(kept.len(), 2 * 65536, "the log has all of it");
+}

@@ -62,6 +62,22 @@ async fn a_computer_that_dies_is_started_again_and_the_stream_goes_on() {
     assert!(health["components"]["computer"]["detail"].as_str().unwrap().contains("restarted 1"), "{health}");
 }
 
+/// It is longer than what is read whole, live, by whoever catches up, and when control looks whether it is still there.
+#[tokio::test]
+async fn a_long_event_reaches_every_reader_and_a_computer_that_ends_with_it_is_started_again() {
+    const LONG: usize = 20 << 20;
+    let world = World::with(Default::default(), FakeComputer::with_events(2)).await;
+    let client = world.client_with(Scope::Run).await;
+    let mut live = client.upgrade("/api/stream?after=2").await.unwrap();
+    world.computer.append_of(LONG);
+    assert_eq!(live.events(1).await, [3]);
+    world.computer.die();
+    world.computer.append(1);
+    assert_eq!(live.events(1).await, [4], "the signed event was found again");
+    let mut late = client.upgrade("/api/stream?after=0").await.unwrap();
+    assert_eq!(late.events(4).await, [1, 2, 3, 4]);
+}
+
 #[tokio::test]
 async fn the_computer_is_told_to_stop_before_control_ends() {
     let world = World::start().await;

@@ -30,6 +30,23 @@ pub enum Next {
     End(TaskStatus, String),
 }
 
+/// Bytes of output that the commands of one result show together. A result is one event, and an event goes whole through every
+/// stream; all of the output is in the logs that the commands name.
+pub const SHOWN_BYTES_MAX: usize = 1024 * 1024;
+
+/// Lets commands show no more than a result may carry, the first ones first.
+pub fn fit(results: &mut [CommandResult]) {
+    let mut room = SHOWN_BYTES_MAX;
+    for result in results {
+        for text in [&mut result.stdout, &mut result.stderr] {
+            let shown = text.floor_char_boundary(room);
+            result.truncated |= shown < text.len();
+            text.truncate(shown);
+            room -= shown;
+        }
+    }
+}
+
 /// One command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
@@ -63,7 +80,9 @@ impl Commands {
 
     /// What came of the commands so far.
     pub fn results(&self) -> Vec<CommandResult> {
-        self.finished.iter().map(|(_, result)| result.clone()).collect()
+        let mut results: Vec<_> = self.finished.iter().map(|(_, result)| result.clone()).collect();
+        fit(&mut results);
+        results
     }
 
     /// What the task needs now.
@@ -127,6 +146,18 @@ fn unread(command: &str) -> CommandResult {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_commands_of_a_result_show_no_more_than_an_event_may_carry() {
+        let long = "é".repeat(SHOWN_BYTES_MAX / 5);
+        let mut results: Vec<_> =
+            (0..5).map(|_| CommandResult { stdout: long.clone(), truncated: false, ..unread("x") }).collect();
+        fit(&mut results);
+        let shown: usize = results.iter().map(|result| result.stdout.len()).sum();
+        assert!(shown <= SHOWN_BYTES_MAX && shown > SHOWN_BYTES_MAX - 2, "{shown}");
+        let cut: Vec<bool> = results.iter().map(|result| result.truncated).collect();
+        assert_eq!(cut, [false, false, true, true, true], "the first ones come first");
+    }
     use choir_proto::event::{ToolFinished, ToolStarted};
     use choir_proto::task::Limit;
     use uuid::Uuid;

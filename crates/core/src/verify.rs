@@ -191,7 +191,8 @@ impl Plan {
         if honest { VerifyStatus::Pass } else { VerifyStatus::Fail }
     }
 
-    fn result(&self, status: VerifyStatus, commands: Vec<CommandResult>) -> VerifyResult {
+    fn result(&self, status: VerifyStatus, mut commands: Vec<CommandResult>) -> VerifyResult {
+        crate::command::fit(&mut commands);
         let Self { mode, source, .. } = *self;
         let (checks_changed, missing, timed_out) = (Vec::new(), Vec::new(), false);
         VerifyResult { mode, status, source, checks_changed, missing, timed_out, commands }

@@ -12,6 +12,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
+/// Longest payload. An event goes whole through every stream, and whoever reads one has this to rely on; what is longer belongs
+/// into blobs.
+pub const PAYLOAD_BYTES_MAX: usize = 63 << 20;
+
 /// The kind of a tombstone. Whatever is derived from the log must be derived anew when it meets one.
 pub const PAYLOAD_ERASED: &str = "payload.erased";
 

@@ -101,6 +101,14 @@ pub enum AppendError {
     /// The payload is erased, but somebody who reads an old page keeps it in the write-ahead log. Erasing again finishes it.
     #[error("the erased bytes are still held by somebody who reads the log")]
     Lingers,
+    /// Nothing so long is taken: it would not go through the streams that carry events.
+    #[error("a fact of the kind {kind} would have {bytes} bytes, more than an event may")]
+    TooLong {
+        /// What it would be.
+        kind: String,
+        /// How long.
+        bytes: usize,
+    },
     /// The disk is full. Reading works, and so does appending once there is space.
     #[error("the disk is full")]
     Full,
@@ -395,11 +403,7 @@ impl Log {
     async fn prepare(&self, events: Vec<NewEvent>) -> Result<Vec<writer::Prepared>, AppendError> {
         let mut prepared = Vec::with_capacity(events.len());
         for event in events {
-            let event = writer::Prepared::new(event, &self.shared.blobs).await;
-            prepared.push(event.map_err(|error| match error {
-                StoreError::File(source) if source.kind() == std::io::ErrorKind::StorageFull => AppendError::Full,
-                other => AppendError::Failed(Arc::new(other)),
-            })?);
+            prepared.push(writer::Prepared::new(event, &self.shared.blobs).await?);
         }
         Ok(prepared)
     }

@@ -14,7 +14,7 @@ use choir_proto::wire::{Head, Live, Models, Record};
 use choir_proto::{Event, Seq};
 use choir_store::{StoreError, Subscription};
 use futures_util::stream::unfold;
-use http::header;
+use http::{StatusCode, header};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tokio::sync::broadcast;
@@ -23,6 +23,7 @@ pub(super) fn router() -> Router<App> {
     Router::new()
         .route("/internal/health", get(health))
         .route("/internal/head", get(head))
+        .route("/internal/holds", post(holds))
         .route("/internal/stream", get(stream))
         .route("/internal/models", post(models))
         .route("/internal/record", post(record))
@@ -78,6 +79,15 @@ fn unreadable(trouble: &str) -> String {
 async fn head(State(app): State<App>) -> Json<Head> {
     let head = app.harness.journal.log().head();
     Json(Head { seq: head.seq, hash: head.hash })
+}
+
+/// Whether the log holds the very event that control has signed.
+async fn holds(State(app): State<App>, TypedJson(signed): TypedJson<Head>) -> StatusCode {
+    let head = choir_store::log::Head { seq: signed.seq, hash: signed.hash };
+    match app.harness.journal.log().holds(head).await {
+        true => StatusCode::NO_CONTENT,
+        false => StatusCode::CONFLICT,
+    }
 }
 
 #[derive(Deserialize)]

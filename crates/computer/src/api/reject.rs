@@ -112,6 +112,7 @@ impl From<AppendError> for Rejection {
                 "End that program (a backup, a SQLite shell), then erase again.",
             ),
             AppendError::Missing(_) => Self::conflict(error.to_string(), "It was erased a moment ago. Send it again."),
+            AppendError::TooLong { .. } => Self::too_large(error.to_string(), "Send less at once."),
             AppendError::Moved { .. } | AppendError::IdReused(_) => {
                 Self::conflict(error.to_string(), "Read again, then retry.")
             }

@@ -1,5 +1,6 @@
 //! Asking the computer: HTTP/2 over the socket that only it holds the other end of.
 
+use super::subscription::LINE_BYTES_MAX;
 use axum::body::Body;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
@@ -18,6 +19,8 @@ const RESTART: Duration = Duration::from_secs(5);
 const ANSWER: Duration = Duration::from_secs(60);
 /// Longest answer that control reads whole.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
+/// Longest page of the log: it ends with the event that makes it long, whose length has a limit of its own.
+const PAGE_BYTES_MAX: usize = 2 * LINE_BYTES_MAX;
 /// Room for a large file in flight without one reader starving the others.
 const WINDOW: u32 = 1 << 20;
 
@@ -83,6 +86,12 @@ impl Link {
         self.answer(request(Method::GET, path, Body::empty())).await
     }
 
+    /// A page of the log, decoded: it holds at least one event, however long that is.
+    pub async fn page<T: DeserializeOwned>(&self, path: &str) -> Result<T, LinkError> {
+        let body = self.whole_upto(PAGE_BYTES_MAX, request(Method::GET, path, Body::empty())).await?;
+        serde_json::from_slice(&body).map_err(|error| LinkError::Garbage(error.into()))
+    }
+
     /// Any request, its answer decoded.
     pub async fn answer<T: DeserializeOwned>(&self, request: Request<Body>) -> Result<T, LinkError> {
         let body = self.whole(request).await?;
@@ -108,9 +117,13 @@ impl Link {
     }
 
     async fn whole(&self, request: Request<Body>) -> Result<bytes::Bytes, LinkError> {
+        self.whole_upto(ANSWER_BYTES_MAX, request).await
+    }
+
+    async fn whole_upto(&self, bytes_max: usize, request: Request<Body>) -> Result<bytes::Bytes, LinkError> {
         let response = self.send(request).await?;
         let status = response.status();
-        let limited = http_body_util::Limited::new(response.into_body(), ANSWER_BYTES_MAX);
+        let limited = http_body_util::Limited::new(response.into_body(), bytes_max);
         let body = tokio::time::timeout(ANSWER, limited.collect()).await.map_err(|_| LinkError::Slow)?;
         let body = body.map_err(LinkError::Garbage)?.to_bytes();
         if status.is_success() { Ok(body) } else { Err(LinkError::Refused(status)) }

@@ -13,4 +13,5 @@ pub use launch::{KEPT_APART, Launched, Launcher, REFUSED, program};
 pub(crate) use link::request;
 pub use link::{Link, LinkError};
 pub use ring::{Read, Ring, Wanted};
+pub(crate) use subscription::LINE_BYTES_MAX;
 pub use supervise::{Plug, State, Supervised, supervise};

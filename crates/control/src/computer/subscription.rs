@@ -5,15 +5,16 @@ use super::link::{Link, LinkError, request};
 use axum::body::Body;
 use axum::extract::ws::Utf8Bytes;
 use bytes::{Bytes, BytesMut};
+use choir_proto::event::PAYLOAD_BYTES_MAX;
 use choir_proto::wire::Head;
 use choir_proto::{Hash, Seq};
-use http::Method;
+use http::{Method, StatusCode};
 use http_body_util::BodyExt;
 use serde::Deserialize;
 use tokio::sync::watch;
 
-/// Longest line: the longest answer of a model, escaped, and its envelope. Nearly all lines are far shorter.
-const LINE_BYTES_MAX: usize = 64 << 20;
+/// Longest line: what an event may hold, and its envelope. Nearly all lines are far shorter.
+pub(crate) const LINE_BYTES_MAX: usize = PAYLOAD_BYTES_MAX + (1 << 20);
 
 /// Why a subscription ended.
 #[derive(Debug, thiserror::Error)]
@@ -53,12 +54,6 @@ struct Erased {
 }
 
 const ERASED: &str = "payload.erased";
-
-/// A page of the log, as far as its hashes go.
-#[derive(Deserialize)]
-struct Page {
-    events: Vec<Line>,
-}
 
 /// Follows the log until it breaks. `head` is where control has got to, over restarts.
 pub(super) async fn follow(link: &Link, hub: &Hub, head: &watch::Sender<Option<Head>>) -> Broken {
@@ -112,11 +107,11 @@ async fn start(link: &Link, hub: &Hub, head: &watch::Sender<Option<Head>>) -> Re
 
 /// The log must still hold, at the last position that control has signed, the event that it signed.
 async fn agree(link: &Link, known: Head) -> Result<(), Broken> {
-    let page: Page = link.get(&format!("/api/events?after={}&limit=1", known.seq.0 - 1)).await?;
-    let found = page.events.first().filter(|event| event.seq == Some(known.seq));
-    match found.and_then(|event| event.hash) {
-        Some(hash) if hash == known.hash => Ok(()),
-        _ => Err(Broken::Chain(known.seq)),
+    // Asked whether it holds it, not for the event: that may be far longer than what is read whole.
+    match link.post("/internal/holds", &known).await {
+        Ok(()) => Ok(()),
+        Err(LinkError::Refused(StatusCode::CONFLICT)) => Err(Broken::Chain(known.seq)),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -160,18 +155,23 @@ fn check(before: Option<Head>, seq: Seq, line: &Line) -> Result<Head, Broken> {
 #[derive(Default)]
 struct Lines {
     rest: BytesMut,
+    /// As far as it is known to hold no end: a long line comes in many parts, and none is looked at twice.
+    seen: usize,
 }
 
 impl Lines {
     fn add(&mut self, data: Bytes, lines: &mut Vec<Bytes>) -> Result<(), Broken> {
         self.rest.extend_from_slice(&data);
-        while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+        while let Some(end) = self.rest[self.seen..].iter().position(|byte| *byte == b'\n') {
+            let end = self.seen + end;
+            self.seen = 0;
             let mut line = self.rest.split_to(end + 1);
             line.truncate(end);
             if !line.is_empty() {
                 lines.push(line.freeze());
             }
         }
+        self.seen = self.rest.len();
         if self.rest.len() > LINE_BYTES_MAX {
             return Err(Broken::Line(format!("it is longer than {LINE_BYTES_MAX} bytes").into()));
         }
@@ -191,6 +191,19 @@ mod tests {
             lines.add(Bytes::copy_from_slice(&[*byte]), &mut seen).unwrap();
         }
         assert_eq!(seen, [&b"{\"a\":1}"[..], b"{\"b\":2}"]);
+    }
+
+    /// Bytes are looked at once: a line of many megabytes in small parts would take minutes otherwise.
+    #[test]
+    fn a_long_line_in_many_parts_is_looked_at_once() {
+        let mut lines = Lines::default();
+        let mut seen = Vec::new();
+        for _ in 0..64 {
+            lines.add(Bytes::from_static(&[b'x'; 1024]), &mut seen).unwrap();
+            assert_eq!(lines.seen, lines.rest.len());
+        }
+        lines.add(Bytes::from_static(b"\nnext\nrest"), &mut seen).unwrap();
+        assert_eq!((seen.len(), seen[0].len(), &seen[1][..], lines.seen), (2, 64 * 1024, &b"next"[..], 4));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::auth::{Account, Lease};
 use super::error::Refused;
 use super::extract::Asked;
 use super::goodbye;
-use crate::computer::{LinkError, Read, Wanted};
+use crate::computer::{LINE_BYTES_MAX, LinkError, Read, Wanted};
 use axum::Extension;
 use axum::extract::State;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
@@ -65,7 +65,8 @@ pub(super) async fn open(
     Ok(upgrade
         .read_buffer_size(READ_BUFFER)
         .write_buffer_size(WRITE_BUFFER)
-        .max_write_buffer_size(4 << 20)
+        // Room for the longest event: what does not fit is an error that nobody is told of.
+        .max_write_buffer_size(WRITE_BUFFER + 2 * LINE_BYTES_MAX)
         .max_message_size(MESSAGE_BYTES_MAX)
         .max_frame_size(MESSAGE_BYTES_MAX)
         // Boxed, so that the task of an idle reader stays small.
@@ -175,7 +176,7 @@ impl Reader {
                 Ok(None) => {}
             }
             let path = format!("/api/events?after={}&limit={PAGE}", self.after);
-            let page: Page = self.app.link.get(&path).await.map_err(|error| computer_away(&error))?;
+            let page: Page = self.app.link.page(&path).await.map_err(|error| computer_away(&error))?;
             if page.events.is_empty() {
                 return Err(End::ComputerAway);
             }

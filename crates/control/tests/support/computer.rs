@@ -168,6 +168,7 @@ impl FakeComputer {
             .route("/api/echo", any(echo))
             .route("/api/plain", get(async || (http::StatusCode::BAD_REQUEST, "limit: invalid digit")))
             .route("/internal/head", get(head))
+            .route("/internal/holds", post(holds))
             .route("/internal/record", post(record))
             .route("/internal/stream", get(stream))
             .route("/internal/health", get(health))
@@ -188,6 +189,16 @@ struct Page {
     after: u64,
     #[serde(default)]
     limit: usize,
+}
+
+async fn holds(
+    State(computer): State<FakeComputer>,
+    axum::Json(signed): axum::Json<choir_proto::wire::Head>,
+) -> http::StatusCode {
+    let log = computer.0.log.lock().unwrap();
+    let is_it =
+        |(seq, line): &(u64, String)| *seq == signed.seq.0 && line.contains(&format!(r#""hash":"{}""#, signed.hash));
+    if log.iter().any(is_it) { http::StatusCode::NO_CONTENT } else { http::StatusCode::CONFLICT }
 }
 
 async fn events(State(computer): State<FakeComputer>, Query(page): Query<Page>) -> Response {

@@ -7,8 +7,9 @@ use hyper_util::rt::TokioIo;
 use std::net::SocketAddr;
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{self, Message};
-use tokio_tungstenite::{WebSocketStream, client_async};
+use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
@@ -95,7 +96,8 @@ impl Client {
             let name: http::HeaderName = name.parse().unwrap();
             request.headers_mut().insert(name, value.parse().unwrap());
         }
-        match client_async(request, stream).await {
+        let config = WebSocketConfig::default().max_message_size(None).max_frame_size(None);
+        match client_async_with_config(request, stream, Some(config)).await {
             Ok((socket, _)) => Ok(Socket(socket)),
             Err(tungstenite::Error::Http(response)) => Err(response.status()),
             Err(other) => panic!("the upgrade failed in another way: {other}"),

@@ -20,7 +20,7 @@ use crate::blob::Blobs;
 use crate::log::recent::Recent;
 use crate::sha256;
 use crate::sqlite::{OpenError, StoreError};
-use choir_proto::event::{Header, NewEvent};
+use choir_proto::event::{Header, NewEvent, PAYLOAD_BYTES_MAX};
 use choir_proto::{Envelope, EventId, Hash, Seq};
 use foldhash::fast::RandomState;
 use rusqlite::{CachedStatement, Connection, params};
@@ -55,9 +55,12 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     /// Serialises and hashes the payload; a large one is kept as a blob, synced before the event can name it.
-    pub(crate) async fn new(new: NewEvent, blobs: &Arc<Blobs>) -> Result<Self, StoreError> {
+    pub(crate) async fn new(new: NewEvent, blobs: &Arc<Blobs>) -> Result<Self, AppendError> {
         let payload = new.event.payload();
         let mut named = new.event.blobs();
+        if payload.get().len() > PAYLOAD_BYTES_MAX {
+            return Err(AppendError::TooLong { kind: new.event.kind().into_owned(), bytes: payload.get().len() });
+        }
         if payload.get().len() <= PAYLOAD_INLINE_BYTES_MAX {
             let payload_hash = sha256(payload.get().as_bytes());
             return Ok(Self { envelope: unplaced(new, payload_hash, payload), place: Place::Inline, named });
@@ -65,7 +68,7 @@ impl Prepared {
         let (blobs, bytes) = (Arc::clone(blobs), payload.clone());
         // Syncs, so it may not hold up a thread that serves others.
         let put = tokio::task::spawn_blocking(move || blobs.put(bytes.get().as_bytes()));
-        let hash = put.await.map_err(|_| StoreError::Closed)??;
+        let hash = put.await.map_err(|_| AppendError::Closed)?.map_err(unkept)?;
         named.push(hash);
         Ok(Self { envelope: unplaced(new, hash, payload), place: Place::Blob, named })
     }
@@ -80,6 +83,14 @@ impl Prepared {
 
     fn header(&self) -> &Header {
         &self.envelope.header
+    }
+}
+
+/// Why a payload could not be put among the blobs.
+fn unkept(error: StoreError) -> AppendError {
+    match error {
+        StoreError::File(source) if source.kind() == std::io::ErrorKind::StorageFull => AppendError::Full,
+        other => AppendError::Failed(Arc::new(other)),
     }
 }
 
