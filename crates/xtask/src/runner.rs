@@ -2,9 +2,9 @@
 
 use anyhow::{Result, ensure};
 
-use crate::needs::{self, Scope};
+use crate::needs::Scope;
 use crate::paths::Paths;
-use crate::steps::Steps;
+use crate::up;
 
 /// Measures one area: `store`, `sandbox`, `harness`, …
 pub(crate) fn bench(paths: &Paths, arguments: &[String]) -> Result<()> {
@@ -14,8 +14,6 @@ pub(crate) fn bench(paths: &Paths, arguments: &[String]) -> Result<()> {
 
 /// Runs every row of the fault table, or the one that is named.
 pub(crate) fn torture(paths: &Paths, arguments: &[String]) -> Result<()> {
-    let mut steps = Steps::new(&[needs::STEPS]);
-    needs::install(paths, &mut steps, Scope::Torture)?;
     sim(paths, "torture", arguments)
 }
 
@@ -24,10 +22,10 @@ pub(crate) fn attack(paths: &Paths, arguments: &[String]) -> Result<()> {
     sim(paths, "attack", arguments)
 }
 
-/// The rows drive the real binary, so it is built first, in the same profile.
+/// The rows drive the binary that people use, so it is built first.
 fn sim(paths: &Paths, command: &str, arguments: &[String]) -> Result<()> {
-    paths.cargo(["build", "--locked", "--release", "-p", "choir"]).inherit()?;
+    let choir = up::build(paths, Scope::Torture)?;
     let run =
         paths.cargo(["run", "--locked", "--release", "--quiet", "-p", "choir-sim", "--", command]).args(arguments);
-    run.env("CHOIR_BIN", paths.target.join("release/choir")).inherit()
+    run.env("CHOIR_BIN", choir).inherit()
 }

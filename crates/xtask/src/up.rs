@@ -1,6 +1,7 @@
 //! `cargo xtask up`: from a fresh machine to a running desktop.
 
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
@@ -14,14 +15,19 @@ const BUILD: &str = "build choir";
 
 /// Builds and becomes `choir up`, which prints the address to open.
 pub(crate) fn run(paths: &Paths, arguments: &[String]) -> Result<()> {
+    let choir = Call::new(build(paths, Scope::Run)?).arg("up").args(arguments);
+    eprintln!("{choir}");
+    // Returns only if it could not start: from here on this process is `choir`, so signals reach it directly.
+    Err(choir.command().exec()).context("could not start choir")
+}
+
+/// Builds the binary that people use, with the desktop inside. What is measured and tortured is the same one.
+pub(crate) fn build(paths: &Paths, scope: Scope) -> Result<PathBuf> {
     let mut steps = Steps::new(&[needs::STEPS, desktop::STEPS, &[BUILD]]);
-    needs::install(paths, &mut steps, Scope::Run)?;
+    needs::install(paths, &mut steps, scope)?;
     let dist = desktop::build(paths, &mut steps)?;
     let build = paths.cargo(["build", "--locked", "--release", "-p", "choir"]).env("CHOIR_DESKTOP_DIST", dist);
     steps.call(BUILD, &build)?;
     steps.finish();
-    let choir = Call::new(paths.target.join("release/choir")).arg("up").args(arguments);
-    eprintln!("{choir}");
-    // Returns only if it could not start: from here on this process is `choir`, so signals reach it directly.
-    Err(choir.command().exec()).context("could not start choir")
+    Ok(paths.target.join("release/choir"))
 }
