@@ -151,17 +151,18 @@ impl From<LinkError> for Refused {
     fn from(error: LinkError) -> Self {
         tracing::warn!(error = &error as &dyn std::error::Error, "the computer did not answer");
         let hint = "Try again in a moment; /health tells how it is.";
+        // Also where the connection broke: the answer was lost, and nobody knows what came before it.
+        let unknown = "What you asked for may still be done: look whether it was before you ask again.";
         match error {
             LinkError::Slow => {
-                let hint = "What you asked for may still be done: look whether it was before you ask again.";
-                Self::new(StatusCode::GATEWAY_TIMEOUT, "computer_slow", "The computer did not answer in time.", hint)
+                Self::new(StatusCode::GATEWAY_TIMEOUT, "computer_slow", "The computer did not answer in time.", unknown)
             }
             LinkError::Refused(StatusCode::INSUFFICIENT_STORAGE) => {
                 Self::new(StatusCode::INSUFFICIENT_STORAGE, "disk_full", "The disk is full.", NO_ROOM)
             }
             LinkError::Down => Self::unavailable("computer_restarting", "The computer is restarting.", hint),
             LinkError::Broken(_) | LinkError::Refused(_) | LinkError::Garbage(_) => {
-                Self::new(StatusCode::BAD_GATEWAY, "computer_failed", "The computer failed to answer.", hint)
+                Self::new(StatusCode::BAD_GATEWAY, "computer_failed", "The computer failed to answer.", unknown)
             }
         }
     }

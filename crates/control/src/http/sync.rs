@@ -4,13 +4,13 @@
 use super::App;
 use super::auth::{Account, Lease};
 use super::error::Refused;
-use super::extract::Named;
+use super::extract::{Asked, Named};
 use super::goodbye;
 use crate::computer::{Incoming, request};
 use axum::Extension;
 use axum::body::{Body, Bytes};
+use axum::extract::State;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
-use axum::extract::{Query, State};
 use axum::response::Response;
 use choir_proto::DocumentId;
 use choir_proto::wire::frames::{ANEW, Frame, Frames, MESSAGE_BYTES_MAX, TOGETHER_BYTES};
@@ -50,7 +50,7 @@ pub(super) async fn open(
     State(app): State<App>,
     Extension(account): Extension<Account>,
     Named(id): Named<DocumentId>,
-    Query(known): Query<Known>,
+    Asked(known): Asked<Known>,
     upgrade: Result<WebSocketUpgrade, axum::extract::ws::rejection::WebSocketUpgradeRejection>,
 ) -> Result<Response, Refused> {
     let hint = "Open this address as a WebSocket.";
