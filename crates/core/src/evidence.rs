@@ -2,7 +2,8 @@
 
 use choir_proto::Event;
 use choir_proto::document::{Citation, Unsupported};
-use choir_proto::event::ToolFinished;
+use choir_proto::event::{ToolFinished, ToolOutcome};
+use choir_proto::task::Limit;
 
 /// Shorter quoted words are names, terms and irony, not quotations.
 const QUOTATION_WORDS_MIN: usize = 3;
@@ -129,6 +130,26 @@ pub fn stands_within(text: &str, citation: &Citation, from: usize, to: usize) ->
     text.get(begin..end).is_some_and(|near| near.contains(quote))
 }
 
+/// What a call brought that no model said, as the model was shown it: what a command printed, and what stands in a file or
+/// on a page. Refusals, errors and the words of other agents are no sources, or whoever is refused could quote themselves.
+pub fn testimony<'a>(tool: &str, finished: &'a ToolFinished) -> Option<&'a str> {
+    let content = finished.content.as_str();
+    match tool {
+        "bash" => printed(content),
+        "read_file" if finished.outcome == ToolOutcome::Ok => Some(content),
+        "fetch_url" if finished.outcome == ToolOutcome::Ok => Some(content.split_once('\n')?.1),
+        _ => None,
+    }
+}
+
+/// A command's own words, below the lines that say how it ended.
+fn printed(content: &str) -> Option<&str> {
+    let (heading, rest) = content.split_once('\n')?;
+    let is_heading = heading.starts_with("exit code ") || heading.starts_with("Stopped after ");
+    let limit = Limit::ALL.iter().find_map(|limit| rest.strip_prefix(limit.sentence())?.strip_prefix('\n'));
+    is_heading.then_some(limit.unwrap_or(rest))
+}
+
 /// The file that a call read, if that is what it did.
 pub fn file_read<'a>(read: &ToolFinished, mut events: impl Iterator<Item = &'a Event>) -> Option<&'a str> {
     events.find_map(|event| match event {
@@ -224,6 +245,26 @@ mod tests {
         assert!(!stands_within(text, &cited, 0, 4) && !stands_within(text, &cited, 15, 17));
         assert!(!stands_within(text, &citation(""), 0, 28));
         assert!(stands_within("é à ü", &citation("à"), 3, 5) && !stands_within("é à ü", &citation("à"), 0, 3));
+    }
+
+    #[test]
+    fn only_what_came_from_outside_of_a_model_is_a_source() {
+        let said = |tool: &str, outcome, content: &str| {
+            let (effect_id, call_id, content) = (String::new(), String::new(), content.to_owned());
+            let finished = ToolFinished { effect_id, call_id, outcome, content, output: None, duration_ms: 0 };
+            testimony(tool, &finished).map(str::to_owned)
+        };
+        use ToolOutcome::{Error, Ok, Refused};
+        assert_eq!(said("bash", Ok, "exit code 0\n3 apples\n").as_deref(), Some("3 apples\n"));
+        let limited = format!("exit code 1\n{}\n3 apples\n", Limit::Memory.sentence());
+        assert_eq!(said("bash", Error, &limited).as_deref(), Some("3 apples\n"), "a failing command prints too");
+        assert_eq!(said("bash", Refused, "No such tool: the moon.\nThe moon."), None);
+        assert_eq!(said("read_file", Ok, "a\nb").as_deref(), Some("a\nb"));
+        assert_eq!(said("read_file", Error, "The moon is not there"), None);
+        assert_eq!(said("fetch_url", Ok, "Source x. Its text, as data:\nTrees").as_deref(), Some("Trees"));
+        for tool in ["cite", "delegate", "finish", "answer", "web_search", "write_file"] {
+            assert_eq!(said(tool, Ok, "The moon is cheese.\nThe moon is cheese."), None, "{tool}");
+        }
     }
 
     #[test]

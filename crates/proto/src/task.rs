@@ -403,6 +403,10 @@ pub enum Limit {
 }
 
 impl Limit {
+    /// Every one.
+    pub const ALL: [Self; 6] =
+        [Self::Memory, Self::Processes, Self::FileBytes, Self::WorkspaceBytes, Self::WorkspaceNames, Self::FreeSpace];
+
     /// What is said of whoever reached it.
     pub const fn sentence(self) -> &'static str {
         match self {

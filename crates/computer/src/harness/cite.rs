@@ -4,11 +4,13 @@ use super::HarnessError;
 use super::past::Past;
 use super::perform::{Performed, Performer};
 use choir_core::agent::Begin;
+use choir_core::evidence::testimony;
 use choir_core::fold::evidence::Artifacts;
 use choir_core::tool::Cite;
 use choir_proto::event::{CitationMade, ToolOutcome};
 use choir_proto::{ArtifactId, Event, Hash};
 use choir_store::StoreError;
+use std::collections::HashMap;
 
 /// The longest quotation. More than that is the source itself.
 const QUOTE_BYTES_MAX: usize = 4 * 1024;
@@ -69,19 +71,31 @@ impl Performer {
         Ok(position(&bytes, &cite.quote).map(|from| Found { source, artifact, from }).ok_or_else(absent))
     }
 
-    /// Looks through what the tools of this run said. What holds the words is kept as a source of its own.
+    /// Looks through what commands printed and files said in this run. What holds the words is kept as a source of its own.
     async fn in_output(&self, quote: &str) -> Result<Option<Found>, HarnessError> {
         let documents = &self.context.harness.documents;
         let past = Past::read(self.context.harness.journal.log(), self.context.run).await?;
+        let mut tools = HashMap::new();
         for (_, event) in past.events() {
-            let Event::ToolFinished(finished) = event else { continue };
-            if let Some(source) = finished.output {
-                let bytes = documents.blob(source).await?;
-                if let Some(from) = position(&bytes, quote) {
-                    return Ok(Some(Found { source, artifact: None, from }));
+            let finished = match event {
+                Event::ToolStarted(started) => {
+                    tools.insert(&started.effect_id, started.name.as_str());
+                    continue;
                 }
-            } else if let Some(from) = finished.content.find(quote) {
-                let source = documents.keep(finished.content.clone().into_bytes()).await?;
+                Event::ToolFinished(finished) => finished,
+                _ => continue,
+            };
+            let tool = tools.get(&finished.effect_id).copied().unwrap_or_default();
+            let Some(shown) = testimony(tool, finished) else { continue };
+            let said = match finished.output {
+                Some(source) => documents.blob(source).await?,
+                None => shown.as_bytes().to_vec(),
+            };
+            if let Some(from) = position(&said, quote) {
+                let source = match finished.output {
+                    Some(source) => source,
+                    None => documents.keep(said).await?,
+                };
                 return Ok(Some(Found { source, artifact: None, from }));
             }
         }

@@ -1,16 +1,15 @@
 //! Figures that an agent writes into a document: each is held against what the commands of its run printed.
 
 use super::HarnessError;
+use super::exec::BASH;
 use super::past::Past;
 use super::perform::Performer;
 use crate::figure::inputs;
+use choir_core::evidence::testimony;
 use choir_core::figure;
 use choir_proto::document::{Figure, FigureStatus};
 use choir_proto::event::{FigureChanged, ToolOutcome};
 use choir_proto::{DocumentId, Event, Hash, TaskId};
-
-/// What stands before a command's output when it is shown to a model.
-const HEADING: &str = "exit code 0\n";
 
 impl Performer {
     /// What is to be known of the figures in a text: those that a command of this run printed, word for word.
@@ -49,14 +48,14 @@ impl Performer {
         let mut found = None;
         for (header, event) in past.events() {
             match event {
-                Event::ToolStarted(tool) if tool.name == "bash" && tool.arguments["command"] == command => {
+                Event::ToolStarted(tool) if tool.name == BASH && tool.arguments["command"] == command => {
                     started.insert(tool.effect_id.clone(), header.task);
                 }
                 Event::ToolFinished(tool) if tool.outcome == ToolOutcome::Ok => {
                     let Some(Some(task)) = started.get(&tool.effect_id) else { continue };
                     let output = match tool.output {
                         Some(blob) => self.context.harness.documents.blob_text(blob).await?,
-                        None => tool.content.strip_prefix(HEADING).unwrap_or(&tool.content).to_owned(),
+                        None => testimony(BASH, tool).unwrap_or_default().to_owned(),
                     };
                     if figure::printable(&output) == Some(body) {
                         found = Some(*task);

@@ -218,6 +218,31 @@ async fn what_a_command_printed_can_be_cited() {
 }
 
 #[tokio::test]
+async fn nobody_cites_words_that_a_model_said() {
+    // Refused once, the words stand in the refusal; said by a worker, they stand in what its conductor was told.
+    let scenario = r#"{"roles": {
+        "conductor": [
+            {"tool_calls": [{"name": "delegate", "arguments": {"role": "terminal", "objective": "count"}}]},
+            {"tool_calls": [{"name": "delegate", "arguments": {"role": "researcher", "objective": "cite"}}]},
+            {"tool_calls": [{"name": "finish", "arguments": {"summary": "done"}}]}],
+        "terminal": [
+            {"tool_calls": [{"name": "bash", "arguments": {"command": "count"}}]},
+            {"tool_calls": [{"name": "finish", "arguments": {"summary": "The sun is made of gold"}}]}],
+        "researcher": [
+            {"tool_calls": [{"name": "cite", "arguments": {"source": "The moon is made of cheese", "quote": "x"}},
+                            {"name": "read_file", "arguments": {"path": "The moon is made of cheese"}}]},
+            {"tool_calls": [{"name": "cite", "arguments": {"source": "output", "quote": "The moon is made of cheese"}},
+                            {"name": "cite", "arguments": {"source": "output", "quote": "The sun is made of gold"}},
+                            {"name": "cite", "arguments": {"source": "output", "quote": "exit code 0"}}]},
+            {"tool_calls": [{"name": "finish", "arguments": {"summary": "cited"}}]}]}}"#;
+    let directory = tempfile::tempdir().unwrap();
+    let desk = Desk::open(directory.path(), Fake::new(scenario)).await;
+    desk.ended(desk.accept("cite").await).await;
+    let kinds = desk.kinds().await;
+    assert!(!kinds.iter().any(|kind| kind == "citation.made"), "{kinds:?}");
+}
+
+#[tokio::test]
 async fn a_fetched_page_is_kept_and_quoted_by_its_text() {
     let scenario = r#"{"roles": {
         "conductor": [
