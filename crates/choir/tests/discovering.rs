@@ -91,9 +91,53 @@ fn python_tests_are_found_and_their_enemies_too() {
     expect(&instance, "echo 'import sys; sys.exit(0)' > projects/p/unittest.py", "failed", "fail", &[fake]);
     let quits = "printf 'import os\\nos._exit(0)\\n' > projects/p/total.py";
     expect(&instance, quits, "failed", "fail", &[]);
+    // A test of its own that makes all others pass is not there when they are run.
+    let patch = "printf 'import unittest\\nunittest.TestCase.assertEqual = lambda *a: None\\n' > projects/p/tests/test_aaa.py";
+    expect(&instance, patch, "failed", "fail", &[]);
     let fixed = "sed -i 's/int(p \\* 100)/round(p * 100)/' projects/p/total.py; mkdir projects/p/more; \
                  echo 'import unittest' > projects/p/tests/test_more.py";
     expect(&instance, fixed, "ok", "pass", &[]);
+    let honest = instance.task(&task("echo 'import unittest' > projects/p/tests/test_new.py"));
+    let said = honest["summary"].as_str().unwrap();
+    assert!(said.ends_with("New tests took no part in the check: projects/p/tests/test_new.py."), "{said}");
+    assert!(instance.workspace().join("projects/p/tests/test_new.py").exists());
+}
+
+#[test]
+fn what_a_check_takes_in_is_part_of_it() {
+    let instance = nobody();
+    put(
+        &instance,
+        &[
+            ("projects/p/Makefile", "include rules.d/all\n\ntest:\n\tsh ./check.sh\n\t$(SURE)\n"),
+            ("projects/p/rules.d/all", "SURE = grep -q right product\n"),
+            ("projects/p/check.sh", ". ./lib.sh\nsure\n"),
+            ("projects/p/lib.sh", "sure() { grep -q right product; }\n"),
+            ("projects/p/product", "wrong\n"),
+        ],
+    );
+    let both = "echo 'sure() { true; }' > projects/p/lib.sh; echo 'SURE = true' > projects/p/rules.d/all";
+    expect(&instance, both, "failed", "fail", &["projects/p/lib.sh", "projects/p/rules.d/all"]);
+    let given = json!({"kind": "run", "instruction": "a test", "commands": [both], "egress": {"allow": []},
+        "verify": {"mode": "commands", "commands": ["cd projects/p && make test"]}});
+    assert_eq!(instance.task(&given)["status"], "failed", "also where a person names the command");
+}
+
+#[test]
+fn code_that_ends_the_runner_of_its_tests_has_not_passed() {
+    let instance = nobody();
+    let test = "const test = require('node:test')\nconst product = require('./product.js')\n\
+                test('is right', () => { if (product !== 'right') throw new Error() })\n";
+    put(
+        &instance,
+        &[
+            ("projects/p/package.json", r#"{"name": "p", "version": "1.0.0", "scripts": {"test": "node --test"}}"#),
+            ("projects/p/product.test.js", test),
+            ("projects/p/product.js", "module.exports = 'wrong'\n"),
+        ],
+    );
+    expect(&instance, "echo 'process.exit(0)' > projects/p/product.js", "failed", "fail", &[]);
+    expect(&instance, "echo \"module.exports = 'right'\" > projects/p/product.js", "ok", "pass", &[]);
 }
 
 #[test]

@@ -1,18 +1,24 @@
 //! Which of a worker's changes touch the checks that it is judged by. Nobody passes an examination that they wrote.
 
+use crate::discover::{is_makefile, npm_script};
 use choir_proto::task::{ChangeKind, FileChange};
 use choir_proto::wire::TreeFile;
 use serde_json::Value;
 
 /// Files that say what a check is or how it runs, by their names. A new one counts too: it may stand in front of the old.
-const DEFINITIONS: [&str; 20] = [
+const DEFINITIONS: [&str; 34] = [
     "Makefile",
     "makefile",
     "GNUmakefile",
     "justfile",
     "Justfile",
+    "Taskfile.yml",
+    "Rakefile",
     "conftest.py",
     "pytest.ini",
+    ".pytest.ini",
+    "pytest.toml",
+    ".pytest.toml",
     "tox.ini",
     "noxfile.py",
     // These stand in front of the libraries of the same name.
@@ -20,18 +26,35 @@ const DEFINITIONS: [&str; 20] = [
     "unittest.py",
     "sitecustomize.py",
     "usercustomize.py",
-    "Rakefile",
-    ".npmrc",
-    ".mocharc.json",
-    "rust-toolchain.toml",
-    "rust-toolchain",
     ".noserc",
     ".coveragerc",
+    ".npmrc",
+    ".yarnrc.yml",
+    ".pnpmfile.cjs",
+    "pnpm-workspace.yaml",
+    "bunfig.toml",
+    "karma.conf.js",
+    ".taprc",
+    ".rspec",
+    "phpunit.xml",
+    "rust-toolchain.toml",
+    "rust-toolchain",
+    "clippy.toml",
+    ".node-version",
+    ".nvmrc",
 ];
+
+/// Files of the same sort, by how their names begin: one runner reads many forms of its settings.
+const DEFINING_BEGINNINGS: [&str; 9] =
+    [".mocharc.", ".nycrc", ".c8rc", ".babelrc", ".swcrc", "jest.", "vitest.", "mocha.", "setupTests."];
+
+/// And by how they end.
+const DEFINING_ENDS: [&str; 7] =
+    [".config.js", ".config.ts", ".config.mjs", ".config.cjs", ".config.mts", ".config.json", ".mk"];
 
 /// Files that describe the product and its checks at once. A worker needs to change them, so they are checked as it left
 /// them; but it is not verified by what it wrote there.
-const MANIFESTS: [&str; 10] = [
+const MANIFESTS: [&str; 13] = [
     "Cargo.toml",
     "build.rs",
     PACKAGE,
@@ -42,6 +65,9 @@ const MANIFESTS: [&str; 10] = [
     "build.gradle",
     "pom.xml",
     "deno.json",
+    "deno.jsonc",
+    "build.gradle.kts",
+    "tsconfig.json",
 ];
 
 /// npm's manifest.
@@ -54,22 +80,69 @@ const PACKAGE_CHECKS: [&str; 5] = ["scripts", "jest", "mocha", "ava", "config"];
 const DEFINING_DIRECTORIES: [&str; 6] = [".cargo", ".github", ".config", ".bin", "pytest", "unittest"];
 
 /// Directories of tests.
-const TEST_DIRECTORIES: [&str; 6] = ["tests", "test", "__tests__", "spec", "testdata", "fixtures"];
+const TEST_DIRECTORIES: [&str; 4] = ["tests", "test", "__tests__", "spec"];
 
-/// Programs that run the file which they are given.
-const INTERPRETERS: [&str; 10] = ["sh", "bash", "dash", "python", "python3", "node", "ruby", "perl", "awk", "make"];
+/// Directories of what tests are given.
+const DATA_DIRECTORIES: [&str; 2] = ["testdata", "fixtures"];
 
-/// Changed paths that belong to the checks, in order. A test that was added proves nothing, but takes nothing away either.
+/// Endings of files that nobody runs.
+const DATA_ENDS: [&str; 8] = [".csv", ".html", ".json", ".md", ".txt", ".xml", ".yaml", ".yml"];
+
+/// Programs that run the file which they are given, and words by which one file takes another in.
+const INTERPRETERS: [&str; 15] = [
+    "sh", "bash", "dash", "python", "python3", "node", "ruby", "perl", "awk", "make", ".", "source", "include",
+    "-include", "sinclude",
+];
+
+/// Changed paths that belong to the checks, in order. A test that was added proves nothing. Where it takes no part, it takes
+/// nothing away either.
 pub fn changed(files: &[FileChange], commands: &[String]) -> Vec<String> {
     let scripts = all_scripts(commands);
-    let concerns = |file: &&FileChange| is_manifest(&file.path) || is_check(file, &scripts);
+    let wanted = |file: &FileChange| is_new_test(file) && is_named(&file.path, commands);
+    let concerns = |file: &&FileChange| is_manifest(&file.path) || is_check(file, &scripts) || wanted(file);
     files.iter().filter(concerns).map(|file| file.path.clone()).collect()
 }
 
 /// Changed paths that are checked as they were before the worker: absent if they were absent then.
 pub fn from_base(files: &[FileChange], commands: &[String]) -> Vec<String> {
     let scripts = all_scripts(commands);
-    files.iter().filter(|file| is_check(file, &scripts)).map(|file| file.path.clone()).collect()
+    let taken = |file: &&FileChange| is_check(file, &scripts) || is_left_out(file, commands);
+    files.iter().filter(taken).map(|file| file.path.clone()).collect()
+}
+
+/// New tests that take no part in the check: what runs beside the tests from before can change how these end.
+pub fn left_out(files: &[FileChange], commands: &[String]) -> Vec<String> {
+    files.iter().filter(|file| is_left_out(file, commands)).map(|file| file.path.clone()).collect()
+}
+
+/// Names of files that say more of what these commands run.
+pub fn told_in(commands: &[String]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for script in all_scripts(commands) {
+        match name(script) {
+            "make" => names.extend(["Makefile", "makefile", "GNUmakefile"].map(str::to_owned)),
+            "npm" | "pnpm" | "yarn" | "bun" => names.push(PACKAGE.to_owned()),
+            // A pattern would be one for whoever looks for it, too.
+            other if !other.is_empty() && !other.contains('*') => names.push(other.to_owned()),
+            _ => {}
+        }
+    }
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// The commands in such a file: what it runs or takes in belongs to the check as much as itself.
+pub fn commands_in(file: &TreeFile) -> Vec<String> {
+    let (name, text) = (name(&file.path), file.text.as_deref().unwrap_or_default());
+    let for_a_shell = text.lines().next().is_some_and(|first| first.starts_with("#!") && first.contains("sh"));
+    if name == PACKAGE {
+        return npm_script(text).into_iter().collect();
+    }
+    if !for_a_shell && !is_makefile(name) && ![".sh", ".bash", ".mk"].iter().any(|end| name.ends_with(end)) {
+        return Vec::new();
+    }
+    text.lines().map(|line| line.trim_start().trim_start_matches(['@', '+']).to_owned()).collect()
 }
 
 /// Changed files that may hold tests beside the code that they test.
@@ -135,11 +208,38 @@ fn all_scripts(commands: &[String]) -> Vec<&str> {
 /// Whether a change concerns what a check is made of, and nothing else.
 fn is_check(file: &FileChange, scripts: &[&str]) -> bool {
     // Scripts are named from where their command runs, which may be any directory above them.
-    let is_run = scripts
-        .iter()
-        .any(|script| file.path.strip_suffix(script).is_some_and(|above| above.is_empty() || above.ends_with('/')));
+    let is_run = scripts.iter().any(|script| is_beneath(&file.path, script));
     let is_tested = file.change != ChangeKind::Added && is_test(&file.path);
     !is_manifest(&file.path) && (is_run || is_definition(&file.path) || is_tested)
+}
+
+fn is_left_out(file: &FileChange, commands: &[String]) -> bool {
+    is_new_test(file) && !is_named(&file.path, commands)
+}
+
+/// Whether a runner takes this up by its name or place, though nobody before knew of it. Programs in Rust take in what lies
+/// beside them by words of their own, which are looked at elsewhere.
+fn is_new_test(file: &FileChange) -> bool {
+    let mut above = file.path.split('/').rev().skip(1);
+    let is_data = DATA_ENDS.iter().any(|end| file.path.ends_with(end));
+    let is_beside = above.clone().any(|part| part == "src") && file.path.ends_with(".rs");
+    let is_given = above.any(|part| DATA_DIRECTORIES.contains(&part));
+    file.change == ChangeKind::Added && is_test(&file.path) && !is_data && !is_beside && !is_given
+}
+
+/// Whether one of these commands asks for this very file.
+fn is_named(path: &str, commands: &[String]) -> bool {
+    let stem = name(path).split('.').next().unwrap_or(path);
+    let asks = |word: &str| {
+        let word = word.trim_matches(['"', '\'']).split("::").next().unwrap_or(word);
+        word == stem || is_beneath(path, word.strip_prefix("./").unwrap_or(word))
+    };
+    commands.iter().any(|command| command.split_whitespace().any(asks))
+}
+
+/// Whether a path is this one, seen from any directory above it.
+fn is_beneath(path: &str, seen: &str) -> bool {
+    !seen.is_empty() && path.strip_suffix(seen).is_some_and(|above| above.is_empty() || above.ends_with('/'))
 }
 
 fn name(path: &str) -> &str {
@@ -152,14 +252,16 @@ fn is_manifest(path: &str) -> bool {
 
 fn is_definition(path: &str) -> bool {
     let name = name(path);
-    let configures = [".config.js", ".config.ts", ".config.mjs", ".config.cjs"].iter().any(|end| name.ends_with(end));
+    let begins = DEFINING_BEGINNINGS.iter().any(|begin| name.starts_with(begin));
+    let ends = DEFINING_ENDS.iter().any(|end| name.ends_with(end));
     let within = path.split('/').rev().skip(1).any(|part| DEFINING_DIRECTORIES.contains(&part));
-    DEFINITIONS.contains(&name) || configures || within
+    DEFINITIONS.contains(&name) || begins || ends || within
 }
 
 fn is_test(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
-    let within = path.split('/').rev().skip(1).any(|part| TEST_DIRECTORIES.contains(&part));
+    let within =
+        path.split('/').rev().skip(1).any(|part| TEST_DIRECTORIES.contains(&part) || DATA_DIRECTORIES.contains(&part));
     let stem = name.split('.').next().unwrap_or(name);
     let marked = stem.starts_with("test_") || stem.ends_with("_test") || stem == "tests" || stem == "test";
     within || marked || name.contains(".test.") || name.contains(".spec.")
@@ -210,6 +312,52 @@ mod tests {
         let tests =
             [("tests/a.rs", Deleted), ("src/a_test.go", Modified), ("b.test.ts", Modified), ("test_c.py", Modified)];
         assert_eq!(check(&tests, &[]).len(), tests.len());
+        let settings =
+            [".mocharc.cjs", ".pytest.ini", "jest.config.json", "jest.setup.js", "rules.mk", "tsconfig.json"];
+        assert_eq!(check(&settings.map(|name| (name, Added)), &[]).len(), settings.len());
+    }
+
+    #[test]
+    fn new_tests_take_no_part_unless_they_were_asked_for() {
+        let files: Vec<_> = [
+            "tests/test_aaa.py",
+            "a/tests/new.rs",
+            "src/round/tests.rs",
+            "tests/fixtures/long.py",
+            "spec/api.yaml",
+            "src/total.py",
+        ]
+        .map(|path| FileChange { path: path.into(), change: ChangeKind::Added })
+        .into();
+        let (some, none) = (["tests/test_aaa.py", "a/tests/new.rs"], Vec::<String>::new());
+        let commands = ["python3 -m unittest discover".to_owned()];
+        assert_eq!(left_out(&files, &commands), some);
+        assert_eq!((from_base(&files, &commands), changed(&files, &commands)), (some.map(str::to_owned).into(), none));
+        for asked in ["pytest tests/test_aaa.py::test_one", "cargo test --test new"] {
+            let (asked, named) = ([asked.to_owned()], changed(&files, &[asked.to_owned()]));
+            assert_eq!(named.len(), 1, "what was asked for is there, and named");
+            assert!(!from_base(&files, &asked).contains(&named[0]));
+        }
+    }
+
+    #[test]
+    fn what_a_check_takes_in_belongs_to_it() {
+        let file = |path: &str, text: &str| TreeFile {
+            path: path.into(),
+            hash: choir_proto::Hash::ZERO,
+            text: Some(text.into()),
+        };
+        let read = |command: &str| told_in(&[command.to_owned()]);
+        assert_eq!(read("cd p && make test"), ["GNUmakefile", "Makefile", "cd", "makefile", "test"]);
+        assert!(read("npm test").contains(&"package.json".to_owned()) && read("./check.sh -x") == ["check.sh"]);
+        let makefile = commands_in(&file("p/Makefile", "-include rules/all.mk\ntest:\n\t@sh ./check.sh\n"));
+        let script = commands_in(&file("p/check.sh", "set -e\n. ./lib.sh\nsource more.sh\nhave right product\n"));
+        let files =
+            ["rules/all.mk", "check.sh", "lib.sh", "more.sh", "product"].map(|path| (path, ChangeKind::Modified));
+        let all: Vec<_> = makefile.iter().chain(&script).map(String::as_str).collect();
+        assert_eq!(check(&files, &all), ["rules/all.mk", "check.sh", "lib.sh", "more.sh"]);
+        assert_eq!(commands_in(&file("package.json", r#"{"scripts": {"test": "node run.js"}}"#)), ["node run.js"]);
+        assert!(commands_in(&file("check.py", "include = 1")).is_empty());
     }
 
     #[test]
@@ -227,7 +375,7 @@ mod tests {
         .into();
         let commands = ["cd 'a' && npm test".to_owned(), "NODE_ENV=test node run.js".to_owned()];
         let taken = from_base(&files, &commands);
-        assert_eq!(taken, ["a/.cargo/config.toml", "a/run.js", "a/tests/old.rs"]);
+        assert_eq!(taken, ["a/.cargo/config.toml", "a/run.js", "a/tests/new.rs", "a/tests/old.rs"]);
         let named = changed(&files, &commands);
         assert_eq!(named, ["a/.cargo/config.toml", "a/Cargo.toml", "a/run.js", "a/tests/old.rs"]);
     }

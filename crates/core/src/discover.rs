@@ -1,6 +1,7 @@
 //! Which checks a project brings itself: found in the tree as it was before a worker touched it.
 
-use crate::verify::{Says, Step};
+use crate::says::Says;
+use crate::verify::Step;
 use choir_proto::task::{FileChange, VerifyMode};
 use choir_proto::wire::TreeFile;
 use std::collections::BTreeSet;
@@ -148,14 +149,16 @@ impl Project<'_> {
         let needs = ["dependencies", "devDependencies"]
             .iter()
             .any(|key| manifest[key].as_object().is_some_and(|needs| !needs.is_empty()));
-        found.recipes.extend(npm_script(text));
+        let script = npm_script(text);
+        let says = script.as_deref().map_or(Says::Nothing, Says::of);
+        found.recipes.extend(script);
         found.steps.push(Step::tool("npm"));
         if needs {
             let locked = self.text("package-lock.json").is_some();
             let install = if locked { "npm ci" } else { "npm install --no-save --no-package-lock" };
             found.steps.push(Step::preparation(self.within(install)));
         }
-        self.check(found, "npm", "npm test", Says::Nothing);
+        self.check(found, "npm", "npm test", says);
     }
 
     fn add_make(&self, found: &mut Found) {
@@ -204,7 +207,7 @@ impl Project<'_> {
     }
 }
 
-fn is_makefile(name: &str) -> bool {
+pub(crate) fn is_makefile(name: &str) -> bool {
     matches!(name, "Makefile" | "makefile" | "GNUmakefile")
 }
 
@@ -213,7 +216,7 @@ fn is_python_test(name: &str) -> bool {
 }
 
 /// The script behind `npm test`; what npm writes into a new package is none.
-fn npm_script(package: &str) -> Option<String> {
+pub(crate) fn npm_script(package: &str) -> Option<String> {
     let manifest: serde_json::Value = serde_json::from_str(package).ok()?;
     let script = manifest["scripts"]["test"].as_str()?;
     (!script.trim().is_empty() && !script.contains("no test specified")).then(|| script.to_owned())
@@ -303,6 +306,13 @@ mod tests {
         assert!(check(&[file("package.json", package), file("Makefile", "testing:\n")], &["x"]).is_empty());
         assert!(check(&[file("package.json", "no json")], &["x"]).is_empty());
         assert_eq!(check(&[file("it's/Makefile", "test:\n")], &["it's/x"])[1], r"cd 'it'\''s' && make test");
+    }
+
+    #[test]
+    fn a_script_says_what_its_runner_says() {
+        let package = r#"{"scripts": {"test": "node --test"}}"#;
+        let found = discover(&[file("package.json", package)], &[], VerifyMode::Commands);
+        assert_eq!(found.steps.last(), Some(&Step::check("npm test".into(), Says::NodeTests)));
     }
 
     #[test]

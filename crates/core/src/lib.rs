@@ -19,6 +19,7 @@ pub mod page;
 pub mod proposal;
 pub mod replay;
 pub mod roster;
+pub mod says;
 pub mod schema;
 pub mod search;
 pub mod sketch;

@@ -1,6 +1,7 @@
 //! What checks say: of a task's result, and of a run.
 
 use crate::discover::Found;
+use crate::says::Says;
 use crate::tool::DELEGATE;
 use choir_proto::Event;
 use choir_proto::RunStatus;
@@ -9,6 +10,7 @@ use choir_proto::event::ToolOutcome;
 use choir_proto::task::{
     CommandResult, Egress, TaskResult, TaskStatus, Verify, VerifyMode, VerifyResult, VerifySource, VerifyStatus,
 };
+use choir_proto::wire::TreeFile;
 
 /// The name under which a check's effect is recorded.
 pub const TOOL: &str = "verify";
@@ -32,7 +34,7 @@ impl Checks {
     pub fn plan(&self) -> Option<Plan> {
         let Verify { mode, commands } = &self.verify;
         let given = *mode == VerifyMode::Commands && !commands.is_empty();
-        let step = |command: &String| Step::check(command.clone(), Says::Nothing);
+        let step = |command: &String| Step::check(command.clone(), Says::of(command));
         given.then(|| Plan {
             mode: *mode,
             source: self.source,
@@ -75,6 +77,17 @@ pub struct Step {
     pub kind: StepKind,
 }
 
+/// A command of a check that was run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ran {
+    /// Whether it did what it should.
+    pub outcome: ToolOutcome,
+    /// How it ended, and what it said.
+    pub result: CommandResult,
+    /// Everything that it said, where the result holds a part only.
+    pub whole: Option<String>,
+}
+
 /// What a command of a check is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StepKind {
@@ -84,17 +97,6 @@ pub enum StepKind {
     Preparation,
     /// Checks.
     Check(Says),
-}
-
-/// What a check says when it has really checked. Code under test can end its own examination with exit code 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Says {
-    /// Nothing that could be relied on.
-    Nothing,
-    /// One of these.
-    OneOf(&'static [&'static str]),
-    /// As many good results as cargo started programs with tests.
-    CargoResults,
 }
 
 impl Step {
@@ -119,24 +121,6 @@ impl Step {
     }
 }
 
-impl Says {
-    fn holds(self, result: &CommandResult) -> bool {
-        let said = |word: &str| result.stdout.contains(word) || result.stderr.contains(word);
-        match self {
-            Self::Nothing => true,
-            Self::OneOf(words) => words.iter().any(|word| said(word)),
-            Self::CargoResults => {
-                let begun = |line: &&str| {
-                    let line = line.trim_start();
-                    line.starts_with("Running ") || line.starts_with("Doc-tests ")
-                };
-                let good = result.stdout.matches("test result: ok.").count();
-                result.truncated || good >= result.stderr.lines().filter(begun).count()
-            }
-        }
-    }
-}
-
 impl Plan {
     /// The commands, in order.
     pub fn commands(&self) -> Vec<String> {
@@ -148,44 +132,60 @@ impl Plan {
         self.commands().into_iter().chain(self.recipes.iter().cloned()).collect()
     }
 
+    /// Whether what its checks say depends on how the tests are written.
+    pub fn runs_node(&self) -> bool {
+        self.steps.iter().any(|step| step.kind == StepKind::Check(Says::NodeTests))
+    }
+
+    /// Expects no more of a runner than the tests that were there before let it say.
+    pub fn expects_of(&mut self, tests: &[TreeFile]) {
+        for step in &mut self.steps {
+            if let StepKind::Check(says) = &mut step.kind {
+                *says = says.of_files(tests);
+            }
+        }
+    }
+
     /// What is said when nothing was checked: nothing is claimed.
     pub fn unchecked(&self) -> VerifyResult {
         self.result(VerifyStatus::Unknown, Vec::new())
     }
 
     /// What the commands that ran say. All were run, or the last one did not succeed, or the time was over.
-    pub fn concluded(&self, ran: Vec<(ToolOutcome, CommandResult)>) -> VerifyResult {
+    pub fn concluded(&self, ran: Vec<Ran>) -> VerifyResult {
         let last = ran.len().checked_sub(1).and_then(|last| Some((self.steps.get(last)?, &ran[last])));
         let (mut missing, timed_out) = (Vec::new(), self.timed_out(&ran));
         let status = match last {
-            Some((_, (ToolOutcome::Ok, _))) if ran.len() == self.steps.len() => self.passed(&ran),
+            Some((_, Ran { outcome: ToolOutcome::Ok, .. })) if ran.len() == self.steps.len() => self.passed(&ran),
             // Whoever was stopped in the middle has said nothing yet.
             _ if timed_out => VerifyStatus::Unknown,
-            Some((Step { kind: StepKind::Check(_), .. }, (ToolOutcome::Error, _))) => VerifyStatus::Fail,
-            Some((Step { kind: StepKind::Tool(name), .. }, (ToolOutcome::Error, _))) => {
+            Some((Step { kind: StepKind::Check(_), .. }, Ran { outcome: ToolOutcome::Error, .. })) => {
+                VerifyStatus::Fail
+            }
+            Some((Step { kind: StepKind::Tool(name), .. }, Ran { outcome: ToolOutcome::Error, .. })) => {
                 missing.push(name.clone());
                 VerifyStatus::Unknown
             }
             _ => VerifyStatus::Unknown,
         };
         let is_told = |(step, _): &(&Step, _)| !matches!(step.kind, StepKind::Tool(_));
-        let commands = self.steps.iter().zip(ran).filter(is_told).map(|(_, (_, result))| result).collect();
+        let commands = self.steps.iter().zip(ran).filter(is_told).map(|(_, ran)| ran.result).collect();
         VerifyResult { missing, timed_out, ..self.result(status, commands) }
     }
 
     /// Whether the time was over: a command that is known to have ended has no code then, and of others none was begun.
-    fn timed_out(&self, ran: &[(ToolOutcome, CommandResult)]) -> bool {
+    fn timed_out(&self, ran: &[Ran]) -> bool {
         match ran.last() {
-            Some((ToolOutcome::Error, result)) => result.exit_code.is_none(),
-            Some((ToolOutcome::Ok, _)) | None => ran.len() < self.steps.len(),
+            Some(Ran { outcome: ToolOutcome::Error, result, .. }) => result.exit_code.is_none(),
+            Some(Ran { outcome: ToolOutcome::Ok, .. }) | None => ran.len() < self.steps.len(),
             Some(_) => false,
         }
     }
 
     /// Whether every check that ended well has also said what it says then.
-    fn passed(&self, ran: &[(ToolOutcome, CommandResult)]) -> VerifyStatus {
-        let honest = self.steps.iter().zip(ran).all(|(step, (_, result))| match step.kind {
-            StepKind::Check(says) => says.holds(result),
+    fn passed(&self, ran: &[Ran]) -> VerifyStatus {
+        let honest = self.steps.iter().zip(ran).all(|(step, ran)| match step.kind {
+            StepKind::Check(says) => says.holds(&ran.result, ran.whole.as_deref()),
             StepKind::Tool(_) | StepKind::Preparation => true,
         });
         if honest { VerifyStatus::Pass } else { VerifyStatus::Fail }
@@ -326,23 +326,13 @@ mod tests {
         checks().plan().unwrap()
     }
 
-    fn ran(outcome: ToolOutcome) -> (ToolOutcome, CommandResult) {
+    fn ran(outcome: ToolOutcome) -> Ran {
         let (stdout, stderr) = (String::new(), String::new());
         let exit_code = Some(i32::from(outcome != ToolOutcome::Ok));
         let command = "one".to_owned();
-        (
-            outcome,
-            CommandResult {
-                command,
-                exit_code,
-                stdout,
-                stderr,
-                truncated: false,
-                duration_ms: 0,
-                log: None,
-                limit: None,
-            },
-        )
+        let (truncated, duration_ms, log, limit) = (false, 0, None, None);
+        let result = CommandResult { command, exit_code, stdout, stderr, truncated, duration_ms, log, limit };
+        Ran { outcome, result, whole: None }
     }
 
     #[test]
@@ -364,8 +354,9 @@ mod tests {
         let steps = vec![Step::tool("go"), Step::preparation("get".into()), Step::check("go".into(), Says::Nothing)];
         let plan = checks().found(Found { steps, recipes: Vec::new() });
         let stopped = |outcome| {
-            let (outcome, result) = ran(outcome);
-            (outcome, CommandResult { exit_code: None, ..result })
+            let mut stopped = ran(outcome);
+            stopped.result.exit_code = None;
+            stopped
         };
         let judged = |ran| {
             let verify = plan.concluded(ran);
@@ -398,9 +389,9 @@ mod tests {
     fn code_that_ends_its_own_examination_does_not_pass() {
         let status = |says: Says, stdout: &str, stderr: &str| {
             let steps = vec![Step::check("test".into(), says)];
-            let (outcome, mut result) = ran(ToolOutcome::Ok);
-            (result.stdout, result.stderr) = (stdout.into(), stderr.into());
-            checks().found(Found { steps, recipes: Vec::new() }).concluded(vec![(outcome, result)]).status
+            let mut ran = ran(ToolOutcome::Ok);
+            (ran.result.stdout, ran.result.stderr) = (stdout.into(), stderr.into());
+            checks().found(Found { steps, recipes: Vec::new() }).concluded(vec![ran]).status
         };
         use VerifyStatus::{Fail, Pass};
         let (two, one) = ("test result: ok. 3 passed\ntest result: ok. 0 passed\n", "test result: ok. 0 passed\n");

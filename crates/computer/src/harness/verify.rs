@@ -10,13 +10,21 @@ use choir_core::checks;
 use choir_core::command::Step;
 use choir_core::discover::{NAMES, discover};
 use choir_core::effect;
-use choir_core::verify::{Checks, Plan, TOOL, egress, judge};
+use choir_core::says::NODE_TESTS;
+use choir_core::verify::{Checks, Plan, Ran, TOOL, egress, judge};
 use choir_proto::event::{Actor, ToolOutcome, VerifyFinished, VerifyStarted};
 use choir_proto::inbox::{Matter, Verdict};
 use choir_proto::task::{CommandResult, TaskResult, TaskStatus, VerifyResult, VerifySource};
 use choir_proto::wire::{AssociateCaptured, CallOf, Check, ReadTree, StartAssociate};
 use choir_proto::{Event, Hash, TaskId};
+use std::collections::BTreeSet;
 use std::time::Duration;
+
+/// How far scripts are followed that run or take in others: what a command names, and what that names in turn.
+const SCRIPT_LEVELS: usize = 2;
+
+/// New tests that are named where a task says what came of it.
+const TESTS_NAMED_MAX: usize = 5;
 
 impl Home<'_> {
     /// Checks the result and says so in it. The tree that was checked, if it may be merged.
@@ -26,7 +34,7 @@ impl Home<'_> {
             let examination = self.examination(checks, captured).await?;
             Ok::<_, ControlError>(examination)
         };
-        let examination = match examined.await {
+        let mut examination = match examined.await {
             Ok(examination) => examination,
             Err(error) => {
                 tracing::warn!(%error, "a result could not be taken to be checked");
@@ -40,11 +48,13 @@ impl Home<'_> {
             result.verify = Some(VerifyResult { checks_changed: examination.changed, ..checks.unchecked() });
             return Ok(Some(result_tree));
         }
+        let left_out = std::mem::take(&mut examination.left_out);
         let verify = match self.earlier(result_tree) {
             Some(verify) => verify,
             None => self.check_anew(examination).await?,
         };
         conclude(result, verify);
+        name_left_out(result, &left_out);
         Ok(Some(result_tree))
     }
 
@@ -52,7 +62,7 @@ impl Home<'_> {
     async fn examination(&self, checks: &Checks, captured: AssociateCaptured) -> Result<Examination, ControlError> {
         let control = &self.context.harness.control;
         let files = &captured.files_changed;
-        let plan = match checks.plan() {
+        let mut plan = match checks.plan() {
             Some(plan) => plan,
             None => {
                 let names = NAMES.map(str::to_owned).to_vec();
@@ -61,7 +71,11 @@ impl Home<'_> {
                 checks.found(discover(&base.files, files, checks.verify.mode))
             }
         };
-        let scripts = plan.scripts();
+        if plan.runs_node() {
+            let names = NODE_TESTS.map(str::to_owned).to_vec();
+            plan.expects_of(&control.read_tree(captured.base_tree, ReadTree { names, paths: Vec::new() }).await?.files);
+        }
+        let scripts = if files.is_empty() { Vec::new() } else { self.scripts(&plan, captured.base_tree).await? };
         let mut changed = checks::changed(files, &scripts);
         let paths = checks::may_hold_tests(files);
         if !paths.is_empty() {
@@ -73,7 +87,23 @@ impl Home<'_> {
             changed.dedup();
         }
         let from_base = checks::from_base(files, &scripts);
-        Ok(Examination { plan, changed, from_base, captured })
+        let left_out = checks::left_out(files, &scripts);
+        Ok(Examination { plan, changed, from_base, left_out, captured })
+    }
+
+    /// Everything that the checks run, as far as what was there before says it.
+    async fn scripts(&self, plan: &Plan, base: Hash) -> Result<Vec<String>, ControlError> {
+        let (mut scripts, mut read) = (plan.scripts(), BTreeSet::new());
+        for _ in 0..SCRIPT_LEVELS {
+            let names: Vec<_> =
+                checks::told_in(&scripts).into_iter().filter(|name| read.insert(name.clone())).collect();
+            if names.is_empty() {
+                break;
+            }
+            let told = self.context.harness.control.read_tree(base, ReadTree { names, paths: Vec::new() }).await?;
+            scripts.extend(told.files.iter().flat_map(checks::commands_in));
+        }
+        Ok(scripts)
     }
 
     /// What a check of this very tree said before a crash.
@@ -88,7 +118,7 @@ impl Home<'_> {
         let begun = self.past().filter(|event| matches!(event, Event::VerifyStarted(_))).count();
         // A check that a crash cut off is begun anew, in another sandbox and under other names.
         let attempt = begun as u32 + 1;
-        let Examination { plan, changed, from_base, captured } = examination;
+        let Examination { plan, changed, from_base, captured, .. } = examination;
         let AssociateCaptured { base_tree, result_tree, files_changed } = captured;
         let commands = plan.commands();
         self.append(VerifyStarted { attempt, result_tree, source: plan.source, commands }.into()).await?;
@@ -141,12 +171,7 @@ impl Home<'_> {
     }
 
     /// Runs the checks in order until one does not succeed, or the task's time is over.
-    async fn run(
-        &self,
-        verifier: TaskId,
-        attempt: u32,
-        plan: &Plan,
-    ) -> Result<Vec<(ToolOutcome, CommandResult)>, HarnessError> {
+    async fn run(&self, verifier: TaskId, attempt: u32, plan: &Plan) -> Result<Vec<Ran>, HarnessError> {
         let mut ran = Vec::new();
         for (index, command) in (0..).zip(plan.commands()) {
             let timeout_ms = self.time_left_ms();
@@ -160,12 +185,16 @@ impl Home<'_> {
             let call = (plan.source == VerifySource::Agent).then(|| CallOf { tool: BASH.into(), inbox_id, run });
             let step = Step { effect_id, index, command };
             let place = Place { context: self.context, associate: verifier, timeout_ms, call };
-            let came = match self.refusal(&place, &step).await? {
+            let (outcome, result) = match self.refusal(&place, &step).await? {
                 Some(why) => (ToolOutcome::Refused, CommandResult { stderr: why, ..place.not_run(&step).await? }),
                 None => place.run(&step).await?,
             };
-            let succeeded = came.0 == ToolOutcome::Ok;
-            ran.push(came);
+            let succeeded = outcome == ToolOutcome::Ok;
+            let whole = match result.log.filter(|_| succeeded && result.truncated) {
+                Some(log) => Some(self.context.harness.documents.blob_text(log).await?),
+                None => None,
+            };
+            ran.push(Ran { outcome, result, whole });
             if !succeeded {
                 break;
             }
@@ -207,7 +236,21 @@ struct Examination {
     changed: Vec<String>,
     /// What of that is checked as it was before.
     from_base: Vec<String>,
+    /// New tests that take no part.
+    left_out: Vec<String>,
     captured: AssociateCaptured,
+}
+
+/// Says which new tests the check knows nothing of: it says nothing about them either.
+fn name_left_out(result: &mut TaskResult, left_out: &[String]) {
+    if left_out.is_empty() {
+        return;
+    }
+    let named = left_out[..left_out.len().min(TESTS_NAMED_MAX)].join(", ");
+    let more = left_out.len().saturating_sub(TESTS_NAMED_MAX);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    result.summary =
+        format!("{} New tests took no part in the check: {named}{more}.", result.summary).trim().to_owned();
 }
 
 fn conclude(result: &mut TaskResult, verify: VerifyResult) {
