@@ -22,6 +22,7 @@ pub mod roster;
 pub mod says;
 pub mod schema;
 pub mod search;
+pub mod settle;
 pub mod sketch;
 pub mod supervise;
 #[cfg(test)]

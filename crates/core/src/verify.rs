@@ -1,10 +1,7 @@
-//! What checks say: of a task's result, and of a run.
+//! What checks say of a task's result.
 
 use crate::discover::Found;
 use crate::says::Says;
-use crate::tool::DELEGATE;
-use choir_proto::Event;
-use choir_proto::RunStatus;
 use choir_proto::egress::REGISTRIES;
 use choir_proto::event::ToolOutcome;
 use choir_proto::task::{
@@ -220,7 +217,7 @@ pub fn judge(verify: &VerifyResult) -> (TaskStatus, Option<String>) {
     }
 }
 
-fn failure(check: &CommandResult) -> String {
+pub(crate) fn failure(check: &CommandResult) -> String {
     match check.exit_code {
         Some(0) => format!("The check `{}` ended well without having checked.", check.command),
         Some(code) => {
@@ -231,59 +228,6 @@ fn failure(check: &CommandResult) -> String {
     }
 }
 
-/// Why a run that says it is done is not: it asked others for work, and nothing came of any of it.
-pub fn in_vain<'a>(events: impl Iterator<Item = &'a Event>) -> Option<String> {
-    let (mut begun, mut last) = (Vec::new(), None);
-    for event in events {
-        match event {
-            Event::ToolStarted(tool) if tool.name == DELEGATE => begun.push(&tool.effect_id),
-            Event::ToolFinished(tool) if begun.contains(&&tool.effect_id) => {
-                if tool.outcome == ToolOutcome::Ok {
-                    return None;
-                }
-                last = Some(tool.content.clone());
-            }
-            // Whoever answers in words of their own takes responsibility for them.
-            Event::RunAnswered(_) => return None,
-            _ => {}
-        }
-    }
-    last.map(|said| format!("Nothing came of what was delegated. The last word was: {}", in_words(&said)))
-}
-
-/// What a conductor was told of a worker, for people: the worker's own words, without their JSON dress.
-fn in_words(told: &str) -> String {
-    let told_of: Option<serde_json::Value> = serde_json::from_str(told).ok();
-    let summary = told_of.as_ref().and_then(|told| told.get("summary")?.as_str());
-    summary.unwrap_or(told).to_owned()
-}
-
-/// How a run ends that says it is done: the checks that a person chose have the last word.
-pub fn settle<'a>(ended: RunStatus, tasks: impl Iterator<Item = &'a TaskResult>) -> RunStatus {
-    if ended != RunStatus::Completed {
-        return ended;
-    }
-    let chosen_by_person = |verify: &&VerifyResult| verify.source != VerifySource::Agent;
-    let (mut last, mut unchecked) = (None, false);
-    for task in tasks {
-        match task.verify.as_ref().filter(chosen_by_person).map(|verify| verify.status) {
-            Some(VerifyStatus::Unknown) | None => {
-                unchecked |= task.merged_tree.is_some() && task.merged_tree != task.base_tree
-            }
-            Some(status) => {
-                last = Some(status);
-                // Until a person has looked at it, a changed check proves nothing.
-                unchecked |= task.verify.as_ref().is_some_and(|verify| !verify.checks_changed.is_empty());
-            }
-        }
-    }
-    match last {
-        Some(VerifyStatus::Fail) => RunStatus::Failed,
-        Some(VerifyStatus::Pass) if !unchecked => RunStatus::Verified,
-        _ => RunStatus::Completed,
-    }
-}
-
 /// Whether a task passed an examination: by checks that its worker neither chose nor touched.
 pub fn passed(task: &TaskResult) -> bool {
     let counts = |verify: &VerifyResult| verify.source != VerifySource::Agent && verify.checks_changed.is_empty();
@@ -291,29 +235,10 @@ pub fn passed(task: &TaskResult) -> bool {
     task.status == TaskStatus::Ok && verify.is_some_and(|verify| verify.status == VerifyStatus::Pass)
 }
 
-/// What is said of a run that says it is done when a check that a person chose says it is not.
-pub fn overruled<'a>(said: &str, tasks: impl Iterator<Item = &'a TaskResult>) -> String {
-    let failed = |task: &&TaskResult| task.verify.as_ref().is_some_and(|verify| verify.status == VerifyStatus::Fail);
-    let why = tasks.filter(failed).last().and_then(|task| task.verify.as_ref()?.commands.last().map(failure));
-    format!("{} It was said to be done: {said}", why.unwrap_or_else(|| "A check failed.".to_owned()))
-}
-
-/// Calls of a run of which nobody knows whether they were done, said in a sentence.
-pub fn unknown<'a>(events: impl Iterator<Item = &'a Event>) -> Option<String> {
-    let is_unknown =
-        |event: &&Event| matches!(event, Event::ToolFinished(tool) if tool.outcome == ToolOutcome::Unknown);
-    match events.filter(is_unknown).count() {
-        0 => None,
-        1 => Some("Nobody knows how one of its calls ended: look at its trace.".to_owned()),
-        count => Some(format!("Nobody knows how {count} of its calls ended: look at its trace.")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fold::task::running;
-    use choir_proto::event::ToolFinished;
     use choir_proto::{Hash, TaskId};
     use uuid::Uuid;
 
@@ -411,57 +336,10 @@ mod tests {
         assert_eq!((allow(&[]).allow.len(), allow(&["git"]).allow.len()), (0, 0));
     }
 
-    #[test]
-    fn a_run_whose_every_delegation_failed_has_done_nothing() {
-        use choir_proto::event::{RunAnswered, ToolFinished, ToolStarted};
-        let started = |id: &str| -> Event {
-            ToolStarted {
-                effect_id: id.into(),
-                turn: 1,
-                index: 0,
-                call_id: id.into(),
-                name: DELEGATE.into(),
-                arguments: serde_json::Value::Null,
-            }
-            .into()
-        };
-        let finished = |id: &str, outcome| -> Event {
-            let content = "no such role".to_owned();
-            ToolFinished { effect_id: id.into(), call_id: id.into(), outcome, content, output: None, duration_ms: 0 }
-                .into()
-        };
-        let failed = [started("a"), finished("a", ToolOutcome::Refused)];
-        assert!(in_vain(failed.iter()).is_some_and(|why| why.ends_with("no such role")));
-        assert_eq!(in_words(r#"{"status":"failed","summary":"It broke.","files_changed":[]}"#), "It broke.");
-        let one = [started("a"), finished("a", ToolOutcome::Error), started("b"), finished("b", ToolOutcome::Ok)];
-        assert_eq!(in_vain(one.iter()), None);
-        let said = [failed[0].clone(), failed[1].clone(), RunAnswered { text: "It cannot be done.".into() }.into()];
-        assert_eq!(in_vain(said.iter()), None);
-        assert_eq!(in_vain([].iter()), None);
-    }
-
     fn task(source: VerifySource, status: Option<VerifyStatus>, merges: bool) -> TaskResult {
         let verify = status.map(|status| VerifyResult { status, source, ..checks().unchecked() });
         let (base_tree, merged_tree) = (Some(Hash([1; 32])), merges.then_some(Hash([2; 32])));
         TaskResult { verify, base_tree, merged_tree, ..running(TaskId::new(Uuid::nil())) }
-    }
-
-    #[test]
-    fn a_run_is_verified_when_everything_that_it_merged_was() {
-        use VerifySource::{Agent, Person};
-        use VerifyStatus::{Fail, Pass};
-        let settle = |tasks: &[TaskResult]| settle(RunStatus::Completed, tasks.iter());
-        assert_eq!(settle(&[task(Person, Some(Pass), true)]), RunStatus::Verified);
-        assert_eq!(settle(&[task(Person, Some(Fail), false), task(Person, Some(Pass), true)]), RunStatus::Verified);
-        assert_eq!(settle(&[task(Person, Some(Pass), true), task(Person, Some(Fail), false)]), RunStatus::Failed);
-        assert_eq!(settle(&[task(Person, Some(Pass), true), task(Person, None, true)]), RunStatus::Completed);
-        assert_eq!(settle(&[task(Agent, Some(Pass), true)]), RunStatus::Completed, "a model's checks prove nothing");
-        assert_eq!(settle(&[]), RunStatus::Completed);
-        let mut weakened = task(Person, Some(Pass), true);
-        weakened.verify.as_mut().unwrap().checks_changed = vec!["tests/a.rs".into()];
-        assert_eq!(settle(&[weakened]), RunStatus::Completed, "who changed a check is not verified by it");
-        let failed = super::settle(RunStatus::Failed, [task(Person, Some(Pass), true)].iter());
-        assert_eq!(failed, RunStatus::Failed);
     }
 
     #[test]
@@ -476,25 +354,5 @@ mod tests {
         let mut weakened = done(Person, Some(Pass));
         weakened.verify.as_mut().unwrap().checks_changed = vec!["tests/a.rs".into()];
         assert!(!passed(&weakened), "who changed a check is not verified by it");
-    }
-
-    #[test]
-    fn a_check_that_failed_is_named_where_the_run_says_it_is_done() {
-        let verify = plan().concluded(vec![ran(ToolOutcome::Error)]);
-        let task = TaskResult { verify: Some(verify), ..running(TaskId::new(Uuid::nil())) };
-        let said = overruled("All done.", [task].iter());
-        assert_eq!(said, "The check `one` ended with exit code 1. It was said to be done: All done.");
-    }
-
-    #[test]
-    fn calls_of_which_nobody_knows_are_counted() {
-        let finished = |outcome| {
-            let (effect_id, call_id, content) = (String::new(), String::new(), String::new());
-            Event::from(ToolFinished { effect_id, call_id, outcome, content, output: None, duration_ms: 0 })
-        };
-        let events = [ToolOutcome::Ok, ToolOutcome::Unknown, ToolOutcome::Error, ToolOutcome::Unknown].map(finished);
-        assert_eq!(unknown(events[..1].iter()), None);
-        assert!(unknown(events[..2].iter()).is_some_and(|said| said.contains("one of its calls")));
-        assert!(unknown(events.iter()).is_some_and(|said| said.contains("2 of its calls")));
     }
 }

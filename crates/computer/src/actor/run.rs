@@ -7,7 +7,7 @@ use crate::journal::Scope;
 use choir_core::agent::Identity;
 use choir_core::effect;
 use choir_core::fold::run::Runs;
-use choir_core::verify;
+use choir_core::settle;
 use choir_proto::event::{
     Actor as By, CancelRequested, DocumentTrashed, RunAccepted, RunAnswered, RunEnded, RunPaused, RunStarted,
     RunSteered,
@@ -222,7 +222,7 @@ impl RunState {
     async fn end(&mut self, accepted: &RunAccepted, mut result: TaskResult) -> Result<(), HarnessError> {
         let past = Past::read(self.harness.journal.log(), self.run).await?;
         if result.status == TaskStatus::Ok
-            && let Some(why) = verify::in_vain(past.events().map(|(_, event)| event))
+            && let Some(why) = settle::in_vain(past.events().map(|(_, event)| event))
         {
             (result.status, result.summary) = (TaskStatus::Failed, why);
         }
@@ -242,7 +242,7 @@ impl RunState {
             events.push(DocumentTrashed { document_id, reason: "a short answer was enough".into() }.into());
         }
         let (status, mut summary) = settle(accepted, result, &past);
-        if let Some(unknown) = verify::unknown(past.events().map(|(_, event)| event)) {
+        if let Some(unknown) = settle::unknown(past.events().map(|(_, event)| event)) {
             summary = format!("{summary} {unknown}");
         }
         events.push(RunEnded { status, summary }.into());
@@ -274,9 +274,9 @@ fn settle(accepted: &RunAccepted, result: TaskResult, past: &Past) -> (RunStatus
             _ => None,
         })
     };
-    match verify::settle(ended, results()) {
+    match settle::settle(ended, results()) {
         RunStatus::Failed if ended == RunStatus::Completed => {
-            (RunStatus::Failed, verify::overruled(&result.summary, results()))
+            (RunStatus::Failed, settle::overruled(&result.summary, results()))
         }
         status => (status, result.summary),
     }
