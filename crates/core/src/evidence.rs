@@ -11,8 +11,11 @@ const QUOTATION_WORDS_MIN: usize = 3;
 /// Quotations looked at in one text.
 const QUOTATIONS_MAX: usize = 2000;
 
+/// Places of a quotation's first word from which the rest of it is looked for.
+const BEGINNINGS_MAX: usize = 10_000;
+
 /// Marks that begin a quotation, each with the one that ends it.
-const MARKS: [(char, char); 4] = [('“', '”'), ('"', '"'), ('«', '»'), ('„', '“')];
+const MARKS: [(char, char); 5] = [('“', '”'), ('"', '"'), ('«', '»'), ('„', '“'), ('‘', '’')];
 
 /// Something that a text puts between quotation marks, or quotes as a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,27 +26,67 @@ pub struct Quotation<'a> {
     pub words: &'a str,
 }
 
-/// Everything that a Markdown text quotes. Code is not prose and quotes nothing.
+/// Everything that a Markdown text quotes. Code is not prose and quotes nothing. Prose goes on from line to line until a line
+/// is empty, and so do quotations.
 pub fn quotations(text: &str) -> Vec<Quotation<'_>> {
     let mut found = Found(Vec::new());
-    let mut at = 0;
-    let mut in_code = false;
+    let (mut at, mut in_code) = (0, false);
+    // Where the part that is being read began, and of which sort it is.
+    let mut part: Option<(usize, Sort)> = None;
     for line in text.split_inclusive('\n') {
         let trimmed = line.trim_start();
-        if trimmed.starts_with("```") || trimmed.starts_with("~~~") {
-            in_code = !in_code;
-        } else if !in_code {
-            match trimmed.strip_prefix('>') {
-                Some(block) => found.add(at + line.len() - block.len(), block),
-                None => marked(at, line, &mut found),
+        let fence = trimmed.starts_with("```") || trimmed.starts_with("~~~");
+        let sort = match trimmed.starts_with('>') {
+            _ if fence || in_code || trimmed.is_empty() => None,
+            true => Some(Sort::Block),
+            // A new item or heading is said by itself.
+            false if is_own(trimmed) => Some(Sort::Own),
+            false => Some(Sort::Prose),
+        };
+        in_code ^= fence;
+        let goes_on = match (part, sort) {
+            (Some((_, Sort::Block)), Some(Sort::Block)) => true,
+            (Some((_, Sort::Prose | Sort::Own)), Some(Sort::Prose)) => true,
+            _ => false,
+        };
+        if !goes_on {
+            if let Some((from, sort)) = part.take() {
+                found.part(from, &text[from..at], sort);
             }
-        }
-        if found.is_full() {
-            break;
+            part = sort.map(|sort| (at, sort));
         }
         at += line.len();
     }
+    if let Some((from, sort)) = part {
+        found.part(from, &text[from..], sort);
+    }
     found.0
+}
+
+/// What a part of a text is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sort {
+    /// Lines that are quoted as a whole.
+    Block,
+    /// Lines that go on from the one before.
+    Prose,
+    /// A line that does not.
+    Own,
+}
+
+/// Whether a line begins something, whatever stands before it.
+fn is_own(line: &str) -> bool {
+    let item = line.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    line.starts_with('#')
+        || line.starts_with('|')
+        || ["- ", "* ", "+ "].iter().any(|mark| line.starts_with(mark))
+        || item.len() < line.len() && (item.starts_with(". ") || item.starts_with(") "))
+}
+
+/// Words with one space between them, without the marks of a quoted block: how lines are broken says nothing.
+fn folded(words: &str) -> String {
+    let lines = words.lines().map(|line| line.trim_start().strip_prefix('>').unwrap_or(line));
+    lines.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
 }
 
 /// What counts as a quotation so far, in order.
@@ -52,6 +95,14 @@ struct Found<'a>(Vec<Quotation<'a>>);
 impl<'a> Found<'a> {
     fn is_full(&self) -> bool {
         self.0.len() >= QUOTATIONS_MAX
+    }
+
+    /// Adds what one part of a text quotes.
+    fn part(&mut self, from: usize, part: &'a str, sort: Sort) {
+        match part.trim_start().strip_prefix('>').filter(|_| sort == Sort::Block) {
+            Some(block) => self.add(from + part.len() - block.len(), block),
+            None => marked(from, part, self),
+        }
     }
 
     /// Adds these words, unless they are too few or there is no room.
@@ -64,9 +115,9 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Quotations between marks within one line.
-fn marked<'a>(at: usize, line: &'a str, found: &mut Found<'a>) {
-    let mut rest = line;
+/// Quotations between marks within one part of a text.
+fn marked<'a>(at: usize, part: &'a str, found: &mut Found<'a>) {
+    let mut rest = part;
     let mut offset = 0;
     // Where one that ends a quotation was looked for in vain, none follows: looking again for each that begins one would
     // take hours in a long line.
@@ -74,7 +125,7 @@ fn marked<'a>(at: usize, line: &'a str, found: &mut Found<'a>) {
     while let Some((place, open)) = rest.char_indices().find(|(_, letter)| *letter == '`' || opens(*letter)) {
         let begin = place + open.len_utf8();
         let close = MARKS.iter().find(|(mark, _)| *mark == open).map_or('`', |(_, close)| *close);
-        let length = if missing.contains(&close) { None } else { rest[begin..].find(close) };
+        let length = if missing.contains(&close) { None } else { ending(&rest[begin..], close) };
         let Some(length) = length else {
             if !missing.contains(&close) {
                 missing.push(close);
@@ -90,14 +141,31 @@ fn marked<'a>(at: usize, line: &'a str, found: &mut Found<'a>) {
     }
 }
 
+/// Where a quotation ends. Between letters the same sign is an apostrophe.
+fn ending(text: &str, close: char) -> Option<usize> {
+    let mut before = None;
+    let mut letters = text.char_indices().peekable();
+    while let Some((at, letter)) = letters.next() {
+        let within = |letter: Option<char>| letter.is_some_and(char::is_alphanumeric);
+        let after = letters.peek().map(|(_, letter)| *letter);
+        if letter == close && !(close == '’' && within(before) && within(after)) {
+            return Some(at);
+        }
+        before = Some(letter);
+    }
+    None
+}
+
 fn opens(letter: char) -> bool {
     MARKS.iter().any(|(open, _)| *open == letter)
 }
 
 /// Quotations that no citation holds word for word.
 pub fn unsupported(text: &str, citations: &[Citation]) -> Vec<Unsupported> {
+    let quotes: Vec<String> = citations.iter().filter_map(|citation| citation.quote.as_deref()).map(folded).collect();
     let holds = |words: &str| {
-        citations.iter().filter_map(|citation| citation.quote.as_deref()).any(|quote| quote.contains(words))
+        let words = folded(words);
+        quotes.iter().any(|quote| quote.contains(&words))
     };
     let alone = quotations(text).into_iter().filter(|quotation| !holds(quotation.words));
     // They come in order, so that characters are counted once and not from the beginning for each.
@@ -115,8 +183,41 @@ pub fn unsupported(text: &str, citations: &[Citation]) -> Vec<Unsupported> {
 /// Where a citation's words stand in a text, in characters.
 pub fn place(text: &str, citation: &Citation) -> Option<(u64, u64)> {
     let quote = citation.quote.as_deref().filter(|quote| !quote.is_empty())?;
-    let from = text.find(quote)?;
-    Some((characters(text, from), characters(text, from + quote.len())))
+    let (from, to) = find(text, quote)?;
+    Some((characters(text, from), characters(text, to)))
+}
+
+/// Where words stand in a text, in bytes, however either of them breaks its lines.
+fn find(text: &str, quote: &str) -> Option<(usize, usize)> {
+    let exact = text.find(quote).map(|from| (from, from + quote.len()));
+    exact.or_else(|| broken(text, quote).next())
+}
+
+/// Every place where words stand in a text that breaks its lines elsewhere.
+fn broken<'a>(text: &'a str, quote: &'a str) -> impl Iterator<Item = (usize, usize)> + 'a {
+    let mut words = quote.split_whitespace();
+    let first = words.next().unwrap_or_default();
+    let rest: Vec<_> = words.collect();
+    let begins = text.match_indices(first).filter(move |_| !first.is_empty()).take(BEGINNINGS_MAX);
+    begins.filter_map(move |(from, _)| Some((from, goes_on(text, from + first.len(), &rest)?)))
+}
+
+/// Where these words end, if they follow each other from here with nothing but white space between them.
+fn goes_on(text: &str, mut at: usize, words: &[&str]) -> Option<usize> {
+    for word in words {
+        let rest = text[at..].trim_start();
+        // A quoted block marks each of its lines.
+        let rest = match text[at..text.len() - rest.len()].contains('\n') {
+            true => rest.strip_prefix('>').map_or(rest, str::trim_start),
+            false => rest,
+        };
+        let from = text.len() - rest.len();
+        if from == at || !rest.starts_with(word) {
+            return None;
+        }
+        at = from + word.len();
+    }
+    Some(at)
 }
 
 /// Whether any of a citation's words stand in a range of a text, in bytes, wherever the text says them.
@@ -127,7 +228,12 @@ pub fn stands_within(text: &str, citation: &Citation, from: usize, to: usize) ->
     let reach = quote.len() - 1;
     let begin = text.ceil_char_boundary(from.saturating_sub(reach));
     let end = text.floor_char_boundary(to.saturating_add(reach));
-    text.get(begin..end).is_some_and(|near| near.contains(quote))
+    let exactly = text.get(begin..end).is_some_and(|near| near.contains(quote));
+    // Where lines are broken otherwise they are a little longer.
+    let begin = text.ceil_char_boundary(from.saturating_sub(2 * reach));
+    let end = text.floor_char_boundary(to.saturating_add(2 * reach));
+    let reaches = |(first, last): (usize, usize)| begin + first < to && begin + last > from;
+    exactly || text.get(begin..end).is_some_and(|near| broken(near, quote).any(reaches))
 }
 
 /// What a call brought that no model said, as the model was shown it: what a command printed, and what stands in a file or
@@ -228,6 +334,28 @@ mod tests {
         let (from, to) = (byte(text, flagged[0].from), byte(text, flagged[0].to));
         assert_eq!(&text[from..to], "the tests were not green", "places are in characters");
         assert!(unsupported(text, &[]).len() == 2);
+    }
+
+    #[test]
+    fn quotations_go_over_the_end_of_a_line() {
+        let found = |text: &str| quotations(text).into_iter().map(|one| folded(one.words)).collect::<Vec<_>>();
+        assert_eq!(found("He said “the moon\nis made of cheese” to us.\n"), ["the moon is made of cheese"]);
+        assert_eq!(found("> the moon is\n> made of cheese\n\nso “he\n\nsaid it all”"), ["the moon is made of cheese"]);
+        assert_eq!(found("* “one two\n* three four”\n"), [""; 0], "an item is a part of its own");
+        assert_eq!(found("He said ‘it isn’t made of cheese’, didn’t he?"), ["it isn’t made of cheese"]);
+        assert!(found("It isn’t the boys’ own moon, and ‘tis not cheese").is_empty());
+        let soft = "so “the tests were\nall green” they say\n> the tests were all\n> green\n";
+        assert_eq!(unsupported(soft, &[citation("the tests were all green")]), []);
+        assert_eq!(unsupported(soft, &[citation("the tests\nwere not green")]).len(), 2);
+    }
+
+    #[test]
+    fn a_citation_knows_its_place_also_over_the_end_of_a_line() {
+        let text = "É says “x\n y z” there";
+        assert_eq!(place(text, &citation("x y z")), Some((8, 14)));
+        assert_eq!(place("> x y\n> z\n", &citation("x y z")), Some((2, 9)));
+        assert_eq!(place("xy z, x y\n\nz", &citation("x y z")), Some((6, 12)));
+        assert!(stands_within(text, &citation("x y z"), 12, 13));
     }
 
     #[test]
