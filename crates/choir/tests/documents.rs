@@ -1,6 +1,7 @@
 //! A document over a real WebSocket, through control, by the protocol that browsers speak.
 
 use crate::support::Instance;
+use serde_json::{Value, json};
 use std::net::TcpStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::{self, Message as Frame, WebSocket};
@@ -211,4 +212,56 @@ fn only_those_who_may_write_come_to_a_document_and_only_to_one_that_is_there() {
     assert_eq!(open(&instance, &token, "01890a5d-ac96-774b-bcce-b302099a8052").err(), Some(404));
     let headers = format!("authorization: Bearer {token}\r\norigin: http://evil.example\r\nupgrade: websocket\r\n");
     assert!(instance.http(&format!("GET /api/documents/{id}/sync"), &headers, "").starts_with("HTTP/1.1 403"));
+}
+
+/// Commands that stand elsewhere, scripts that read files by themselves, and what nobody can know.
+const FIGURES: &str = r#"{"roles": {
+    "conductor": [
+        {"tool_calls": [{"name": "delegate", "arguments": {"role": "terminal", "objective": "count"}}]},
+        {"tool_calls": [{"name": "delegate", "arguments": {"role": "writer", "objective": "write"}}]},
+        {"tool_calls": [{"name": "finish", "arguments": {"summary": "done"}}]}],
+    "terminal": [
+        {"tool_calls": [{"name": "bash", "arguments": {"command": "cd projects/f && sort data.csv"}},
+                        {"name": "bash", "arguments": {"command": "sh projects/f/first.sh"}},
+                        {"name": "bash", "arguments": {"command": "echo seven"}}]},
+        {"tool_calls": [{"name": "finish", "arguments": {"summary": "counted"}}]}],
+    "writer": [
+        {"tool_calls": [{"name": "write_document", "arguments": {"title": "Numbers", "content": "```run cd projects/f && sort data.csv\n1\n2\n```\n\n```run sh projects/f/first.sh\n2\n```\n\n```run echo seven\nseven\n```\n"}}]},
+        {"tool_calls": [{"name": "finish", "arguments": {"summary": "written"}}]}]
+}}"#;
+
+#[test]
+fn a_figure_knows_what_its_command_read_or_says_that_it_does_not() {
+    let instance = Instance::start(FIGURES);
+    let put = |path: &str, content: &str| {
+        let bearer = format!("authorization: Bearer {}\r\ncontent-type: text/plain\r\n", instance.token("run"));
+        let put = instance.http(&format!("PUT /api/files?path={path}"), &bearer, content);
+        assert!(put.starts_with("HTTP/1.1 200"), "{put}");
+    };
+    put("projects/f/data.csv", "2\n1\n");
+    put("projects/f/first.sh", "head -n 1 projects/f/data.csv\n");
+    let (_, accepted) = instance.api("POST /api/runs", &json!({"prompt": "count"}));
+    let ended = instance.follow(|event| event["kind"] == "run.ended");
+    assert_eq!(ended["payload"]["status"], "completed", "{ended}");
+    let run = instance.api(&format!("GET /api/runs/{}", accepted["run_id"].as_str().unwrap()), &Value::Null).1;
+    let document = format!("GET /api/documents/{}", run["document_id"].as_str().unwrap());
+    let figures = || instance.api(&document, &Value::Null).1["figures"].as_array().unwrap().clone();
+    let before = figures();
+    assert_eq!(
+        [&before[0]["status"], &before[1]["status"], &before[2]["status"]],
+        ["fresh", "fresh", "unknown"],
+        "{before:?}"
+    );
+    assert!(before[2]["because"].as_str().unwrap().contains("not known which files"), "{before:?}");
+    put("projects/f/data.csv", "3\n1\n");
+    let stale = |command: &str| {
+        let figure = |event: &Value| event["payload"]["figure"].clone();
+        instance.follow(|event| {
+            event["kind"] == "figure.changed"
+                && figure(event)["status"] == "stale"
+                && figure(event)["command"] == command
+        });
+    };
+    stale("cd projects/f && sort data.csv");
+    stale("sh projects/f/first.sh");
 }

@@ -11,7 +11,7 @@ use choir_core::fold::task::{Tasks, run_of};
 use choir_proto::document::{Figure, FigureInput, FigureStatus};
 use choir_proto::event::{Actor, FigureChanged};
 use choir_proto::task::{TaskResult, TaskStatus};
-use choir_proto::wire::{LiveFile, ReadTree};
+use choir_proto::wire::{LiveFile, ReadTree, TreeFile};
 use choir_proto::{DocumentId, Envelope, Event, Hash, Role, TaskId};
 use choir_store::StoreError;
 use std::sync::Arc;
@@ -19,16 +19,39 @@ use std::sync::Arc;
 /// Figures that are looked after.
 const FIGURES_MAX: usize = 1000;
 
-/// The files that a command named, as they are in a tree. Without a tree nothing is known of them.
+/// What is said of a figure of which no file is known that it was made from.
+const WITHOUT_INPUTS: &str = "it is not known which files it was made from, so nobody can tell when they change";
+
+/// The files that a command named, and those that a script named which it ran, as they are in a tree. Without a tree nothing
+/// is known of them.
 pub(crate) async fn inputs(harness: &Harness, tree: Option<Hash>, command: &str) -> Vec<FigureInput> {
     let Some(tree) = tree else { return Vec::new() };
-    let wanted = ReadTree { names: Vec::new(), paths: figure::words(command) };
-    match harness.control.read_tree(tree, wanted).await {
-        Ok(found) => found.files.into_iter().map(|file| FigureInput { path: file.path, hash: file.hash }).collect(),
+    let mut files = in_tree(harness, tree, figure::words(command)).await;
+    let scripts = files.iter().filter(|file| figure::is_script(&file.path));
+    let named =
+        scripts.flat_map(|file| figure::words_within(command, &file.path, file.text.as_deref().unwrap_or_default()));
+    let named: Vec<String> = named.filter(|path| !files.iter().any(|file| file.path == *path)).collect();
+    if !named.is_empty() {
+        files.extend(in_tree(harness, tree, named).await);
+    }
+    files.into_iter().map(|file| FigureInput { path: file.path, hash: file.hash }).collect()
+}
+
+async fn in_tree(harness: &Harness, tree: Hash, paths: Vec<String>) -> Vec<TreeFile> {
+    match harness.control.read_tree(tree, ReadTree { names: Vec::new(), paths }).await {
+        Ok(found) => found.files,
         Err(error) => {
             tracing::warn!(%error, "a figure's inputs cannot be known");
             Vec::new()
         }
+    }
+}
+
+/// How a figure stands that was just made, and why no better.
+pub(crate) fn standing(inputs: &[FigureInput]) -> (FigureStatus, Option<String>) {
+    match inputs.is_empty() {
+        true => (FigureStatus::Unknown, Some(WITHOUT_INPUTS.to_owned())),
+        false => (FigureStatus::Fresh, None),
     }
 }
 
@@ -127,13 +150,9 @@ impl Figures {
             manner: Manner::Free,
         };
         let inputs = inputs(&self.harness, result.base_tree, &figure.command).await;
-        let fresh = Figure {
-            status: FigureStatus::Fresh,
-            inputs,
-            output: Some(choir_store::sha256(output.as_bytes())),
-            because: None,
-            ..figure
-        };
+        let (status, because) = standing(&inputs);
+        let output = Some(choir_store::sha256(output.as_bytes()));
+        let fresh = Figure { status, inputs, output, because, ..figure };
         match self.harness.documents.change(document, edit).await {
             Ok(Some(mut change)) => {
                 change.facts.push(FigureChanged { document_id: document, figure: fresh }.into());

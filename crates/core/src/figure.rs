@@ -3,9 +3,13 @@
 
 use crate::effect;
 use choir_proto::DocumentId;
+use std::collections::BTreeSet;
 
 /// What a block's first line begins with, after its fence.
 const WORD: &str = "run ";
+
+/// Words of one script that are taken for paths.
+const WORDS_MAX: usize = 500;
 
 /// Blocks of one document that are looked at.
 const BLOCKS_MAX: usize = 100;
@@ -84,14 +88,74 @@ pub fn printable(output: &str) -> Option<&str> {
     output.lines().all(harmless).then_some(output)
 }
 
-/// The words of a command that may name files.
+/// Paths that a command may mean, from the root of the workspace: every word of it, seen from where it stands by then.
 pub fn words(command: &str) -> Vec<String> {
-    let split = |letter: char| letter.is_whitespace() || matches!(letter, '<' | '>' | '|' | ';' | '&' | '(' | ')');
-    let clean = |word: &str| word.trim_matches(['"', '\'']).trim_start_matches("./").to_owned();
-    let mut words: Vec<String> = command.split(split).map(clean).filter(|word| !word.is_empty()).collect();
-    words.sort();
-    words.dedup();
-    words
+    let (mut words, mut home) = (BTreeSet::new(), String::new());
+    for part in command.split(['\n', ';', '&', '|', '(', ')']) {
+        let mut of_part =
+            part.split(|letter: char| letter.is_whitespace() || matches!(letter, '<' | '>')).map(unquoted);
+        let of_part: Vec<&str> = of_part.by_ref().filter(|word| !word.is_empty()).collect();
+        words.extend(of_part.iter().filter_map(|word| within(&home, word)));
+        if let ["cd", directory, ..] = of_part[..] {
+            home = within(&home, directory).unwrap_or_default();
+        }
+    }
+    words.into_iter().collect()
+}
+
+/// Paths that a script may mean which a command ran: seen from where the command stood, or from the script itself.
+pub fn words_within(command: &str, script: &str, text: &str) -> Vec<String> {
+    let (homes, mut words) = (homes(command, script), BTreeSet::new());
+    let is_part = |letter: char| letter.is_alphanumeric() || matches!(letter, '.' | '/' | '_' | '-');
+    for word in text.split(|letter: char| !is_part(letter)) {
+        // A name without any of these is a word of the language.
+        if word.contains(['.', '/']) {
+            words.extend(homes.iter().filter_map(|home| within(home, word)));
+        }
+        if words.len() >= WORDS_MAX {
+            break;
+        }
+    }
+    words.into_iter().collect()
+}
+
+/// Whether a file is a program that can be looked into.
+pub fn is_script(path: &str) -> bool {
+    [".awk", ".bash", ".jl", ".js", ".mjs", ".pl", ".py", ".r", ".R", ".rb", ".sh"]
+        .iter()
+        .any(|end| path.ends_with(end))
+}
+
+/// Directories from which a script that a command ran may see files.
+fn homes(command: &str, script: &str) -> BTreeSet<String> {
+    let mut homes = BTreeSet::from([String::new()]);
+    homes.extend(script.rsplit_once('/').map(|(directory, _)| directory.to_owned()));
+    let mut home = String::new();
+    for part in command.split(['\n', ';', '&', '|', '(', ')']) {
+        if let ["cd", directory, ..] = part.split_whitespace().map(unquoted).collect::<Vec<_>>()[..] {
+            home = within(&home, directory).unwrap_or_default();
+            homes.insert(home.clone());
+        }
+    }
+    homes
+}
+
+fn unquoted(word: &str) -> &str {
+    word.trim_matches(['"', '\''])
+}
+
+/// A path from the root of the workspace, as it is written in a directory of it; nothing if it leads out of there.
+fn within(home: &str, path: &str) -> Option<String> {
+    let path = path.strip_prefix("/work/").map_or_else(|| format!("{home}/{path}"), str::to_owned);
+    let mut parts = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()?),
+            part => parts.push(part),
+        }
+    }
+    Some(parts.join("/")).filter(|path| !path.is_empty())
 }
 
 /// The name of a figure: one command in one document is one figure, however often it is shown.
@@ -125,5 +189,19 @@ mod tests {
     #[test]
     fn files_are_among_the_words_of_a_command() {
         assert_eq!(words("sh ./sum.sh <\"data.csv\" | sort"), ["data.csv", "sh", "sort", "sum.sh"]);
+        let there = words("cd projects/f && sort data.csv ../g/more.csv; cd .. && cat /work/top");
+        for path in ["projects/f/data.csv", "projects/g/more.csv", "top"] {
+            assert!(there.contains(&path.to_owned()), "{path}: {there:?}");
+        }
+        assert!(!there.contains(&"data.csv".to_owned()), "it is not there");
+        assert!(words("cd ../.. && cat x").contains(&"x".to_owned()), "what leads out is not followed");
+    }
+
+    #[test]
+    fn files_are_among_the_words_of_a_script() {
+        let found =
+            words_within("cd p && python3 bin/sum.py", "p/bin/sum.py", "for row in open('data.csv'): total += row");
+        assert_eq!(found, ["data.csv", "p/bin/data.csv", "p/data.csv"]);
+        assert!(is_script("a/b.py") && !is_script("data.csv"));
     }
 }

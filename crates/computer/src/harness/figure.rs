@@ -4,10 +4,10 @@ use super::HarnessError;
 use super::exec::BASH;
 use super::past::Past;
 use super::perform::Performer;
-use crate::figure::inputs;
+use crate::figure::{inputs, standing};
 use choir_core::evidence::testimony;
 use choir_core::figure;
-use choir_proto::document::{Figure, FigureStatus};
+use choir_proto::document::Figure;
 use choir_proto::event::{FigureChanged, ToolOutcome};
 use choir_proto::{DocumentId, Event, Hash, TaskId};
 
@@ -22,14 +22,16 @@ impl Performer {
         let mut facts = Vec::new();
         for block in blocks {
             let Some((task, tree)) = self.printed(&past, block.command, block.body).await? else { continue };
+            let inputs = inputs(&self.context.harness, tree, block.command).await;
+            let (status, because) = standing(&inputs);
             let figure = Figure {
                 figure_id: figure::id(id, block.command),
                 command: block.command.to_owned(),
-                status: FigureStatus::Fresh,
-                inputs: inputs(&self.context.harness, tree, block.command).await,
+                status,
+                inputs,
                 output: Some(choir_store::sha256(block.body.as_bytes())),
                 task_id: Some(task),
-                because: None,
+                because,
                 at: None,
             };
             facts.push(FigureChanged { document_id: id, figure }.into());
