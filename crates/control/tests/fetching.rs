@@ -174,7 +174,9 @@ async fn the_persons_search_engine_is_asked_and_a_missing_one_is_said() {
     let world = World::start().await;
     let (status, _, body) = ask(&world, "/search", wish.clone()).await;
     assert!(status == 403 && body.contains("no search engine"), "{body}");
-    let engines = vec![Engine { kind: EngineKind::Searxng, url: format!("http://{at}/") }];
+    // The first of them answers nonsense.
+    let engine = |path: &str| Engine { kind: EngineKind::Searxng, url: format!("http://{at}/{path}") };
+    let engines = vec![engine("nowhere/"), engine("")];
     let config = Config { search: Search { engines, ..Search::default() }, ..Config::default() };
     let world = World::with(config, FakeComputer::default()).await;
     let (status, _, body) = ask(&world, "/search", wish).await;

@@ -1,14 +1,15 @@
 //! Looking for things: pages elsewhere, what is kept here, and words in files.
 
+use super::past::Past;
 use super::perform::{Performed, Performer, shorten};
 use super::{Harness, HarnessError};
 use crate::control::ControlError;
 use crate::search::Finder;
 use choir_core::tool::SearchFiles;
-use choir_proto::TaskId;
 use choir_proto::api::{Found, SearchResult};
 use choir_proto::event::ToolOutcome;
 use choir_proto::wire::{Exec, OutputStream, Search, SearchHit};
+use choir_proto::{Event, TaskId};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use std::fmt::Write;
@@ -72,6 +73,8 @@ impl Performer {
                     outcome = ToolOutcome::Ok;
                     list(&mut told, heading, &hits);
                 }
+                // What is missing is said once; to say it at every look helps nobody.
+                Err(why) if self.was_told(&why).await? => {}
                 // Writing to a string cannot fail.
                 Err(why) => {
                     writeln!(told, "{why} Work from the addresses and files that you were given.").ok();
@@ -82,6 +85,13 @@ impl Performer {
             (told, outcome) = ("Nothing was found.".to_owned(), ToolOutcome::Ok);
         }
         Ok(Performed::new(outcome, shorten(&told)))
+    }
+
+    /// Whether an agent of this run was told so by an earlier look.
+    async fn was_told(&self, why: &str) -> Result<bool, HarnessError> {
+        let past = Past::read(self.context.harness.journal.log(), self.context.run).await?;
+        let says = |event: &Event| matches!(event, Event::ToolFinished(tool) if tool.content.contains(why));
+        Ok(past.events().any(|(_, event)| says(event)))
     }
 
     /// Looks through everything that this computer keeps.

@@ -243,6 +243,29 @@ async fn nobody_cites_words_that_a_model_said() {
 }
 
 #[tokio::test]
+async fn that_there_is_no_search_engine_is_said_once() {
+    let scenario = r#"{"roles": {
+        "conductor": [
+            {"tool_calls": [{"name": "delegate", "arguments": {"role": "researcher", "objective": "look"}}]},
+            {"tool_calls": [{"name": "finish", "arguments": {"summary": "looked"}}]}],
+        "researcher": [
+            {"tool_calls": [{"name": "web_search", "arguments": {"query": "herons"}}]},
+            {"tool_calls": [{"name": "web_search", "arguments": {"query": "grey herons"}}]},
+            {"tool_calls": [{"name": "finish", "arguments": {"summary": "looked"}}]}]}}"#;
+    let directory = tempfile::tempdir().unwrap();
+    let desk = Desk::open(directory.path(), Fake::new(scenario)).await;
+    let run = desk.ended(desk.accept("look").await).await.run_id;
+    let said = desk.events(run).await.into_iter().filter_map(|(_, event)| match event {
+        choir_proto::Event::ToolFinished(tool) => Some(tool.content),
+        _ => None,
+    });
+    let looks: Vec<String> =
+        said.filter(|said| said.contains("engine") || said.contains("Nothing was found")).collect();
+    assert_eq!(looks.iter().filter(|said| said.contains("No search engine")).count(), 1, "{looks:?}");
+    assert_eq!(looks.len(), 2, "{looks:?}");
+}
+
+#[tokio::test]
 async fn a_fetched_page_is_kept_and_quoted_by_its_text() {
     let scenario = r#"{"roles": {
         "conductor": [

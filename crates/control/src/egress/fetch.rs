@@ -59,7 +59,7 @@ pub(crate) enum FetchError {
     Status(u16),
     #[error("the page cannot be reached")]
     Failed(#[from] reqwest::Error),
-    #[error("no search engine is configured")]
+    #[error("no search engine is configured; the person names one under `search.engines` in choir.toml")]
     NoEngine,
     #[error("the search engine answered nonsense")]
     Nonsense,
@@ -142,16 +142,18 @@ async fn fetch(State(fetcher): State<Fetcher>, body: Bytes) -> Result<Response, 
 
 async fn search(State(fetcher): State<Fetcher>, body: Bytes) -> Result<axum::Json<SearchHits>, Refused> {
     let wish: Search = parse(&body)?;
-    let engine = fetcher.engines.first().ok_or(FetchError::NoEngine)?;
-    let mut url = Url::parse(&engine.url).and_then(|base| base.join("search")).map_err(|_| FetchError::Address)?;
-    url.query_pairs_mut().append_pair("q", &wish.query).append_pair("format", "json");
-    // The person named this very engine: it may be near.
-    let named = host_and_port(&url).map(|(host, port)| format!("{host}:{port}")).map_err(Refused::from)?;
-    let named = Ceiling::new(vec![named], []);
-    let page = within_time(fetcher.page(url.as_str(), Some(wish.task), &named)).await?;
-    let hits = hits(&page.bytes)?;
-    fetcher.pages.found(hits.hits.iter().map(|hit| hit.url.as_str())).await;
-    Ok(axum::Json(hits))
+    let mut last = FetchError::NoEngine;
+    // One that is down or answers nonsense is no reason to find nothing.
+    for engine in &*fetcher.engines {
+        match fetcher.ask(engine, &wish).await {
+            Ok(hits) => {
+                fetcher.pages.found(hits.hits.iter().map(|hit| hit.url.as_str())).await;
+                return Ok(axum::Json(hits));
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last.into())
 }
 
 fn hits(answer: &[u8]) -> Result<SearchHits, FetchError> {
@@ -185,6 +187,16 @@ impl Fetcher {
         decisions: mpsc::Sender<Decision>,
     ) -> Self {
         Self { gateway, sandboxes, engines: engines.into(), pages, decisions }
+    }
+
+    /// Asks one engine.
+    async fn ask(&self, engine: &Engine, wish: &Search) -> Result<SearchHits, FetchError> {
+        let mut url = Url::parse(&engine.url).and_then(|base| base.join("search")).map_err(|_| FetchError::Address)?;
+        url.query_pairs_mut().append_pair("q", &wish.query).append_pair("format", "json");
+        // The person named this very engine: it may be near.
+        let (host, port) = host_and_port(&url)?;
+        let named = Ceiling::new(vec![format!("{host}:{port}")], []);
+        hits(&within_time(self.page(url.as_str(), Some(wish.task), &named)).await?.bytes)
     }
 
     async fn page(&self, url: &str, task: Option<TaskId>, ceiling: &Ceiling) -> Result<Page, FetchError> {
