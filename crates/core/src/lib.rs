@@ -16,6 +16,7 @@ pub mod markdown;
 pub mod mirror;
 pub mod pace;
 pub mod page;
+pub mod plan;
 pub mod proposal;
 pub mod replay;
 pub mod roster;

@@ -2,6 +2,7 @@
 
 use choir_core::agent::Spent;
 use choir_core::fold::task::ended_somehow;
+use choir_core::plan;
 use choir_proto::document::Sketch;
 use choir_proto::event::{
     BlockedOn, Header, InboxAsked, RunAccepted, TaskFinished, TaskRequested, ToolOutcome, ToolStarted,
@@ -106,15 +107,7 @@ impl Past {
 
     /// Whether the person had said yes to the plan.
     pub fn approved(&self) -> bool {
-        let mut asked = false;
-        self.events.iter().any(|(_, event)| match event {
-            Event::RunBlocked(blocked) if blocked.on == BlockedOn::Plan => {
-                asked = true;
-                false
-            }
-            Event::RunResumed(_) => asked,
-            _ => false,
-        })
+        plan::approved(self.events.iter().map(|(_, event)| event))
     }
 
     /// What came of a task, if it had ended. One whose ending cannot be read any more has ended all the same.
