@@ -32,7 +32,7 @@ pub enum Tool {
     /// Put something to the conductor or the person, and wait for the answer.
     Request(Request),
     /// Read the run's document.
-    ReadDocument,
+    ReadDocument(ReadDocument),
     /// Write the run's document as a whole.
     WriteDocument(WriteDocument),
     /// Change one place of the run's document.
@@ -200,6 +200,15 @@ pub struct WriteDocument {
     pub content: String,
 }
 
+/// Arguments of `read_document`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReadDocument {
+    /// Nothing means the run's own.
+    #[serde(default)]
+    pub document_id: Option<choir_proto::DocumentId>,
+}
+
 /// Arguments of `edit_document`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -255,13 +264,6 @@ pub struct WriteFile {
     pub content: String,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Nothing {
-    #[serde(default, rename = "document_id")]
-    _document_id: Option<String>,
-}
-
 fn here() -> String {
     ".".into()
 }
@@ -283,7 +285,7 @@ impl Tool {
             Self::Bash(_) | Self::Elsewhere(_) => Nature::Effect,
             // Writing the same bytes to the same file again gives the same file; the edit of a place looks for the old text.
             Self::WriteFile(_) | Self::EditFile(_) => Nature::Repeatable,
-            Self::Delegate(_) | Self::Answer(_) | Self::Finish(_) | Self::ReadDocument => Nature::Repeatable,
+            Self::Delegate(_) | Self::Answer(_) | Self::Finish(_) | Self::ReadDocument(_) => Nature::Repeatable,
             // Asked again under the same name, the person is not asked again.
             Self::Request(_) => Nature::Repeatable,
             Self::WriteDocument(_) | Self::EditDocument(_) | Self::ReadFile(_) | Self::ListFiles(_) => {
@@ -376,7 +378,7 @@ impl Tool {
             "answer" => Self::Answer(from_value(arguments)?),
             FINISH => Self::Finish(from_value(arguments)?),
             "request" => Self::Request(from_value(arguments)?),
-            "read_document" => from_value::<Nothing>(arguments).map(|_| Self::ReadDocument)?,
+            "read_document" => Self::ReadDocument(from_value(arguments)?),
             "write_document" => Self::WriteDocument(from_value(arguments)?),
             "edit_document" => Self::EditDocument(from_value(arguments)?),
             "bash" => Self::Bash(from_value(arguments)?),

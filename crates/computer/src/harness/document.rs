@@ -17,6 +17,11 @@ impl Performer {
         let Some(id) = self.context.document else {
             return Ok(Performed::new(ToolOutcome::Refused, "This run has no document.".into()));
         };
+        match elsewhere(tool, id) {
+            Some(other) if matches!(tool, Tool::ReadDocument(_)) => return self.read_other(other).await,
+            Some(other) => return Ok(Performed::new(ToolOutcome::Refused, not_its_own(other, id))),
+            None => {}
+        }
         let Some(head) = documents.find(id).await? else { return Ok(put_away()) };
         if let Some(selection) = &self.context.selection
             && let Some(why) = outside(selection, tool, &documents.text_at_work(&head).await?)
@@ -24,7 +29,7 @@ impl Performer {
             return Ok(Performed::new(ToolOutcome::Refused, why));
         }
         match tool {
-            Tool::ReadDocument => {
+            Tool::ReadDocument(_) => {
                 documents.was_read(self.task(), head.version);
                 Ok(Performed::new(ToolOutcome::Ok, documents.text_at_work(&head).await?))
             }
@@ -35,6 +40,15 @@ impl Performer {
                 Err(why) => Ok(Performed::new(ToolOutcome::Error, why)),
             },
             _ => Ok(Performed::new(ToolOutcome::Refused, "That is no tool for documents.".into())),
+        }
+    }
+
+    /// The text of a document that is not the run's own: to look at, and not to be merged with anything.
+    async fn read_other(&self, id: DocumentId) -> Result<Performed, HarnessError> {
+        let documents = &self.context.harness.documents;
+        match documents.find(id).await? {
+            Some(head) => Ok(Performed::new(ToolOutcome::Ok, documents.text_at_work(&head).await?)),
+            None => Ok(Performed::new(ToolOutcome::Error, format!("There is no document {id}."))),
         }
     }
 
@@ -137,11 +151,27 @@ fn outside(selection: &Selection, tool: &Tool, text: &str) -> Option<String> {
         (at >= from && at + old.len() <= from + quote.len()).then_some(())
     };
     match tool {
-        Tool::ReadDocument => None,
+        Tool::ReadDocument(_) => None,
         _ if selection.action != SelectionAction::Change => Some("The person does not want it changed.".into()),
         Tool::EditDocument(edit) if within(&edit.old).is_some() => None,
         _ => Some("Only what the person selected may change, with `edit_document`.".into()),
     }
+}
+
+/// The document that a call names, where it is not the run's own.
+fn elsewhere(tool: &Tool, own: DocumentId) -> Option<DocumentId> {
+    let named = match tool {
+        Tool::ReadDocument(read) => read.document_id,
+        Tool::EditDocument(edit) => edit.document_id,
+        _ => None,
+    };
+    named.filter(|named| *named != own)
+}
+
+fn not_its_own(other: DocumentId, own: DocumentId) -> String {
+    format!(
+        "A run writes one document, and this one's is {own}. Document {other} stays as it is: say what should change there."
+    )
 }
 
 fn put_away() -> Performed {

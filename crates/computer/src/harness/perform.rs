@@ -158,7 +158,7 @@ impl Performer {
             Tool::WebSearch(search) => self.web_search(&search.query).await,
             Tool::Search(search) => self.search(&search.query).await,
             Tool::SearchFiles(search) => self.search_files(search, &begin.effect_id).await,
-            Tool::ReadDocument | Tool::WriteDocument(_) | Tool::EditDocument(_) => self.document(tool, begin).await,
+            Tool::ReadDocument(_) | Tool::WriteDocument(_) | Tool::EditDocument(_) => self.document(tool, begin).await,
             Tool::ReadFile(at) => {
                 if let Err(why) = self.reading_room().await? {
                     return Ok(Performed::new(ToolOutcome::Error, why));

@@ -492,3 +492,45 @@ async fn what_a_person_accepts_beforehand_is_not_asked_about() {
     assert_eq!(accepted["content"], "# New\n\nOther words again, and more.\n");
     assert_eq!(accepted["proposals"], json!([]));
 }
+
+#[tokio::test]
+async fn words_are_no_work_where_every_delegation_was_refused() {
+    let scenario = r#"{"roles": {"conductor": [
+        {"tool_calls": [{"name": "delegate", "arguments": {"role": "poet", "objective": "mend it"}}]},
+        {"tool_calls": [{"name": "answer", "arguments": {"text": "It is all done and tested."}}]},
+        {"tool_calls": [{"name": "finish", "arguments": {"summary": "done"}}]}]}}"#;
+    let (_directory, _, desk) = desk(scenario).await;
+    let done = desk.ended(desk.accept("mend it").await).await;
+    assert_eq!(done.status, RunStatus::Failed, "{done:?}");
+    assert_eq!(done.answer.as_deref(), Some("It is all done and tested."), "the answer is kept");
+    assert!(done.reason.unwrap().starts_with("Nothing came of what was delegated."));
+}
+
+#[tokio::test]
+async fn a_document_that_is_named_is_the_one_that_is_meant() {
+    let scenario = r#"{"roles": {
+        "conductor": [
+            {"tool_calls": [{"name": "delegate", "arguments": {"role": "writer", "objective": "change it"}}]},
+            {"tool_calls": [{"name": "finish", "arguments": {"summary": "{{last_result}}"}}]}],
+        "writer": [
+            {"tool_calls": [{"name": "read_document", "arguments": {"document_id": "OTHER"}},
+                            {"name": "edit_document", "arguments": {"document_id": "OTHER", "old": "same", "new": "changed"}}]},
+            {"tool_calls": [{"name": "finish", "arguments": {"summary": "{{results}}"}}]}]}}"#;
+    let directory = tempfile::tempdir().unwrap();
+    let content = json!({"title": "Other", "content": "the same words\n"});
+    let desk = Desk::open(directory.path(), Fake::new(ECHO)).await;
+    let (_, other) = desk.send("POST", "/api/documents", content.clone()).await;
+    let (_, own) = desk.send("POST", "/api/documents", json!({"title": "Own", "content": "same, but mine\n"})).await;
+    desk.computer.close("test").await.unwrap();
+    let (other, own) = (other["document_id"].as_str().unwrap(), own["document_id"].as_str().unwrap());
+    let desk = Desk::open(directory.path(), Fake::new(&scenario.replace("OTHER", other))).await;
+    let done = desk.ended(desk.accept_with(json!({"prompt": "change it", "document_id": own})).await).await;
+    let told =
+        done.tasks.iter().find_map(|task| task.summary.clone().filter(|_| task.role == Some(Role::Writer))).unwrap();
+    assert!(told.contains("the same words"), "what is named is read: {told}");
+    assert!(told.contains("stays as it is"), "{told}");
+    for (id, text) in [(other, "the same words\n"), (own, "same, but mine\n")] {
+        let (_, document) = desk.send("GET", &format!("/api/documents/{id}"), Value::Null).await;
+        assert_eq!((&document["content"], &document["proposals"]), (&json!(text), &json!([])));
+    }
+}

@@ -91,7 +91,8 @@ fn request() -> ToolSpec {
 }
 
 fn read_document() -> ToolSpec {
-    tool("read_document", "Read the run's document.", json!({}), &[])
+    let properties = json!({"document_id": {"type": "string", "description": "Nothing means the run's own."}});
+    tool("read_document", "Read a document: the run's own, or one that a search found.", properties, &[])
 }
 
 fn write_document() -> ToolSpec {
@@ -106,7 +107,7 @@ fn write_document() -> ToolSpec {
 fn edit_document() -> ToolSpec {
     let old = json!({"type": "string", "description": "Text that occurs exactly once."});
     let properties = json!({"document_id": {"type": "string"}, "old": old, "new": {"type": "string"}});
-    tool("edit_document", "Change one place of a document.", properties, &["old", "new"])
+    tool("edit_document", "Change one place of the run's document.", properties, &["old", "new"])
 }
 
 fn web_search() -> ToolSpec {
