@@ -9,8 +9,8 @@ use choir_proto::model::{Answer, Delta, ModelError};
 use choir_proto::wire::mcp::{CallTool, Called, Offers, WhatTools};
 use choir_proto::wire::{
     AssociateCaptured, AssociateFinished, AssociateStarted, ChangeSettings, ChangesUndone, DocumentSettings,
-    EffectRecord, Exec, Exit, Fetch, FinishAssociate, Mirror, Mirrored, ModelCall, Models, OutputStream, ReadTree,
-    Search, SearchHits, StartAssociate, ToolSettings, TreeFiles, UndoChanges, WatchFiles, WatchFrame,
+    EffectRecord, Exec, Exit, Fetch, FinishAssociate, LivePath, Mirror, Mirrored, ModelCall, Models, OutputStream,
+    ReadTree, Search, SearchHits, StartAssociate, ToolSettings, TreeFiles, UndoChanges, WatchFiles, WatchFrame,
 };
 use choir_proto::{Hash, InboxId, TaskId};
 use futures_util::future::BoxFuture;
@@ -130,6 +130,10 @@ pub trait Control: Send + Sync {
     /// Reads files as they are in a tree.
     fn read_tree(&self, _tree: Hash, _wanted: ReadTree) -> BoxFuture<'_, Result<TreeFiles, ControlError>> {
         async { Err(ControlError::Refused("There are no trees here.".into())) }.boxed()
+    }
+    /// Looks at a path of the live workspace.
+    fn live(&self, _path: String) -> BoxFuture<'_, Result<LivePath, ControlError>> {
+        async { Err(ControlError::Refused("There is no workspace here.".into())) }.boxed()
     }
     /// Tells of files of the live workspace, until it breaks off.
     fn watch(&self, _: WatchFiles, _: OnFile) -> BoxFuture<'_, ControlError> {

@@ -329,6 +329,16 @@ pub enum WatchFrame {
     },
 }
 
+/// What stands at a path of the live workspace: `GET /workspace/live?path=P`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LivePath {
+    /// Whether anything does.
+    pub is_there: bool,
+    /// What it says, as far as that is told; nothing if it is no text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+}
+
 /// A file of the live workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LiveFile {

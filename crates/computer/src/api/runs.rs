@@ -122,7 +122,11 @@ async fn find_context(app: &App, contexts: &[Context]) -> Result<(), Rejection> 
             Context::Document(document) => ("document", documents.find(document.document_id).await?.is_some()),
             Context::Artifact(artifact) => ("artifact", views.get::<Artifacts>(artifact.artifact_id).await?.is_some()),
             Context::Run(run) => ("run", views.get::<Runs>(run.run_id).await?.is_some()),
-            Context::Path(_) | Context::Url(_) => continue,
+            // Where nobody can be asked, the agents will see for themselves.
+            Context::Path(at) => {
+                ("file", app.harness.control.live(at.path.clone()).await.map_or(true, |live| live.is_there))
+            }
+            Context::Url(_) => continue,
         };
         if !is_there {
             return Err(Rejection::missing(what));

@@ -9,9 +9,9 @@ use choir_proto::model::{Answer, ErrorClass, ModelError};
 use choir_proto::wire::mcp::{CallTool, Called, Offers, WhatTools};
 use choir_proto::wire::{
     AssociateCaptured, AssociateFinished, AssociateStarted, ChangeSettings, ChangesUndone, DocumentSettings,
-    EffectRecord, Exec, ExecFrame, Exit, Fetch, FinishAssociate, Mirror, Mirrored, ModelCall, ModelFrame, Models,
-    PAGE_URL_HEADER, ReadTree, Search, SearchHits, StartAssociate, ToolSettings, TreeFiles, UndoChanges, WatchFiles,
-    WatchFrame,
+    EffectRecord, Exec, ExecFrame, Exit, Fetch, FinishAssociate, LivePath, Mirror, Mirrored, ModelCall, ModelFrame,
+    Models, PAGE_URL_HEADER, ReadTree, Search, SearchHits, StartAssociate, ToolSettings, TreeFiles, UndoChanges,
+    WatchFiles, WatchFrame,
 };
 use choir_proto::{ApiError, Hash, InboxId, TaskId};
 use futures_util::FutureExt;
@@ -211,6 +211,16 @@ impl Control for ControlClient {
             let path = format!("/associates/{task}/files?path={}", escape(&path));
             let response = self.send(Method::GET, &path, Bytes::new()).await?;
             Ok(response.into_body().collect().await.map_err(gone)?.to_bytes().to_vec())
+        }
+        .boxed()
+    }
+
+    fn live(&self, path: String) -> BoxFuture<'_, Result<LivePath, ControlError>> {
+        async move {
+            let response =
+                self.send(Method::GET, &format!("/workspace/live?path={}", escape(&path)), Bytes::new()).await?;
+            let body = response.into_body().collect().await.map_err(gone)?.to_bytes();
+            serde_json::from_slice(&body).map_err(gone)
         }
         .boxed()
     }

@@ -44,9 +44,16 @@ impl Harness {
                 }
                 None => (format!("run {}, which is not there", run.run_id), None),
             },
-            Context::Path(path) => (format!("file `{}` of the workspace; a terminal can read it", path.path), None),
+            Context::Path(path) => self.file_thing(&path.path).await,
             Context::Url(url) => (format!("page {}; a researcher can fetch it", url.url), None),
         })
+    }
+
+    /// What stands at a path of the workspace now. Where that cannot be known here, somebody else can look.
+    async fn file_thing(&self, path: &str) -> (String, Option<String>) {
+        let text = self.control.live(path.to_owned()).await.ok().and_then(|live| live.text);
+        let more = if text.is_some() { "" } else { "; a terminal or a researcher can read it" };
+        (format!("`{path}` of the workspace{more}"), text)
     }
 
     async fn document_thing(&self, wanted: &DocumentContext) -> Result<(String, Option<String>), HarnessError> {

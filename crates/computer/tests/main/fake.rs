@@ -11,8 +11,8 @@ use choir_proto::model::{Answer, ErrorClass, ModelError};
 use choir_proto::run::Run;
 use choir_proto::wire::{
     AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, DocumentSettings, EffectRecord, Exec, Exit,
-    Fetch, FinishAssociate, LiveFile, Mirror, Mirrored, ModelCall, Models, OutputStream, StartAssociate, ToolSettings,
-    UndoChanges, WatchFiles, WatchFrame,
+    Fetch, FinishAssociate, LiveFile, LivePath, Mirror, Mirrored, ModelCall, Models, OutputStream, StartAssociate,
+    ToolSettings, UndoChanges, WatchFiles, WatchFrame,
 };
 use choir_proto::{ComputerId, Hash, InboxId, Role, RunId, TaskId};
 use futures_util::FutureExt;
@@ -276,6 +276,14 @@ impl Control for Fake {
         async {
             let (base_tree, result_tree) = (Hash([1; 32]), Hash([2; 32]));
             Ok(AssociateCaptured { base_tree, result_tree, files_changed: Vec::new() })
+        }
+        .boxed()
+    }
+
+    fn live(&self, path: String) -> BoxFuture<'_, Result<LivePath, ControlError>> {
+        async move {
+            let found = self.files.lock().unwrap().get(&path).cloned();
+            Ok(LivePath { is_there: found.is_some(), text: found.and_then(|bytes| String::from_utf8(bytes).ok()) })
         }
         .boxed()
     }

@@ -4,12 +4,15 @@ use super::{Error, Sandboxes};
 use axum::body::Body;
 use bytes::Bytes;
 use choir_proto::TaskId;
+use choir_proto::wire::LivePath;
 use choir_sandbox::path::{LinkTarget, RelativePath};
-use choir_sandbox::protocol::{Entry, FileKind, Metadata, READ_BYTES_MAX, Removal};
+use choir_sandbox::protocol::{Entry, FaultCode, FileKind, Metadata, READ_BYTES_MAX, Removal};
 use choir_sandbox::runtime::{CallError, FileWrite, Guest};
 
 /// Largest file that an agent reads at once.
 pub(super) const AGENT_FILE_BYTES_MAX: u64 = 64 << 20;
+/// As much of a file as agents are told without asking for it, and a little more, so that they hear that it goes on.
+const LIVE_BYTES_MAX: u64 = 17 << 10;
 /// Most entries of one folder that are listed at once.
 const ENTRIES_MAX: usize = 10_000;
 
@@ -109,6 +112,21 @@ impl Sandboxes {
         Ok(associate.guest.read_file(&parse_path(path)?, AGENT_FILE_BYTES_MAX).await?)
     }
 
+    /// What stands at a path of the live workspace; of a long text the beginning.
+    pub(super) async fn live(&self, path: &str) -> Result<LivePath, Error> {
+        let path = &parse_path(path)?;
+        let begun =
+            self.by_keeper(|keeper| async move { Ok(keeper.read_range(path, 0, LIVE_BYTES_MAX).await?.0) }).await;
+        match begun {
+            Ok(begun) => Ok(LivePath { is_there: true, text: beginning(&begun) }),
+            Err(Error::Call(CallError::Fault(fault))) => {
+                let missing = matches!(fault.code, FaultCode::NotFound | FaultCode::NotADirectory);
+                Ok(LivePath { is_there: !missing, text: None })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Writes a file where a task sees it.
     pub(super) async fn write_in(&self, task: TaskId, path: &str, content: Bytes) -> Result<(), Error> {
         write(&self.associate(task).await?.guest, &parse_path(path)?, content, None).await
@@ -122,6 +140,17 @@ impl Sandboxes {
             lines.push_str("…\n");
         }
         Ok(lines)
+    }
+}
+
+/// The text in bytes that may end in the middle of a letter; nothing if they are none.
+fn beginning(bytes: &[u8]) -> Option<String> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Some(text.to_owned()),
+        Err(broken) if broken.error_len().is_none() => {
+            Some(String::from_utf8_lossy(&bytes[..broken.valid_up_to()]).into())
+        }
+        Err(_) => None,
     }
 }
 

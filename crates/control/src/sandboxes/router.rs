@@ -35,6 +35,7 @@ pub fn service(sandboxes: Sandboxes) -> Router {
         .route("/associates/{task}/finished", delete(forget))
         .route("/changes/undo", post(undo))
         .route("/trees/{tree}/files", post(read_tree))
+        .route("/workspace/live", get(live))
         .route("/workspace/watch", post(watch))
         .route("/workspace/mirror", put(mirror))
         .route("/effects/{id}", get(effect))
@@ -85,6 +86,10 @@ async fn watch(State(all): State<Sandboxes>, body: Bytes) -> Result<Response, Re
         }
     });
     Ok(lines(stream))
+}
+
+async fn live(State(all): State<Sandboxes>, Query(at): Query<At>) -> Result<Response, Refused> {
+    Ok(axum::Json(all.live(&at.path).await?).into_response())
 }
 
 async fn mirror(State(all): State<Sandboxes>, body: Bytes) -> Result<Response, Refused> {
