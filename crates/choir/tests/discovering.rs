@@ -92,7 +92,8 @@ fn python_tests_are_found_and_their_enemies_too() {
     let quits = "printf 'import os\\nos._exit(0)\\n' > projects/p/total.py";
     expect(&instance, quits, "failed", "fail", &[]);
     // A test of its own that makes all others pass is not there when they are run.
-    let patch = "printf 'import unittest\\nunittest.TestCase.assertEqual = lambda *a: None\\n' > projects/p/tests/test_aaa.py";
+    let patch =
+        "printf 'import unittest\\nunittest.TestCase.assertEqual = lambda *a: None\\n' > projects/p/tests/test_aaa.py";
     expect(&instance, patch, "failed", "fail", &[]);
     let fixed = "sed -i 's/int(p \\* 100)/round(p * 100)/' projects/p/total.py; mkdir projects/p/more; \
                  echo 'import unittest' > projects/p/tests/test_more.py";
@@ -204,4 +205,25 @@ fn a_run_is_verified_by_what_its_project_brings() {
         (&started["payload"]["source"], &started["payload"]["commands"][1]),
         (&json!("base"), &json!("make check"))
     );
+}
+
+/// Nobody asked for a check but the conductor, which may say when, and not what.
+#[test]
+fn a_check_of_the_project_counts_whoever_asked_for_it() {
+    for (product, ending) in [("right", "verified"), ("wrong", "failed")] {
+        let scenario = r#"{"roles": {
+            "conductor": [
+                {"tool_calls": [{"name": "delegate", "arguments": {"role": "terminal", "objective": "mend it",
+                    "verify": {"mode": "commands"}}}]},
+                {"tool_calls": [{"name": "finish", "arguments": {"summary": "mended"}}]}],
+            "terminal": [
+                {"tool_calls": [{"name": "bash", "arguments": {"command": "echo PRODUCT > product"}}]},
+                {"tool_calls": [{"name": "finish", "arguments": {"summary": "mended"}}]}]
+        }}"#;
+        let instance = Instance::start(&scenario.replace("PRODUCT", product));
+        put(&instance, &[("Makefile", "check:\n\tgrep -q right product\n"), ("product", "none\n")]);
+        assert_eq!(instance.api("POST /api/runs", &json!({"prompt": "mend"})).0, 202);
+        let ended = instance.follow(|event| event["kind"] == "run.ended");
+        assert_eq!(ended["payload"]["status"], ending, "{ended}");
+    }
 }

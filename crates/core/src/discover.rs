@@ -55,13 +55,15 @@ pub fn discover(files: &[TreeFile], changed: &[FileChange], mode: VerifyMode) ->
     found
 }
 
+/// The directory of the project that a path lies in, where it was brought in; nothing elsewhere.
+pub(crate) fn project(path: &str) -> &str {
+    let Some(name) = path.strip_prefix(PROJECTS).and_then(|below| below.split('/').next()) else { return "" };
+    &path[..PROJECTS.len() + name.len()]
+}
+
 /// The outermost home that a path lies in, within the project that was brought in.
 fn outermost<'a>(homes: &BTreeSet<&'a str>, path: &str) -> Option<&'a str> {
-    let brought_in = |path: &str| {
-        let name = path.strip_prefix(PROJECTS)?.split('/').next()?;
-        Some(PROJECTS.len() + name.len())
-    };
-    let begins = brought_in(path).unwrap_or(0);
+    let begins = project(path).len();
     let holds = |home: &&&str| is_within(path, home) && home.len() >= begins;
     homes.iter().filter(holds).min_by_key(|home| home.len()).copied()
 }

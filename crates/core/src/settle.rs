@@ -1,10 +1,15 @@
 //! How a run ends that says it is done.
 
+use crate::discover::project;
 use crate::tool::DELEGATE;
 use crate::verify::failure;
-use choir_proto::event::ToolOutcome;
+use choir_proto::event::{Header, ToolOutcome};
 use choir_proto::task::{TaskResult, VerifyResult, VerifySource, VerifyStatus};
-use choir_proto::{Event, RunStatus};
+use choir_proto::{Event, RunStatus, Seq};
+use std::collections::{BTreeSet, HashMap};
+
+/// Paths that a sentence names; the tasks name them all.
+const PATHS_NAMED_MAX: usize = 5;
 
 /// Why a run that says it is done is not: it asked others for work, and nothing came of any of it.
 pub fn in_vain<'a>(events: impl Iterator<Item = &'a Event>) -> Option<String> {
@@ -18,8 +23,6 @@ pub fn in_vain<'a>(events: impl Iterator<Item = &'a Event>) -> Option<String> {
                 }
                 last = Some(tool.content.clone());
             }
-            // Whoever answers in words of their own takes responsibility for them.
-            Event::RunAnswered(_) => return None,
             _ => {}
         }
     }
@@ -33,6 +36,65 @@ fn in_words(told: &str) -> String {
     summary.unwrap_or(told).to_owned()
 }
 
+/// Paths of which a run's work did not come into the workspace, because somebody else had changed them, said in a sentence.
+pub fn left_alone<'a>(tasks: impl Iterator<Item = &'a TaskResult>) -> Option<String> {
+    let mut paths: BTreeSet<&str> = BTreeSet::new();
+    for task in tasks {
+        // Whoever did it again on what stood there then has settled it.
+        if task.merged_tree.is_some() {
+            paths.retain(|path| !task.files_changed.iter().any(|file| file.path == *path));
+        }
+        paths.extend(task.conflicts.iter().map(String::as_str));
+    }
+    let named = paths.iter().take(PATHS_NAMED_MAX).copied().collect::<Vec<_>>().join(", ");
+    let more = if paths.len() > PATHS_NAMED_MAX { " and others" } else { "" };
+    (!paths.is_empty()).then(|| {
+        format!(
+            "Not all of it is in the workspace: somebody else changed {named}{more} meanwhile, and that stayed as it is. What \
+             was made of it is kept with its task."
+        )
+    })
+}
+
+/// What is said of a run whose tasks passed one by one.
+pub const APART: &str = "Its tasks were at work at once and were checked one by one, not together.";
+
+/// Whether a run merged what no check has seen together: of two tasks at work at once, each was checked without what the
+/// other changed.
+pub fn apart<'a>(events: impl Iterator<Item = (&'a Header, &'a Event)>) -> bool {
+    let (mut begun, mut merged) = (HashMap::new(), Vec::<(Seq, &TaskResult)>::new());
+    for (header, event) in events {
+        match (header.task, event) {
+            // Whoever comes back to work goes on with what it had.
+            (Some(task), Event::TaskStarted(_)) => drop(begun.entry(task).or_insert(header.seq)),
+            (Some(task), Event::TaskFinished(finished)) if merges(&finished.result) => {
+                let (result, since) = (&finished.result, begun.get(&task).copied().unwrap_or(Seq::ZERO));
+                let unseen = |other: &TaskResult, seq| seq > since || other.base_tree == result.base_tree;
+                if merged.iter().any(|(seq, other)| unseen(other, *seq) && concern(other, result)) {
+                    return true;
+                }
+                merged.push((header.seq, result));
+            }
+            _ => {}
+        }
+    }
+    false
+}
+
+fn merges(task: &TaskResult) -> bool {
+    task.merged_tree.is_some() && task.merged_tree != task.base_tree
+}
+
+/// Whether what one task changed can matter to the checks of another. What a project brings itself looks at that project
+/// only; what a person gave may look anywhere.
+fn concern(one: &TaskResult, other: &TaskResult) -> bool {
+    let own = |task: &TaskResult| task.verify.as_ref().is_some_and(|verify| verify.source == VerifySource::Base);
+    let projects = |task: &TaskResult| task.files_changed.iter().map(|file| project(&file.path).to_owned()).collect();
+    let (ones, others): (BTreeSet<String>, BTreeSet<String>) = (projects(one), projects(other));
+    let everywhere = ones.contains("") || others.contains("");
+    !own(one) || !own(other) || everywhere || !ones.is_disjoint(&others)
+}
+
 /// How a run ends that says it is done: the checks that a person chose have the last word.
 pub fn settle<'a>(ended: RunStatus, tasks: impl Iterator<Item = &'a TaskResult>) -> RunStatus {
     if ended != RunStatus::Completed {
@@ -43,12 +105,12 @@ pub fn settle<'a>(ended: RunStatus, tasks: impl Iterator<Item = &'a TaskResult>)
     for task in tasks {
         match task.verify.as_ref().filter(chosen_by_person).map(|verify| verify.status) {
             Some(VerifyStatus::Unknown) | None => {
-                unchecked |= task.merged_tree.is_some() && task.merged_tree != task.base_tree
+                unchecked |= merges(task);
             }
             Some(status) => {
                 last = Some(status);
                 // Until a person has looked at it, a changed check proves nothing.
-                unchecked |= task.verify.as_ref().is_some_and(|verify| !verify.checks_changed.is_empty());
+                unchecked |= task.verify.as_ref().is_some_and(|verify| !verify.holds());
             }
         }
     }
@@ -81,8 +143,8 @@ pub fn unknown<'a>(events: impl Iterator<Item = &'a Event>) -> Option<String> {
 mod tests {
     use super::*;
     use crate::fold::task::running;
-    use choir_proto::event::ToolFinished;
     use crate::verify::Checks;
+    use choir_proto::event::ToolFinished;
     use choir_proto::task::{CommandResult, Verify, VerifyMode};
     use choir_proto::{Hash, TaskId};
     use uuid::Uuid;
@@ -111,8 +173,8 @@ mod tests {
         assert_eq!(in_words(r#"{"status":"failed","summary":"It broke.","files_changed":[]}"#), "It broke.");
         let one = [started("a"), finished("a", ToolOutcome::Error), started("b"), finished("b", ToolOutcome::Ok)];
         assert_eq!(in_vain(one.iter()), None);
-        let said = [failed[0].clone(), failed[1].clone(), RunAnswered { text: "It cannot be done.".into() }.into()];
-        assert_eq!(in_vain(said.iter()), None);
+        let said = [failed[0].clone(), failed[1].clone(), RunAnswered { text: "It is all done.".into() }.into()];
+        assert!(in_vain(said.iter()).is_some(), "words are no work");
         assert_eq!(in_vain([].iter()), None);
     }
 
@@ -140,9 +202,51 @@ mod tests {
         assert_eq!(settle(&[]), RunStatus::Completed);
         let mut weakened = task(Person, Some(Pass), true);
         weakened.verify.as_mut().unwrap().checks_changed = vec!["tests/a.rs".into()];
-        assert_eq!(settle(&[weakened]), RunStatus::Completed, "who changed a check is not verified by it");
+        assert_eq!(settle(&[weakened.clone()]), RunStatus::Completed, "who changed a check is not verified by it");
+        weakened.verify.as_mut().unwrap().accepted = true;
+        assert_eq!(settle(&[weakened]), RunStatus::Verified, "until a person has accepted that");
         let failed = super::settle(RunStatus::Failed, [task(Person, Some(Pass), true)].iter());
         assert_eq!(failed, RunStatus::Failed);
+    }
+
+    fn merging(seq: u64, own: u8, base: u8, path: &str) -> [(Header, Event); 2] {
+        use choir_proto::event::{TaskFinished, TaskStarted};
+        use choir_proto::task::{ChangeKind, FileChange};
+        let id = TaskId::new(Uuid::from_bytes([own; 16]));
+        let files_changed = vec![FileChange { path: path.into(), change: ChangeKind::Modified }];
+        let done = task(VerifySource::Base, Some(VerifyStatus::Pass), true);
+        let result = TaskResult { files_changed, base_tree: Some(Hash([base; 32])), ..done };
+        let started = Event::from(TaskStarted { base_tree: result.base_tree, alone: false });
+        let finished = Event::from(TaskFinished { result });
+        let of_task = |seq, event: Event| (Header { task: Some(id), ..crate::testing::header(seq, &event) }, event);
+        [of_task(seq, started), of_task(seq + 2, finished)]
+    }
+
+    #[test]
+    fn what_was_merged_together_was_checked_together_or_nothing_is_claimed() {
+        let at_once = |tasks: [[(Header, Event); 2]; 2]| {
+            let mut events = tasks.concat();
+            events.sort_by_key(|(header, _)| header.seq);
+            apart(events.iter().map(|(header, event)| (header, event)))
+        };
+        assert!(at_once([merging(1, 1, 1, "a"), merging(2, 2, 3, "b")]), "at once");
+        assert!(!at_once([merging(1, 1, 1, "a"), merging(4, 2, 3, "b")]), "one after the other");
+        assert!(at_once([merging(1, 1, 1, "a"), merging(4, 2, 1, "b")]), "the second had not seen the first");
+        let project = |name: &str| format!("projects/{name}/x");
+        assert!(!at_once([merging(1, 1, 1, &project("a")), merging(2, 2, 1, &project("b"))]), "they do not meet");
+        assert!(at_once([merging(1, 1, 1, &project("a")), merging(2, 2, 1, &project("a"))]));
+    }
+
+    #[test]
+    fn what_stayed_out_is_named_until_it_was_done_again() {
+        use choir_proto::task::{ChangeKind, FileChange};
+        let path = || "a.txt".to_owned();
+        let left = TaskResult { conflicts: vec![path()], ..task(VerifySource::Person, None, true) };
+        assert!(left_alone([&left].into_iter()).is_some_and(|said| said.contains("a.txt meanwhile")));
+        let files_changed = vec![FileChange { path: path(), change: ChangeKind::Modified }];
+        let again = TaskResult { files_changed, ..task(VerifySource::Person, None, true) };
+        assert_eq!(left_alone([&left, &again].into_iter()), None);
+        assert!(left_alone([&again, &left].into_iter()).is_some());
     }
 
     #[test]

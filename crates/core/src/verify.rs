@@ -191,8 +191,8 @@ impl Plan {
     fn result(&self, status: VerifyStatus, mut commands: Vec<CommandResult>) -> VerifyResult {
         crate::command::fit(&mut commands);
         let Self { mode, source, .. } = *self;
-        let (checks_changed, missing, timed_out) = (Vec::new(), Vec::new(), false);
-        VerifyResult { mode, status, source, checks_changed, missing, timed_out, commands }
+        let (checks_changed, accepted, missing, timed_out) = (Vec::new(), false, Vec::new(), false);
+        VerifyResult { mode, status, source, checks_changed, accepted, missing, timed_out, commands }
     }
 }
 
@@ -230,9 +230,20 @@ pub(crate) fn failure(check: &CommandResult) -> String {
 
 /// Whether a task passed an examination: by checks that its worker neither chose nor touched.
 pub fn passed(task: &TaskResult) -> bool {
-    let counts = |verify: &VerifyResult| verify.source != VerifySource::Agent && verify.checks_changed.is_empty();
+    let counts = |verify: &VerifyResult| verify.source != VerifySource::Agent && verify.holds();
     let verify = task.verify.as_ref().filter(|verify| counts(verify));
     task.status == TaskStatus::Ok && verify.is_some_and(|verify| verify.status == VerifyStatus::Pass)
+}
+
+/// What a person has to accept before a task that passed counts as verified: the checks that its worker touched.
+pub fn to_accept(task: &TaskResult) -> Vec<String> {
+    let accepted = task.verify.as_ref().map(|verify| VerifyResult { accepted: true, ..verify.clone() });
+    let would_pass = passed(&TaskResult { verify: accepted, ..task.clone() });
+    task.verify
+        .iter()
+        .filter(|verify| would_pass && !verify.holds())
+        .flat_map(|verify| verify.checks_changed.clone())
+        .collect()
 }
 
 #[cfg(test)]
@@ -354,5 +365,9 @@ mod tests {
         let mut weakened = done(Person, Some(Pass));
         weakened.verify.as_mut().unwrap().checks_changed = vec!["tests/a.rs".into()];
         assert!(!passed(&weakened), "who changed a check is not verified by it");
+        assert_eq!(to_accept(&weakened), ["tests/a.rs"]);
+        weakened.verify.as_mut().unwrap().accepted = true;
+        assert!(to_accept(&weakened).is_empty() && to_accept(&done(Person, Some(Fail))).is_empty());
+        assert!(passed(&weakened), "until a person has accepted that");
     }
 }

@@ -169,6 +169,8 @@ events! {
     VerifyStarted = "verify.started", 1;
     /// A result was checked.
     VerifyFinished = "verify.finished", 1;
+    /// A person accepted what a worker made of the checks that it was judged by.
+    ChecksAccepted = "checks.accepted", 1;
     /// Merged changes are about to be taken back as one: the intent.
     UndoStarted = "undo.started", 1;
     /// They were taken back, or not.

@@ -1,5 +1,6 @@
 //! A run as people and programs see it: the view that `core` folds from the log.
 
+use crate::event::BlockedOn;
 use crate::model::Usage;
 use crate::task::{Budget, TaskStatus, Verify};
 use crate::{DocumentId, Role, RunId, Seq, TaskId, Timestamp};
@@ -82,6 +83,9 @@ pub struct Run {
     /// Why it waits or how it ended, in a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// What it waits for, while it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked_on: Option<BlockedOn>,
     /// The part of the document that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selection: Option<Selection>,
@@ -132,6 +136,9 @@ pub struct TaskSummary {
     /// Whether checks that its worker neither chose nor touched have passed on what it left.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub verified: bool,
+    /// Checks that passed, but that its worker touched: it is verified when a person accepts these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks_changed: Vec<String>,
 }
 
 /// What a person wants done: the body of `POST /api/runs`.

@@ -433,6 +433,9 @@ pub struct VerifyResult {
     /// Check definitions that the worker touched.
     #[serde(default)]
     pub checks_changed: Vec<String>,
+    /// Whether a person has looked at those and accepted them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub accepted: bool,
     /// Tools that the checks need and that are not there: nothing was checked then.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
@@ -442,6 +445,13 @@ pub struct VerifyResult {
     /// What was run.
     #[serde(default)]
     pub commands: Vec<CommandResult>,
+}
+
+impl VerifyResult {
+    /// Whether its checks are those from before its worker, or a person accepted what became of them.
+    pub fn holds(&self) -> bool {
+        self.checks_changed.is_empty() || self.accepted
+    }
 }
 
 /// What came of a check.

@@ -221,10 +221,11 @@ impl RunState {
 
     async fn end(&mut self, accepted: &RunAccepted, mut result: TaskResult) -> Result<(), HarnessError> {
         let past = Past::read(self.harness.journal.log(), self.run).await?;
-        if result.status == TaskStatus::Ok
-            && let Some(why) = settle::in_vain(past.events().map(|(_, event)| event))
-        {
-            (result.status, result.summary) = (TaskStatus::Failed, why);
+        if result.status == TaskStatus::Ok {
+            let in_vain = || settle::in_vain(past.events().map(|(_, event)| event));
+            if let Some(why) = settle::left_alone(past.results().iter()).or_else(in_vain) {
+                (result.status, result.summary) = (TaskStatus::Failed, why);
+            }
         }
         let view = self.harness.views.get::<Runs>(self.run).await?;
         let mut answered = view.as_ref().is_some_and(|run| run.answer.is_some());
@@ -241,7 +242,7 @@ impl RunState {
         if let (Some(_), Some(document_id)) = (&needless, accepted.document_id) {
             events.push(DocumentTrashed { document_id, reason: "a short answer was enough".into() }.into());
         }
-        let (status, mut summary) = settle(accepted, result, &past);
+        let (status, mut summary) = settle(result, &past);
         if let Some(unknown) = settle::unknown(past.events().map(|(_, event)| event)) {
             summary = format!("{summary} {unknown}");
         }
@@ -262,21 +263,15 @@ impl RunState {
     }
 }
 
-/// Checks that the person chose have the last word about a run that says it is done.
-fn settle(accepted: &RunAccepted, result: TaskResult, past: &Past) -> (RunStatus, String) {
-    let ended = status_of(&result);
-    if accepted.request.verify.is_none() {
-        return (ended, result.summary);
-    }
-    let results = || {
-        past.events().filter_map(|(_, event)| match event {
-            Event::TaskFinished(finished) => Some(&finished.result),
-            _ => None,
-        })
-    };
-    match settle::settle(ended, results()) {
+/// Checks that a worker did not choose have the last word about a run that says it is done.
+fn settle(result: TaskResult, past: &Past) -> (RunStatus, String) {
+    let (ended, tasks) = (status_of(&result), past.results());
+    match settle::settle(ended, tasks.iter()) {
         RunStatus::Failed if ended == RunStatus::Completed => {
-            (RunStatus::Failed, settle::overruled(&result.summary, results()))
+            (RunStatus::Failed, settle::overruled(&result.summary, tasks.iter()))
+        }
+        RunStatus::Verified if settle::apart(past.events().map(|(header, event)| (header, event))) => {
+            (RunStatus::Completed, format!("{} {}", result.summary, settle::APART).trim().to_owned())
         }
         status => (status, result.summary),
     }

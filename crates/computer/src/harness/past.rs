@@ -119,6 +119,22 @@ impl Past {
         })
     }
 
+    /// What came of its tasks, in order, with what the person accepted of it since.
+    pub fn results(&self) -> Vec<TaskResult> {
+        let mut results: Vec<TaskResult> = Vec::new();
+        for (header, event) in &self.events {
+            match event {
+                Event::TaskFinished(finished) => results.push(finished.result.clone()),
+                Event::ChecksAccepted(_) => {
+                    let accepted = results.iter_mut().filter(|result| header.task == Some(result.task_id));
+                    accepted.filter_map(|result| result.verify.as_mut()).for_each(|verify| verify.accepted = true);
+                }
+                _ => {}
+            }
+        }
+        results
+    }
+
     /// Words that the person said to the run.
     pub fn steered(&self) -> Vec<(Seq, String)> {
         let words = self.events.iter().filter_map(|(header, event)| match event {

@@ -1,7 +1,7 @@
 //! Runs as people see them, and which of them still have something to do.
 
 use super::Fold;
-use crate::verify::passed;
+use crate::verify::{passed, to_accept};
 use choir_proto::Event;
 use choir_proto::event::{BlockedOn, Header, RunEnded, TaskFinished};
 use choir_proto::run::{Run, RunStatus, TaskSummary};
@@ -74,6 +74,7 @@ fn accepted_run(header: &Header, accepted: &choir_proto::event::RunAccepted) -> 
         document_id: accepted.document_id,
         answer: None,
         reason: None,
+        blocked_on: None,
         selection: accepted.request.selection.clone(),
         model: accepted.request.model.clone(),
         tasks: Vec::new(),
@@ -90,7 +91,10 @@ fn change(run: &mut Run, header: &Header, event: &Event) {
     match event {
         Event::RunStarted(_) | Event::RunResumed(_) => wait(run, RunStatus::Running, None),
         Event::RunPaused(_) => wait(run, RunStatus::Paused, None),
-        Event::RunBlocked(blocked) => wait(run, RunStatus::Blocked, Some(blocked.message.clone())),
+        Event::RunBlocked(blocked) => {
+            wait(run, RunStatus::Blocked, Some(blocked.message.clone()));
+            run.blocked_on = Some(blocked.on);
+        }
         Event::RunRemoved(_) => run.removed_at = Some(header.at),
         Event::RunRestored(_) => run.removed_at = None,
         Event::RunAnswered(answered) => run.answer = Some(answered.text.clone()),
@@ -114,6 +118,7 @@ fn change(run: &mut Run, header: &Header, event: &Event) {
             waits: None,
             summary: None,
             verified: false,
+            checks_changed: Vec::new(),
         })),
         Event::TaskFinished(finished) => {
             let result = &finished.result;
@@ -121,6 +126,7 @@ fn change(run: &mut Run, header: &Header, event: &Event) {
                 task.status = result.status;
                 task.summary = Some(result.summary.clone());
                 task.verified = passed(result);
+                task.checks_changed = to_accept(result);
             }
             delay(run, header, None);
         }
@@ -133,6 +139,13 @@ fn change(run: &mut Run, header: &Header, event: &Event) {
                 (task.status, task.summary) = (TaskStatus::Unknown, Some(GONE.to_owned()));
             }
             delay(run, header, None);
+        }
+        Event::ChecksAccepted(accepted) => {
+            if let Some(task) = run.tasks.iter_mut().find(|task| Some(task.task_id) == header.task) {
+                task.verified = true;
+                task.checks_changed.clear();
+            }
+            run.status = accepted.run_status.unwrap_or(run.status);
         }
         _ => {}
     }
@@ -154,4 +167,5 @@ fn delay(run: &mut Run, header: &Header, waits: Option<String>) {
 fn wait(run: &mut Run, status: RunStatus, reason: Option<String>) {
     run.status = status;
     run.reason = reason;
+    run.blocked_on = None;
 }

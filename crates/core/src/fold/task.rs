@@ -25,6 +25,7 @@ impl Fold for Tasks {
             Event::TaskRequested(_)
                 | Event::TaskStarted(_)
                 | Event::TaskFinished(_)
+                | Event::ChecksAccepted(_)
                 | Event::InboxAsked(_)
                 | Event::InboxDecided(_)
         );
@@ -41,6 +42,11 @@ impl Fold for Tasks {
                 }
             }
             Event::TaskFinished(finished) => *row = Some(finished.result.clone()),
+            Event::ChecksAccepted(_) => {
+                if let Some(verify) = row.as_mut().and_then(|task| task.verify.as_mut()) {
+                    verify.accepted = true;
+                }
+            }
             Event::InboxAsked(asked) => wait(row, Some(&asked.question)),
             Event::InboxDecided(_) => wait(row, None),
             Event::RunBlocked(blocked) if blocked.on == BlockedOn::Model => wait_for_model(row, Some(&blocked.message)),

@@ -163,6 +163,16 @@ payload! {
     }
 }
 payload! {
+    /// A person accepted what a worker made of the checks that it was judged by.
+    ChecksAccepted {
+        /// What they were shown: the files that the worker touched.
+        checks: Vec<String>,
+        /// How its run ended after all, where that changes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        run_status: Option<RunStatus>,
+    }
+}
+payload! {
     /// A model answered.
     ModelCalled {
         /// Counts from 1 within the task.
