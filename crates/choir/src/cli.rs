@@ -266,6 +266,12 @@ pub(crate) struct Run {
     /// A file of the workspace or a web page to work from; may be given several times.
     #[arg(long, value_name = "PATH|URL")]
     pub(crate) context: Vec<String>,
+    /// Check the result by this command, or by those that the project brings; may be given several times.
+    #[arg(long, value_name = "CMD", num_args = 0..=1, default_missing_value = "")]
+    pub(crate) verify: Vec<String>,
+    /// Show what would be delegated, and wait for a yes before anything is.
+    #[arg(long)]
+    pub(crate) plan_first: bool,
     /// The most that the run may cost.
     #[arg(long, value_name = "USD")]
     pub(crate) budget_usd: Option<f64>,

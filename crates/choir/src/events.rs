@@ -1,26 +1,28 @@
 //! `choir events`.
 
 use crate::cli::Events;
-use crate::client::{Client, Error};
-use crate::{instance, output};
+use crate::client::Client;
+use crate::instance::{again, answering, is_passing};
+use crate::output;
 use anyhow::Context;
 use choir_proto::{Envelope, Hash, Seq, api};
 use choir_store::relay::{JsonLines, Relay, Sink};
 use std::io;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Events in one page.
 const PAGE: usize = 500;
 /// How long an instance that went away may take to come back.
 const RETURN: Duration = Duration::from_secs(10);
-/// Between two looks for it.
-const RETRY: Duration = Duration::from_millis(500);
 
 type Out = Relay<Box<dyn Sink + Send>>;
 
 pub(crate) async fn events(arguments: Events) -> anyhow::Result<ExitCode> {
-    let client = if arguments.follow { again(&arguments).await? } else { answering(&arguments).await? };
+    let client = match arguments.follow {
+        true => again(&arguments.reach, RETURN).await?,
+        false => answering(&arguments.reach).await?,
+    };
     // Only when somebody answers: whoever is refused leaves no file behind.
     let mut out = out(&arguments)?;
     let read = read(&client, &mut out).await;
@@ -33,10 +35,6 @@ pub(crate) async fn events(arguments: Events) -> anyhow::Result<ExitCode> {
         follow(client, &mut out, &arguments).await?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn is_passing(error: &anyhow::Error) -> bool {
-    error.downcast_ref().is_some_and(Error::is_passing)
 }
 
 /// A file goes on where its last line ends; the terminal begins where it is told to.
@@ -81,29 +79,8 @@ async fn follow(mut client: Client, out: &mut Out, arguments: &Events) -> anyhow
             tokio::time::sleep(RETRY).await;
         }
         let told = || format!("the log was read up to event {}", out.position());
-        client = again(arguments).await.with_context(told)?;
+        client = again(&arguments.reach, RETURN).await.with_context(told)?;
     }
-}
-
-/// The instance, as soon as it answers again; the last refusal when it does not come back in time.
-async fn again(arguments: &Events) -> anyhow::Result<Client> {
-    let until = Instant::now() + RETURN;
-    loop {
-        // Looked up anew: another start may have another address and does not know our old token's end.
-        match answering(arguments).await {
-            Ok(client) => return Ok(client),
-            // It is there and says no: waiting changes nothing.
-            Err(error) if !is_passing(&error) => return Err(error),
-            Err(error) if Instant::now() >= until => return Err(error),
-            Err(_) => tokio::time::sleep(RETRY).await,
-        }
-    }
-}
-
-async fn answering(arguments: &Events) -> anyhow::Result<Client> {
-    let client = instance::connect(&arguments.reach).await?;
-    client.get::<api::Events>("/api/events?limit=1").await?;
-    Ok(client)
 }
 
 /// Lines for a person, or for a program that reads standard output.

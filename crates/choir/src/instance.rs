@@ -4,7 +4,12 @@ use crate::cli::{Data, Reach};
 use crate::client::{self, Client, Error};
 use choir_control::data::{DataDir, Lock};
 use choir_control::secret::Secret;
+use choir_proto::api;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Between two looks for an instance that went away.
+const RETRY: Duration = Duration::from_millis(500);
 
 impl Data {
     /// As given, else the platform's. Absolute: sandboxes and the computer's process do not share our working directory.
@@ -31,6 +36,33 @@ pub(crate) async fn connect(reach: &Reach) -> anyhow::Result<Client> {
             Ok(Client::at_door(data, token))
         }
     }
+}
+
+/// A client for an instance that answers now.
+pub(crate) async fn answering(reach: &Reach) -> anyhow::Result<Client> {
+    let client = connect(reach).await?;
+    client.get::<api::Events>("/api/events?limit=1").await?;
+    Ok(client)
+}
+
+/// The instance, as soon as it answers again; the last refusal when it does not come back in time.
+pub(crate) async fn again(reach: &Reach, within: Duration) -> anyhow::Result<Client> {
+    let until = Instant::now() + within;
+    loop {
+        // Looked up anew: another start may have another address and does not know our old token's end.
+        match answering(reach).await {
+            Ok(client) => return Ok(client),
+            // It is there and says no: waiting changes nothing.
+            Err(error) if !is_passing(&error) => return Err(error),
+            Err(error) if Instant::now() >= until => return Err(error),
+            Err(_) => tokio::time::sleep(RETRY).await,
+        }
+    }
+}
+
+/// Whether it may be otherwise in a moment.
+pub(crate) fn is_passing(error: &anyhow::Error) -> bool {
+    error.downcast_ref().is_some_and(Error::is_passing)
 }
 
 /// Whether an instance runs on a data directory.

@@ -2,13 +2,15 @@
 
 use crate::cli::Run as Arguments;
 use crate::client::Client;
+use crate::instance::is_passing;
 use crate::{instance, output};
+use anyhow::Context as _;
 use choir_proto::api::{Acknowledged, RunAccepted};
 use choir_proto::document::Document;
 use choir_proto::event::Event;
 use choir_proto::model::Usage;
 use choir_proto::run::{Context, NewRun, PathContext, UrlContext};
-use choir_proto::task::Budget;
+use choir_proto::task::{Budget, Verify, VerifyMode, VerifyResult, VerifySource, VerifyStatus};
 use choir_proto::{Envelope, Run, RunId, RunStatus, Usd};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -17,14 +19,18 @@ use std::time::Duration;
 const ENDED_OTHERWISE: u8 = 3;
 /// The time was over before the run had ended.
 const TIME_OVER: u8 = 4;
+/// How long an instance that went away may take to come back, before the person is told that it does not.
+const RETURN: Duration = Duration::from_secs(120);
 /// What the instance may take to end a run by itself whose time is over.
 const GRACE: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let client = instance::connect(&arguments.reach).await?;
+    let mut client = instance::connect(&arguments.reach).await?;
     let request = serde_json::to_value(request(&arguments)?)?;
     let accepted: RunAccepted = client.post("/api/runs", &request).await?;
-    let in_time = follow_within(&client, &accepted, &arguments).await?;
+    // Whatever happens to this command, the run goes on and has a name.
+    eprintln!("run {}", accepted.run_id);
+    let in_time = follow_within(&mut client, &accepted, &arguments).await?;
     let run: Run = client.get(&format!("/api/runs/{}", accepted.run_id)).await?;
     print(&client, &run, arguments.json).await?;
     Ok(match run.status {
@@ -43,9 +49,17 @@ fn request(arguments: &Arguments) -> anyhow::Result<NewRun> {
     Ok(NewRun {
         document_id: arguments.document,
         context: arguments.context.iter().map(|context| read_context(context)).collect(),
+        verify: checks(&arguments.verify),
+        plan_first: arguments.plan_first.then_some(true),
         budget: has_budget.then_some(Budget { time_s, steps: None, tokens: None, usd }),
         ..NewRun::new(arguments.prompt.clone())
     })
+}
+
+/// The checks that are wanted: these commands, or without any those of the project.
+fn checks(wanted: &[String]) -> Option<Verify> {
+    let commands = wanted.iter().filter(|command| !command.is_empty()).cloned().collect();
+    (!wanted.is_empty()).then_some(Verify { mode: VerifyMode::Commands, commands })
 }
 
 fn read_context(text: &str) -> Context {
@@ -58,13 +72,13 @@ fn read_context(text: &str) -> Context {
 
 /// Whether the run ended in time. A run that waits (for a model, for a person) uses up none of its own: one that nobody
 /// waits for any more is cancelled, so that it does not begin when nobody thinks of it.
-async fn follow_within(client: &Client, accepted: &RunAccepted, arguments: &Arguments) -> anyhow::Result<bool> {
+async fn follow_within(client: &mut Client, accepted: &RunAccepted, arguments: &Arguments) -> anyhow::Result<bool> {
     let mut after = accepted.seq.0.saturating_sub(1);
     let Some(seconds) = arguments.timeout else {
-        return follow(client, accepted.run_id, &mut after, arguments.json).await.map(|()| true);
+        return follow(client, accepted.run_id, &mut after, arguments).await.map(|()| true);
     };
     let time = Duration::from_secs(seconds).saturating_add(GRACE);
-    let following = follow(client, accepted.run_id, &mut after, arguments.json);
+    let following = follow(client, accepted.run_id, &mut after, arguments);
     if let Ok(followed) = tokio::time::timeout(time, following).await {
         return followed.map(|()| true);
     }
@@ -72,27 +86,41 @@ async fn follow_within(client: &Client, accepted: &RunAccepted, arguments: &Argu
     client.post::<Acknowledged>(&path, &serde_json::json!({})).await?;
     eprintln!("choir: the run had not ended after {seconds} s and was cancelled");
     // What is printed last is how it ended, unless even that takes too long.
-    let following = follow(client, accepted.run_id, &mut after, arguments.json);
+    let following = follow(client, accepted.run_id, &mut after, arguments);
     tokio::time::timeout(GRACE, following).await.unwrap_or(Ok(()))?;
     Ok(false)
 }
 
-/// Shows what happens until the run has ended. A stream that is closed is resumed where it ended.
-async fn follow(client: &Client, run: RunId, after: &mut u64, json: bool) -> anyhow::Result<()> {
+/// Shows what happens until the run has ended. A run does not end with its instance: when that comes back, what happens is
+/// shown from where it was seen last.
+async fn follow(client: &mut Client, run: RunId, after: &mut u64, arguments: &Arguments) -> anyhow::Result<()> {
     loop {
-        let begun = *after;
-        let mut stream = client.stream(*after).await?;
-        while let Some(line) = stream.next().await? {
-            let Ok(event) = serde_json::from_str::<Envelope>(&line) else { continue };
-            *after = event.header.seq.0;
-            if event.header.run == Some(run) && show(&event, json)? == Shown::Ended {
-                return Ok(());
+        match follow_once(client, run, after, arguments.json).await {
+            Ok(Shown::Ended) => return Ok(()),
+            Ok(Shown::More) => {}
+            Err(error) if is_passing(&error) => {
+                eprintln!("choir: the connection is lost; the run goes on when its computer does");
+                let gone = || format!("nobody came back; run {run} goes on by itself: `choir trace {run}` shows it");
+                *client = instance::again(&arguments.reach, RETURN).await.with_context(gone)?;
             }
-        }
-        if *after == begun && has_ended(client, run).await? {
-            return Ok(());
+            Err(error) => return Err(error),
         }
     }
+}
+
+/// Follows one connection to its end.
+async fn follow_once(client: &Client, run: RunId, after: &mut u64, json: bool) -> anyhow::Result<Shown> {
+    let begun = *after;
+    let mut stream = client.stream(*after).await?;
+    while let Some(line) = stream.next().await? {
+        let Ok(event) = serde_json::from_str::<Envelope>(&line) else { continue };
+        *after = event.header.seq.0;
+        if event.header.run == Some(run) && show(&event, json)? == Shown::Ended {
+            return Ok(Shown::Ended);
+        }
+    }
+    let ended = *after == begun && has_ended(client, run).await?;
+    Ok(if ended { Shown::Ended } else { Shown::More })
 }
 
 async fn has_ended(client: &Client, run: RunId) -> anyhow::Result<bool> {
@@ -119,6 +147,12 @@ pub(crate) fn show(event: &Envelope, json: bool) -> anyhow::Result<Shown> {
             let role = task.role.map_or("task", |role| role.name());
             Some(format!("{role}: {}", first_line(&task.request.instruction)))
         }
+        Event::TaskFinished(task) => {
+            let (status, summary) = (task.result.status.name(), first_line(&task.result.summary));
+            Some(format!("{} {status}: {summary}", event.header.actor.as_str()))
+        }
+        Event::VerifyStarted(check) => Some(format!("  checking: {}", check.commands.join("; "))),
+        Event::VerifyFinished(check) => Some(format!("  checked: {}", verdict(&check.result))),
         Event::ToolStarted(tool) => Some(format!("  {}", tool.name)),
         Event::TaskDelayed(delayed) => Some(format!("  {}", delayed.message)),
         Event::ModelFailed(failed) => Some(format!("  model: {}", failed.message)),
@@ -137,6 +171,20 @@ pub(crate) fn show(event: &Envelope, json: bool) -> anyhow::Result<Shown> {
         eprintln!("{}", output::printable(&said));
     }
     Ok(Shown::More)
+}
+
+/// What a check said, and how much that proves.
+fn verdict(check: &VerifyResult) -> String {
+    let status = match check.status {
+        VerifyStatus::Pass => "passed",
+        VerifyStatus::Fail => "failed",
+        VerifyStatus::Unknown => "not known",
+    };
+    match check.source {
+        VerifySource::Agent => format!("{status}, by commands of an agent, which proves nothing"),
+        _ if !check.holds() => format!("{status}, but its worker touched {}", check.checks_changed.join(", ")),
+        VerifySource::Person | VerifySource::Base => status.to_owned(),
+    }
 }
 
 async fn print(client: &Client, run: &Run, json: bool) -> anyhow::Result<()> {
@@ -170,6 +218,14 @@ fn first_line(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn checks_are_asked_for_by_name_or_not() {
+        assert_eq!(checks(&[]), None);
+        let wanted = |words: &[&str]| checks(&words.iter().map(ToString::to_string).collect::<Vec<_>>()).unwrap();
+        assert_eq!(wanted(&[""]), Verify { mode: VerifyMode::Commands, commands: Vec::new() });
+        assert_eq!(wanted(&["make", "", "sh x"]).commands, ["make", "sh x"]);
+    }
 
     #[test]
     fn a_receipt_says_what_is_assumed() {

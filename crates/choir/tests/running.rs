@@ -229,3 +229,25 @@ fn a_run_that_waits_longer_than_its_time_is_given_up() {
     let last: serde_json::Value = serde_json::from_str(stdout(&given_up).lines().last().unwrap()).unwrap();
     assert_eq!(last["prompt"], "anything", "{last}");
 }
+
+#[test]
+fn a_run_that_is_followed_outlives_its_instance() {
+    let instance = Instance::start(SCENARIO);
+    // Waits for a yes, so that it is at work for as long as the test wants.
+    let mut follower = choir(instance.directory.path());
+    follower.args(["run", "make a file", "--plan-first"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut follower = follower.spawn().unwrap();
+    let mut told = BufReader::new(follower.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let run = told.next().unwrap();
+    let id = run.strip_prefix("run ").unwrap_or_else(|| panic!("{run}")).to_owned();
+    assert!(told.any(|line| line.contains("- [ ] terminal: make a file")), "the plan is shown");
+    let (_, _, directory) = instance.stop();
+    assert!(told.any(|line| line.contains("the connection is lost")));
+    let again = Instance::start_on(directory);
+    assert_eq!(again.api(&format!("POST /api/runs/{id}/resume"), &serde_json::json!({})).0, 202);
+    let told: Vec<_> = told.collect();
+    assert!(told.iter().any(|line| line == "terminal ok: made"), "{told:?}");
+    let (status, mut said) = (follower.wait().unwrap(), String::new());
+    follower.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!((status.code(), said.trim()), (Some(0), "It says hello."), "{told:?}");
+}
