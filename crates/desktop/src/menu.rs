@@ -2,6 +2,7 @@
 
 use crate::geometry::Arrow;
 use crate::icon::Icon;
+use crate::prompt::Precaution;
 use choir_proto::desktop::{App, Shape, Theme};
 use choir_proto::tour::Tour;
 
@@ -16,6 +17,8 @@ pub enum Action {
     Tour(Tour),
     /// Go to the prompt bar.
     FocusPrompt,
+    /// Want something of the next run, or not any more.
+    Want(Precaution),
     /// Give the focused window another shape.
     Shape(Shape),
     /// Close the focused window.
@@ -98,6 +101,8 @@ pub const SECTIONS: [(&str, &[Item]); 6] = [
         "Start",
         &[
             item(Action::FocusPrompt, "New prompt", Icon::ArrowUp, "Ctrl K"),
+            item(Action::Want(Precaution::PlanFirst), Precaution::PlanFirst.name(), Icon::Steer, "next prompt"),
+            item(Action::Want(Precaution::Check), Precaution::Check.name(), Icon::Check, "next prompt"),
             item(Action::NewDocument, "New document", Icon::FilePlus, ""),
             item(Action::Tour(Tour::Liar), Tour::Liar.title(), Icon::Play, "tour"),
             item(Action::Tour(Tour::Quotes), Tour::Quotes.title(), Icon::Play, "tour"),

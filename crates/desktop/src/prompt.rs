@@ -4,7 +4,8 @@ use crate::computer::{Documents, Runs};
 use crate::files::plainly;
 use crate::words;
 use choir_proto::desktop::{App, Subject, Window};
-use choir_proto::run::{Context, DocumentContext, PathContext, RunContext};
+use choir_proto::run::{Context, DocumentContext, NewRun, PathContext, RunContext};
+use choir_proto::task::{Verify, VerifyMode};
 use choir_proto::{DocumentId, RunId, Seq};
 use std::borrow::Cow;
 
@@ -90,6 +91,33 @@ pub fn intentions(focused: Option<&Window>, runs: &Runs, documents: &Documents) 
     }
     all.push(Intention::New);
     all
+}
+
+/// What the person wants of the next run beside its work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Precaution {
+    /// It shows its plan and waits for a yes.
+    PlanFirst,
+    /// What it leaves is checked by what the project brings for that.
+    Check,
+}
+
+impl Precaution {
+    /// On the menu and in the bar.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::PlanFirst => "Plan first",
+            Self::Check => "Check the result",
+        }
+    }
+
+    /// Asks for it.
+    pub fn put_into(self, request: &mut NewRun) {
+        match self {
+            Self::PlanFirst => request.plan_first = Some(true),
+            Self::Check => request.verify = Some(Verify { mode: VerifyMode::Commands, commands: Vec::new() }),
+        }
+    }
 }
 
 /// Something the agents should look at, chosen by the person.
@@ -250,6 +278,15 @@ impl Sent {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn precautions_are_in_what_is_asked() {
+        let mut request = NewRun::new("mend it".to_owned());
+        assert!(request.plan_first.is_none() && request.verify.is_none());
+        [Precaution::PlanFirst, Precaution::Check].into_iter().for_each(|one| one.put_into(&mut request));
+        assert_eq!(request.plan_first, Some(true));
+        assert!(request.verify.is_some_and(|verify| verify.commands.is_empty()), "what the project brings");
+    }
 
     #[test]
     fn an_at_sign_that_begins_a_word_asks_for_a_name() {

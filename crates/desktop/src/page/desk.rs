@@ -7,7 +7,7 @@ use choir_desktop::computer::{Documents, Runs, focused};
 use choir_desktop::geometry::{self, Size};
 use choir_desktop::inbox::{Inbox, Item};
 use choir_desktop::menu::Wish;
-use choir_desktop::prompt::{Mention, Sent};
+use choir_desktop::prompt::{Mention, Precaution, Sent};
 use choir_desktop::settings::Settings;
 use choir_proto::api::Health;
 use choir_proto::desktop::{App, Desktop, DesktopCommand, Rect, Shape, Subject, Window};
@@ -94,6 +94,8 @@ pub(crate) struct Desk {
     pub(crate) unsure: Signal<Option<Sent>>,
     /// What the agents should look at.
     pub(crate) mentions: Signal<Vec<Mention>>,
+    /// What is wanted of the next run beside its work.
+    pub(crate) precautions: Signal<Vec<Precaution>>,
     /// What waits for the person's word.
     pub(crate) inbox: Signal<Vec<Item>>,
     /// The last event after which a document's evidence may be another.
@@ -132,6 +134,7 @@ impl Desk {
                 prompt: Signal::new(draft),
                 unsure: Signal::new(unsure),
                 mentions: Signal::new(Vec::new()),
+                precautions: Signal::new(Vec::new()),
                 inbox: Signal::new(Vec::new()),
                 evidence: Signal::new(Seq::default()),
                 changed: Signal::new(Seq::default()),
@@ -297,6 +300,15 @@ impl Desk {
         let dismissed = self.dismissed.peek();
         let newest: Vec<String> = dismissed.iter().rev().take(DISMISSED_MAX).map(RunId::to_string).collect();
         bridge::remember(DISMISSED_KEY, &newest.join(" "));
+    }
+
+    /// Wants something of the next run, or not any more.
+    pub(crate) fn toggle(mut self, precaution: Precaution) {
+        let mut wanted = self.precautions.write();
+        match wanted.contains(&precaution) {
+            true => wanted.retain(|one| *one != precaution),
+            false => wanted.push(precaution),
+        }
     }
 
     /// Asks again what waits for the person.

@@ -86,6 +86,10 @@ pub(crate) fn perform(desk: Desk, action: Action) {
         Action::NewDocument => new_document(desk),
         Action::Tour(tour) => super::tour::begin(desk, tour),
         Action::FocusPrompt => bridge::focus(PROMPT),
+        Action::Want(precaution) => {
+            desk.toggle(precaution);
+            bridge::focus(PROMPT);
+        }
         Action::Theme(theme) => desk.command(DesktopCommand::Theme { theme }),
         Action::NextWindow => next_window(desk),
         Action::Move(arrow) => shift(desk, geometry::nudge, arrow),

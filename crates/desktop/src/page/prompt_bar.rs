@@ -32,6 +32,7 @@ pub(crate) fn PromptBar() -> Element {
                 let Some(element) = event.data().downcast::<Node>().cloned() else { return };
                 drops.set(Some(bridge::drops(&element, move |name, file| attach(desk, name, file))));
             },
+            Precautions {}
             Mentions {}
             Chip { choice }
             Field { choice, send: move |()| send() }
@@ -172,6 +173,32 @@ fn Field(choice: Choice, send: EventHandler<()>) -> Element {
                     _ => {}
                 }
             },
+        }
+    }
+}
+
+/// What is wanted of the next run beside its work; each can be taken away.
+#[component]
+fn Precautions() -> Element {
+    let desk = use_desk();
+    let wanted = desk.precautions.read().clone();
+    if wanted.is_empty() {
+        return rsx! {};
+    }
+    rsx! {
+        ul { class: "mentions", "aria-label": "Wanted of the next run",
+            for precaution in wanted {
+                li { key: "{precaution.name()}",
+                    Glyph { icon: Icon::Check }
+                    span { class: "name", "{precaution.name()}" }
+                    button {
+                        r#type: "button",
+                        "aria-label": "Take {precaution.name()} away",
+                        onclick: move |_| desk.toggle(precaution),
+                        Glyph { icon: Icon::Close }
+                    }
+                }
+            }
         }
     }
 }

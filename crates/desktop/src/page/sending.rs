@@ -86,7 +86,8 @@ async fn ask(mut desk: Desk, document_id: Option<DocumentId>, text: String) {
     let sent = Sent::new(text, *desk.seq.peek());
     bridge::remember(SENT_KEY, &sent.note());
     let context = desk.mentions.peek().iter().map(Mention::context).collect();
-    let body = NewRun { document_id, context, ..NewRun::new(sent.text().to_owned()) };
+    let mut body = NewRun { document_id, context, ..NewRun::new(sent.text().to_owned()) };
+    desk.precautions.peek().iter().for_each(|precaution| precaution.put_into(&mut body));
     let answer: Result<RunAccepted, Failure> = server::send("POST", "/api/runs", &body).await;
     let failure = match answer {
         Ok(accepted) => return taken(desk, accepted.run_id),
@@ -118,6 +119,7 @@ fn taken(mut desk: Desk, run: RunId) {
     bridge::remember(SENT_KEY, "");
     desk.unsure.set(None);
     desk.mentions.write().clear();
+    desk.precautions.write().clear();
     desk.sent.write().push(run);
     // The event may have come before this answer.
     open_if_ready(desk, run);

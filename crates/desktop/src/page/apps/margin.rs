@@ -13,6 +13,7 @@ use choir_desktop::words::{count, objective};
 use choir_proto::RunId;
 use choir_proto::api::{NewUndo, Undo};
 use choir_proto::desktop::App;
+use choir_proto::event::BlockedOn;
 use choir_proto::run::{Run, RunStatus, TaskSummary};
 use choir_proto::task::TaskStatus;
 use dioxus::prelude::*;
@@ -109,6 +110,9 @@ fn Controls(run: Run, reviewing: bool, changes: EventHandler<()>) -> Element {
     let open = !run.status.is_ending();
     rsx! {
         div { class: "controls",
+            if run.blocked_on == Some(BlockedOn::Plan) {
+                Control { icon: Icon::Check, label: "Go on with this plan", act: move |()| control(desk, id, "resume") }
+            }
             if open && run.status == RunStatus::Paused {
                 Control { icon: Icon::Play, label: "Resume", act: move |()| control(desk, id, "resume") }
             } else if open {
