@@ -132,17 +132,22 @@ pub fn told_in(commands: &[String]) -> Vec<String> {
     names
 }
 
-/// The commands in such a file: what it runs or takes in belongs to the check as much as itself.
+/// What such a file makes part of the check: what a Makefile or a package runs and includes, and what a script takes in. What a
+/// script runs is mostly what it looks at.
 pub fn commands_in(file: &TreeFile) -> Vec<String> {
     let (name, text) = (name(&file.path), file.text.as_deref().unwrap_or_default());
-    let for_a_shell = text.lines().next().is_some_and(|first| first.starts_with("#!") && first.contains("sh"));
+    let lines = text.lines().map(|line| line.trim_start().trim_start_matches(['@', '+']).to_owned());
     if name == PACKAGE {
         return npm_script(text).into_iter().collect();
     }
-    if !for_a_shell && !is_makefile(name) && ![".sh", ".bash", ".mk"].iter().any(|end| name.ends_with(end)) {
+    if is_makefile(name) || name.ends_with(".mk") {
+        return lines.collect();
+    }
+    let for_a_shell = text.lines().next().is_some_and(|first| first.starts_with("#!") && first.contains("sh"));
+    if !for_a_shell && ![".sh", ".bash"].iter().any(|end| name.ends_with(end)) {
         return Vec::new();
     }
-    text.lines().map(|line| line.trim_start().trim_start_matches(['@', '+']).to_owned()).collect()
+    lines.filter(|line| [". ", "source "].iter().any(|word| line.starts_with(word))).collect()
 }
 
 /// Changed files that may hold tests beside the code that they test.
@@ -351,9 +356,9 @@ mod tests {
         assert_eq!(read("cd p && make test"), ["GNUmakefile", "Makefile", "cd", "makefile", "test"]);
         assert!(read("npm test").contains(&"package.json".to_owned()) && read("./check.sh -x") == ["check.sh"]);
         let makefile = commands_in(&file("p/Makefile", "-include rules/all.mk\ntest:\n\t@sh ./check.sh\n"));
-        let script = commands_in(&file("p/check.sh", "set -e\n. ./lib.sh\nsource more.sh\nhave right product\n"));
+        let script = commands_in(&file("p/check.sh", "set -e\n. ./lib.sh\nsource more.sh\nsh product.sh | grep 1\n"));
         let files =
-            ["rules/all.mk", "check.sh", "lib.sh", "more.sh", "product"].map(|path| (path, ChangeKind::Modified));
+            ["rules/all.mk", "check.sh", "lib.sh", "more.sh", "product.sh"].map(|path| (path, ChangeKind::Modified));
         let all: Vec<_> = makefile.iter().chain(&script).map(String::as_str).collect();
         assert_eq!(check(&files, &all), ["rules/all.mk", "check.sh", "lib.sh", "more.sh"]);
         assert_eq!(commands_in(&file("package.json", r#"{"scripts": {"test": "node run.js"}}"#)), ["node run.js"]);
