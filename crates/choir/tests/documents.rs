@@ -54,7 +54,7 @@ fn document(instance: &Instance, token: &str, content: &str) -> String {
     let headers = format!("authorization: Bearer {token}\r\ncontent-type: application/json\r\n");
     let body = serde_json::json!({"title": "Notes", "content": content}).to_string();
     let answer = instance.http("POST /api/documents", &headers, &body);
-    let body: serde_json::Value = serde_json::from_str(answer.split("\r\n\r\n").nth(1).unwrap()).unwrap();
+    let body: Value = from_str(answer.split("\r\n\r\n").nth(1).unwrap()).unwrap();
     body["document_id"].as_str().unwrap().to_owned()
 }
 
@@ -177,7 +177,7 @@ fn a_flood_of_single_letters_is_taken_whole() {
             .then_some(()),
         _ => None,
     });
-    let (_, document) = instance.api(&format!("GET /api/documents/{id}"), &serde_json::Value::Null);
+    let (_, document) = instance.api(&format!("GET /api/documents/{id}"), &Value::Null);
     assert_eq!(document["content"].as_str().unwrap().len() as u64, LETTERS);
 }
 
@@ -197,7 +197,7 @@ fn a_mirror_that_was_left_behind_takes_no_words_back() {
     std::fs::write(&mirror, "one\n").unwrap();
     let again = Instance::start_on(directory);
     crate::mirrors::appears(&again, "one\ntwo\n");
-    let (_, document) = again.api(&format!("GET /api/documents/{id}"), &serde_json::Value::Null);
+    let (_, document) = again.api(&format!("GET /api/documents/{id}"), &Value::Null);
     assert_eq!(document["content"], "one\ntwo\n");
     assert!(again.events().iter().all(|event| event["payload"]["reason"] != "edited as a file"));
 }

@@ -44,11 +44,9 @@ pub fn quotations(text: &str) -> Vec<Quotation<'_>> {
             false => Some(Sort::Prose),
         };
         in_code ^= fence;
-        let goes_on = match (part, sort) {
-            (Some((_, Sort::Block)), Some(Sort::Block)) => true,
-            (Some((_, Sort::Prose | Sort::Own)), Some(Sort::Prose)) => true,
-            _ => false,
-        };
+        let before = part.map(|(_, sort)| sort);
+        let goes_on = before == Some(Sort::Block) && sort == before
+            || matches!(before, Some(Sort::Prose | Sort::Own)) && sort == Some(Sort::Prose);
         if !goes_on {
             if let Some((from, sort)) = part.take() {
                 found.part(from, &text[from..at], sort);
