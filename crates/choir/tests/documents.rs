@@ -54,7 +54,7 @@ fn document(instance: &Instance, token: &str, content: &str) -> String {
     let headers = format!("authorization: Bearer {token}\r\ncontent-type: application/json\r\n");
     let body = serde_json::json!({"title": "Notes", "content": content}).to_string();
     let answer = instance.http("POST /api/documents", &headers, &body);
-    let body: Value = from_str(answer.split("\r\n\r\n").nth(1).unwrap()).unwrap();
+    let body: Value = serde_json::from_str(answer.split("\r\n\r\n").nth(1).unwrap()).unwrap();
     body["document_id"].as_str().unwrap().to_owned()
 }
 

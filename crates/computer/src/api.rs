@@ -69,6 +69,7 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(tasks::create))
         .routes(routes!(tasks::get))
         .routes(routes!(tasks::cancel))
+        .routes(routes!(tasks::accept))
         .routes(routes!(undo::task))
         .routes(routes!(undo::task_changes))
         .routes(routes!(tasks::schema))

@@ -5,10 +5,10 @@ use crate::json;
 use choir_core::fold::task::running;
 use choir_proto::desktop::{App, Rect, Shape, Subject, Theme};
 use choir_proto::event::{
-    BlockedOn, DocumentCreated, DocumentRemoved, DocumentRestored, DocumentTrashed, DocumentUpdated, DocumentVersioned,
-    Envelope, Event, ModelCalled, RunAccepted, RunAnswered, RunBlocked, RunEnded, RunPaused, RunRemoved, RunRestored,
-    RunResumed, RunStarted, TaskDelayed, TaskFinished, TaskRequested, TaskStarted, ThemeChosen, WindowClosed,
-    WindowFocused, WindowMoved, WindowOpened, WindowShaped, WindowShown,
+    BlockedOn, ChecksAccepted, DocumentCreated, DocumentRemoved, DocumentRestored, DocumentTrashed, DocumentUpdated,
+    DocumentVersioned, Envelope, Event, ModelCalled, RunAccepted, RunAnswered, RunBlocked, RunEnded, RunPaused,
+    RunRemoved, RunRestored, RunResumed, RunStarted, TaskDelayed, TaskFinished, TaskRequested, TaskStarted,
+    ThemeChosen, WindowClosed, WindowFocused, WindowMoved, WindowOpened, WindowShaped, WindowShown,
 };
 use choir_proto::model::{AssistantMessage, StopReason, Usage};
 use choir_proto::run::{NewRun, RunStatus, Selection};
@@ -52,6 +52,7 @@ struct Said {
     parent: Option<TaskId>,
     result: Option<Ended>,
     usage: Option<Usage>,
+    run_status: Option<RunStatus>,
 }
 
 /// What a run or a task was asked.
@@ -86,7 +87,7 @@ impl Checked {
     fn result(self) -> VerifyResult {
         let Self { status, source, checks_changed } = self;
         let (mode, missing, commands) = (VerifyMode::Commands, Vec::new(), Vec::new());
-        VerifyResult { mode, status, source, checks_changed, missing, timed_out: false, commands }
+        VerifyResult { mode, status, source, checks_changed, accepted: false, missing, timed_out: false, commands }
     }
 }
 
@@ -107,7 +108,7 @@ pub fn question(envelope: &Envelope) -> Option<String> {
 }
 
 fn is_folded(kind: &str) -> bool {
-    const KINDS: [&str; 27] = [
+    const KINDS: [&str; 28] = [
         "run.accepted",
         "run.started",
         "run.blocked",
@@ -121,6 +122,7 @@ fn is_folded(kind: &str) -> bool {
         "task.started",
         "task.delayed",
         "task.finished",
+        "checks.accepted",
         "model.called",
         "document.created",
         "document.versioned",
@@ -170,6 +172,7 @@ impl Said {
                 let verify = verify.map(Checked::result);
                 TaskFinished { result: TaskResult { status, summary, verify, ..running(task_id) } }.into()
             }
+            "checks.accepted" => ChecksAccepted { checks: Vec::new(), run_status: self.run_status }.into(),
             "model.called" => {
                 let (message, stop, usage) = (AssistantMessage::default(), StopReason::Finished, self.usage?);
                 let (turn, model, duration_ms, window, heard) = (0, String::new(), 0, None, None);

@@ -59,6 +59,9 @@ export type ChangeState = "merged" | "undone" | "kept_out" | "held";
 /** The answer of `GET /api/runs/{id}/changes` and `GET /api/tasks/{id}/changes`. */
 export type Changes = { changes: Change[] };
 
+/** A person accepted what a worker made of the checks that it was judged by. */
+export type ChecksAccepted = { checks: string[]; run_status?: RunStatus | null };
+
 /** Evidence under a claim: a range of a stored source. */
 export type Citation = { artifact_id?: ArtifactId | null; at?: Place | null; from: number; hash: Hash; quote?: string | null; run_id?: RunId | null; source: Hash; to: number };
 
@@ -273,7 +276,7 @@ export type RequestRefused = { count: number; method: string; origin?: string | 
 export type Role = "conductor" | "writer" | "terminal" | "researcher";
 
 /** One run. */
-export type Run = { accepted_at: Timestamp; answer?: string | null; document_id?: DocumentId | null; ended_at?: Timestamp | null; model?: string | null; prompt: string; reason?: string | null; removed_at?: Timestamp | null; run_id: RunId; selection?: Selection | null; seq: Seq; status: RunStatus; tasks: TaskSummary[]; upto?: Seq; usage: Usage };
+export type Run = { accepted_at: Timestamp; answer?: string | null; blocked_on?: BlockedOn | null; document_id?: DocumentId | null; ended_at?: Timestamp | null; model?: string | null; prompt: string; reason?: string | null; removed_at?: Timestamp | null; run_id: RunId; selection?: Selection | null; seq: Seq; status: RunStatus; tasks: TaskSummary[]; upto?: Seq; usage: Usage };
 
 /** The answer of `POST /api/runs`. */
 export type RunAccepted = { run_id: RunId; seq: Seq };
@@ -378,7 +381,7 @@ export type TaskStarted = { alone?: boolean; base_tree?: Hash | null };
 export type TaskStatus = "running" | "ok" | "needs_input" | "failed" | "cancelled" | "out_of_time" | "out_of_steps" | "out_of_budget" | "unknown";
 
 /** One agent of a run. */
-export type TaskSummary = { objective: string; parent?: TaskId | null; role?: Role | null; status: TaskStatus; summary?: string | null; task_id: TaskId; verified?: boolean; waits?: string | null };
+export type TaskSummary = { checks_changed?: string[]; objective: string; parent?: TaskId | null; role?: Role | null; status: TaskStatus; summary?: string | null; task_id: TaskId; verified?: boolean; waits?: string | null };
 
 /** What a task took. */
 export type TaskUsage = { time_s: number; tokens: number; usd: Usd; usd_assumed?: Usd };
@@ -471,7 +474,7 @@ export type VerifyFinished = { attempt: number; result: VerifyResult; result_tre
 export type VerifyMode = "none" | "smoke" | "commands";
 
 /** What the verifier saw. */
-export type VerifyResult = { checks_changed?: string[]; commands?: CommandResult[]; missing?: string[]; mode: VerifyMode; source: VerifySource; status: VerifyStatus; timed_out?: boolean };
+export type VerifyResult = { accepted?: boolean; checks_changed?: string[]; commands?: CommandResult[]; missing?: string[]; mode: VerifyMode; source: VerifySource; status: VerifyStatus; timed_out?: boolean };
 
 /** Who chose the checks. */
 export type VerifySource = "person" | "base" | "agent";

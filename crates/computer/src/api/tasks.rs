@@ -5,18 +5,22 @@ use super::reject::{OptionalJson, Rejection, TypedJson, id};
 use super::runs::{Nothing, check_budget};
 use crate::actor::{SessionMessage, ask};
 use crate::control::ControlError;
+use crate::harness::Past;
 use crate::journal::Scope;
 use axum::Json;
 use axum::extract::{Path, State};
-use choir_core::fold::task::{TaskWishes, Tasks, run_of};
+use choir_core::fold::run::Runs;
+use choir_core::fold::task::{TaskRuns, TaskWishes, Tasks, run_of};
+use choir_core::settle;
 use choir_core::tool::{ELSEWHERE, specs};
+use choir_core::verify::to_accept;
 use choir_proto::api::{Acknowledged, TaskAccepted};
 use choir_proto::egress::impossible;
-use choir_proto::event::{Actor, TaskRequested};
+use choir_proto::event::{Actor, ChecksAccepted, TaskRequested};
 use choir_proto::schema::standalone;
 use choir_proto::task::{TaskKind, TaskRequest, TaskResult};
 use choir_proto::wire::ReadTree;
-use choir_proto::{Role, TaskId};
+use choir_proto::{Role, RunId, RunStatus, TaskId};
 use http::StatusCode;
 use serde_json::Value;
 
@@ -126,6 +130,45 @@ pub(super) async fn cancel(
     let task = find(&app, &task).await?.task_id;
     let seq = ask(&app.session()?, "the session", |reply| SessionMessage::CancelTask(task, reply)).await?;
     Ok((StatusCode::ACCEPTED, Json(Acknowledged { seq })))
+}
+
+/// Accepts the checks that a worker touched and passed. What it did is verified then, and so is its run, where nothing else
+/// stands against that.
+#[utoipa::path(post, path = "/api/tasks/{id}/accept", params(("id" = String, Path)), responses((status = 200, body = Acknowledged)))]
+pub(super) async fn accept(
+    State(app): State<App>,
+    Path(task): Path<String>,
+    _: OptionalJson<Nothing>,
+) -> Result<Json<Acknowledged>, Rejection> {
+    let task = find(&app, &task).await?;
+    let checks = to_accept(&task);
+    if checks.is_empty() {
+        let hint = "A task that passed checks which its worker touched names these in `verify.checks_changed`.";
+        return Err(Rejection::conflict_as("nothing_to_accept", "There is nothing to accept here.", hint));
+    }
+    let run = app.harness.views.get::<TaskRuns>(task.task_id).await?.unwrap_or_else(|| run_of(task.task_id));
+    let ended = app.harness.views.get::<Runs>(run).await?.map(|run| run.status);
+    let run_status = match ended {
+        Some(RunStatus::Completed) => Some(settled(&app, run, task.task_id).await?),
+        _ => None,
+    };
+    let accepted = ChecksAccepted { checks, run_status };
+    let scope = Scope::of(Actor::Person).run(run).task(task.task_id);
+    Ok(Json(Acknowledged { seq: app.harness.journal.append(&scope, vec![accepted.into()]).await? }))
+}
+
+/// How a run that said it is done has ended, with one more of its tasks accepted.
+async fn settled(app: &App, run: RunId, accepted: TaskId) -> Result<RunStatus, Rejection> {
+    let past = Past::read(app.harness.journal.log(), run).await?;
+    let mut tasks = past.results();
+    for verify in tasks.iter_mut().filter(|task| task.task_id == accepted).filter_map(|task| task.verify.as_mut()) {
+        verify.accepted = true;
+    }
+    let status = settle::settle(RunStatus::Completed, tasks.iter());
+    // Whoever accepts a check that passed makes nothing worse.
+    let together =
+        status == RunStatus::Verified && !settle::apart(past.events().map(|(header, event)| (header, event)));
+    Ok(if together { RunStatus::Verified } else { RunStatus::Completed })
 }
 
 async fn find(app: &App, task: &str) -> Result<TaskResult, Rejection> {

@@ -11,7 +11,7 @@ use choir_core::command::Step;
 use choir_core::discover::{NAMES, discover};
 use choir_core::effect;
 use choir_core::says::NODE_TESTS;
-use choir_core::verify::{Checks, Plan, Ran, TOOL, egress, judge};
+use choir_core::verify::{Checks, Plan, Ran, TOOL, egress, judge, to_accept};
 use choir_proto::event::{Actor, ToolOutcome, VerifyFinished, VerifyStarted};
 use choir_proto::inbox::{Matter, Verdict};
 use choir_proto::task::{CommandResult, TaskResult, TaskStatus, VerifyResult, VerifySource};
@@ -23,8 +23,8 @@ use std::time::Duration;
 /// How far scripts are followed that run or take in others: what a command names, and what that names in turn.
 const SCRIPT_LEVELS: usize = 2;
 
-/// New tests that are named where a task says what came of it.
-const TESTS_NAMED_MAX: usize = 5;
+/// Paths that are named where a task says what came of it; its result names them all.
+const PATHS_NAMED_MAX: usize = 5;
 
 impl Home<'_> {
     /// Checks the result and says so in it. The tree that was checked, if it may be merged.
@@ -55,6 +55,7 @@ impl Home<'_> {
         };
         conclude(result, verify);
         name_left_out(result, &left_out);
+        name_touched(result);
         Ok(Some(result_tree))
     }
 
@@ -241,16 +242,29 @@ struct Examination {
     captured: AssociateCaptured,
 }
 
+/// Says which checks its worker touched: until a person accepts that, nothing is verified by them.
+fn name_touched(result: &mut TaskResult) {
+    let touched = to_accept(result);
+    if !touched.is_empty() {
+        let named = named(&touched);
+        result.summary = format!("{} It passed, but touched its checks: {named}.", result.summary).trim().to_owned();
+    }
+}
+
+/// The first of some paths.
+fn named(paths: &[String]) -> String {
+    let some = paths[..paths.len().min(PATHS_NAMED_MAX)].join(", ");
+    let more = paths.len().saturating_sub(PATHS_NAMED_MAX);
+    if more > 0 { format!("{some} and {more} more") } else { some }
+}
+
 /// Says which new tests the check knows nothing of: it says nothing about them either.
 fn name_left_out(result: &mut TaskResult, left_out: &[String]) {
     if left_out.is_empty() {
         return;
     }
-    let named = left_out[..left_out.len().min(TESTS_NAMED_MAX)].join(", ");
-    let more = left_out.len().saturating_sub(TESTS_NAMED_MAX);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    result.summary =
-        format!("{} New tests took no part in the check: {named}{more}.", result.summary).trim().to_owned();
+    let named = named(left_out);
+    result.summary = format!("{} New tests took no part in the check: {named}.", result.summary).trim().to_owned();
 }
 
 fn conclude(result: &mut TaskResult, verify: VerifyResult) {

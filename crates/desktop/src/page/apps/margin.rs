@@ -7,15 +7,16 @@ use crate::page::keys::PROMPT;
 use crate::page::rich::{Brief, Glyph, Rich, Standing};
 use crate::page::server::{self, Failure};
 use crate::page::{bridge, cards};
+use choir_desktop::files::plainly;
 use choir_desktop::icon::Icon;
 use choir_desktop::status::{Mark, task_words};
 use choir_desktop::words::{count, objective};
-use choir_proto::RunId;
 use choir_proto::api::{NewUndo, Undo};
 use choir_proto::desktop::App;
 use choir_proto::event::BlockedOn;
 use choir_proto::run::{Run, RunStatus, TaskSummary};
 use choir_proto::task::TaskStatus;
+use choir_proto::{RunId, TaskId};
 use dioxus::prelude::*;
 use wasm_bindgen_futures::spawn_local;
 
@@ -60,8 +61,8 @@ pub(crate) fn Margin(run: Run, reviewing: bool, changes: EventHandler<()>) -> El
                 }
             }
             Controls { run: run.clone(), reviewing, changes }
-            // What is done keeps quiet until somebody asks.
-            details { class: "plan", open: !run.status.is_ending(),
+            // What is done keeps quiet until somebody asks, unless it has something to ask.
+            details { class: "plan", open: !run.status.is_ending() || run.tasks.iter().any(|task| !task.checks_changed.is_empty()),
                 summary { {count(run.tasks.len(), "agent", "agents")} }
                 ol { class: "tasks", "aria-label": "Plan",
                     for task in run.tasks.clone() {
@@ -97,8 +98,31 @@ fn line(task: &TaskSummary, objective: String, told: Option<&String>) -> Element
                 strong { "{role}" }
                 p { Brief { text: objective, characters: OBJECTIVE_CHARACTERS_MAX } }
                 if let Some(said) = said { p { class: "said", Brief { text: said, characters: SAID_CHARACTERS_MAX } } }
+                if !task.checks_changed.is_empty() { Touched { task: task.task_id, checks: task.checks_changed.clone() } }
             }
         }
+    }
+}
+
+/// Checks that a worker passed and touched: it is verified by them when the person says so.
+#[component]
+fn Touched(task: TaskId, checks: Vec<String>) -> Element {
+    let desk = use_desk();
+    let accept = move |()| {
+        spawn_local(async move {
+            if let Err(failure) = server::act("POST", &format!("/api/tasks/{task}/accept")).await {
+                desk.undone("Nothing was accepted.", &failure);
+            }
+        });
+    };
+    rsx! {
+        p { class: "said", "Its checks passed, and it touched them:" }
+        ul { class: "touched", "aria-label": "Checks that it touched",
+            for path in checks {
+                li { key: "{path}", {plainly(&path)} }
+            }
+        }
+        Control { icon: Icon::Check, label: "Accept these checks", act: accept }
     }
 }
 
