@@ -106,6 +106,16 @@ impl Store {
     /// Copies a file's content into the store. It is durable after the next sync, and no tree may name it before.
     pub(super) fn add(&self, file: &OwnedFd, stat: &Stat) -> Result<Stored, Fault> {
         let act = "store a file";
+        let (stored, copy) = self.copy(file, stat)?;
+        let (directory, name) = self.object_place(stored.hash, stat.st_mode & 0o777)?;
+        rustix::fs::renameat(&self.objects, NEW, &directory, &name).map_err(on(act))?;
+        self.unsynced().push(copy, directory);
+        Ok(stored)
+    }
+
+    /// Makes a copy that has no name of its own in the store yet.
+    fn copy(&self, file: &OwnedFd, stat: &Stat) -> Result<(Stored, OwnedFd), Fault> {
+        let act = "store a file";
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let copy = rustix::fs::openat(&self.objects, NEW, flags, Mode::from_raw_mode(0o600)).map_err(on(act))?;
         let (mut hasher, mut size, mut buffer) = (Sha256::new(), 0, vec![0; CHUNK_BYTES]);
@@ -126,17 +136,27 @@ impl Store {
         }
         // A hole at the end was only stepped over.
         rustix::fs::ftruncate(&copy, size).map_err(on(act))?;
-        let mode = stat.st_mode & 0o777;
         // Links share the time as they share the mode; builds compare it.
         let modified = Timespec { tv_sec: stat.st_mtime, tv_nsec: stat.st_mtime_nsec as _ };
         rustix::fs::futimens(&copy, &Timestamps { last_access: modified, last_modification: modified })
             .map_err(on(act))?;
-        rustix::fs::fchmod(&copy, Mode::from_raw_mode(mode)).map_err(on(act))?;
-        let hash = ContentHash::finish(hasher);
+        rustix::fs::fchmod(&copy, Mode::from_raw_mode(stat.st_mode & 0o777)).map_err(on(act))?;
+        Ok((Stored { hash: ContentHash::finish(hasher), size }, copy))
+    }
+
+    /// Puts a fresh copy of a content in its place. A file can have only so many names (65,000 on ext4), and a workspace
+    /// may have more equal files than that: those that are linked already keep the old copy. Trees name it, so the new one
+    /// is durable before it is there.
+    fn renew(&self, hash: ContentHash, mode: u32) -> Result<(), Fault> {
+        let act = "make a snapshot";
+        let old = self.object(hash, mode)?;
+        let (stored, copy) = self.copy(&old, &rustix::fs::fstat(&old).map_err(on(act))?)?;
+        if stored.hash != hash {
+            return Err(Fault::new(FaultCode::System, "a stored content is damaged"));
+        }
+        rustix::fs::fdatasync(&copy).map_err(on(act))?;
         let (directory, name) = self.object_place(hash, mode)?;
-        rustix::fs::renameat(&self.objects, NEW, &directory, &name).map_err(on(act))?;
-        self.unsynced().push(copy, directory);
-        Ok(Stored { hash, size })
+        rustix::fs::renameat(&self.objects, NEW, &directory, &name).map_err(on(act))
     }
 
     /// Opens a content for reading.
@@ -298,7 +318,14 @@ impl Store {
             Node::Link { target } => rustix::fs::symlinkat(target.as_bytes(), directory, path).map_err(on(act)),
             Node::File { mode, hash, .. } => {
                 let (from, name) = self.object_place(*hash, *mode)?;
-                rustix::fs::linkat(&from, &name, directory, path, AtFlags::empty()).map_err(on(act))
+                let link = || rustix::fs::linkat(&from, &name, directory, path, AtFlags::empty());
+                match link() {
+                    Err(Errno::MLINK) => {
+                        self.renew(*hash, *mode)?;
+                        link().map_err(on(act))
+                    }
+                    linked => linked.map_err(on(act)),
+                }
             }
             Node::Derived => Ok(()),
         }
@@ -471,8 +498,42 @@ fn write_all(file: &OwnedFd, mut bytes: &[u8]) -> Result<(), Errno> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
     use crate::path::RelativePath;
+
+    /// More names than ext4 gives to one file.
+    const NAMES_TOO_MANY: usize = 65_001;
+
+    #[test]
+    fn more_equal_files_than_one_content_can_have_names_are_no_reason_to_fail() {
+        let place = tempfile::tempdir().expect("a directory");
+        let at = |name: &str| place.path().join(name);
+        let store = Store::open(std::fs::File::open(place.path()).expect("opened").into()).expect("a store");
+        std::fs::write(at("file"), "equal").expect("written");
+        let file: OwnedFd = std::fs::File::open(at("file")).expect("opened").into();
+        let stat = rustix::fs::fstat(&file).expect("described");
+        let (mode, hash) = (stat.st_mode & 0o777, store.add(&file, &stat).expect("stored").hash);
+        let text = hash.to_string();
+        let object = at(&format!("objects/{}/{text}-{mode:03o}", &text[..2]));
+        let before = object.metadata().expect("stored");
+        // Where a file can have as many names as it likes, all of these are made, and the rest holds anyway.
+        std::fs::create_dir(at("names")).expect("made");
+        let filled = (0..NAMES_TOO_MANY).any(|n| std::fs::hard_link(&object, at(&format!("names/{n}"))).is_err());
+        let mut tree = Tree::default();
+        for name in ["one", "two"] {
+            let path = RelativePath::parse(name).expect("a good path");
+            tree.insert(path, Node::File { mode, size: 5, hash });
+        }
+        let id = store.put_tree(&tree).expect("stored");
+        store.make_snapshot(id, &tree).expect("made");
+        let found = at(&format!("snapshots/{id}/two"));
+        assert_eq!(std::fs::read_to_string(&found).expect("read"), "equal");
+        let found = found.metadata().expect("there");
+        assert_eq!((found.mode(), found.mtime_nsec()), (before.mode(), before.mtime_nsec()));
+        assert_eq!(found.ino() != before.ino(), filled, "a fresh copy, where it was needed");
+    }
 
     #[test]
     fn a_tree_that_could_not_be_read_again_is_refused_and_not_stored() {
