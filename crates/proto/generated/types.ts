@@ -201,7 +201,7 @@ export type InboxDecided = { decision: Verdict; inbox_id: InboxId };
 export type InboxId = string;
 
 /** Paths that no tree can hold: pipes, sockets, devices, and files that are too large or closed to everybody. */
-export type LeftOut = { count: number; paths: string[] };
+export type LeftOut = { count: number; forbidden?: string[]; paths: string[] };
 
 /** What a sandbox may use only so much of. */
 export type Limit = "memory" | "processes" | "file_bytes" | "workspace_bytes" | "workspace_names" | "free_space";
@@ -372,7 +372,7 @@ export type TaskRequest = { acceptance_criteria?: string[]; allowed_tools?: stri
 export type TaskRequested = { parent?: TaskId | null; request: TaskRequest; role?: Role | null };
 
 /** What came of a task. */
-export type TaskResult = { base_tree?: Hash | null; commands?: CommandResult[]; conflicts?: string[]; diff?: Diff | null; files_changed?: FileChange[]; held?: boolean; left_out?: LeftOut | null; merged_tree?: Hash | null; questions?: string[]; result_tree?: Hash | null; status: TaskStatus; suggested_next?: string | null; summary: string; task_id: TaskId; usage?: TaskUsage; verify?: VerifyResult | null };
+export type TaskResult = { base_tree?: Hash | null; commands?: CommandResult[]; conflicts?: string[]; diff?: Diff | null; files_changed?: FileChange[]; forbidden?: string[]; held?: boolean; left_out?: LeftOut | null; merged_tree?: Hash | null; questions?: string[]; result_tree?: Hash | null; status: TaskStatus; suggested_next?: string | null; summary: string; task_id: TaskId; usage?: TaskUsage; verify?: VerifyResult | null };
 
 /** A worker began. */
 export type TaskStarted = { alone?: boolean; base_tree?: Hash | null };

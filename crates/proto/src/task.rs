@@ -286,7 +286,10 @@ pub struct TaskResult {
     /// Paths that changed on both sides.
     #[serde(default)]
     pub conflicts: Vec<String>,
-    /// What it made that no tree can hold.
+    /// Paths that nobody else changed, and that their permissions, or those of a folder above them, kept as they are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forbidden: Vec<String>,
+    /// What it made that no tree can hold, and what it could not see.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<LeftOut>,
     /// What the worker needs to know.
@@ -308,6 +311,10 @@ pub struct LeftOut {
     pub count: u64,
     /// The first of them.
     pub paths: Vec<String>,
+    /// Files and folders of the workspace that the task could not see, because their permissions forbid it; the first of
+    /// them, and not counted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forbidden: Vec<String>,
 }
 
 /// A change as text.

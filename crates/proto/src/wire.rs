@@ -270,7 +270,10 @@ pub struct AssociateFinished {
     pub diff: String,
     /// Paths that changed on both sides.
     pub conflicts: Vec<String>,
-    /// What it made that no tree can hold.
+    /// Paths that nobody else changed, and that their permissions kept as they are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forbidden: Vec<String>,
+    /// What it made that no tree can hold, and what it could not see.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<LeftOut>,
 }

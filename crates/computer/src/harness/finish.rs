@@ -132,6 +132,11 @@ impl Home<'_> {
                     say_too(&mut result.summary, &left_alone(&finished.conflicts));
                     result.conflicts = finished.conflicts;
                 }
+                if !finished.forbidden.is_empty() {
+                    result.status = TaskStatus::NeedsInput;
+                    say_too(&mut result.summary, &kept_out(&finished.forbidden));
+                    result.forbidden = finished.forbidden;
+                }
             }
             Err(error) => {
                 tracing::warn!(%error, "an associate could not be ended in order");
@@ -153,20 +158,37 @@ fn say_too(summary: &mut String, sentence: &str) {
 
 /// What a person has to know of paths that were changed by somebody else meanwhile.
 fn left_alone(conflicts: &[String]) -> String {
-    let named = conflicts.iter().take(CONFLICTS_NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
-    let more = if conflicts.len() > CONFLICTS_NAMED_MAX { " and others" } else { "" };
-    format!("Changed by somebody else meanwhile, and left as it is: {named}{more}. Everything else was brought in.")
+    let named = named(conflicts);
+    format!("Changed by somebody else meanwhile, and left as it is: {named}. Everything else was brought in.")
+}
+
+/// What a person has to know of paths that could not be changed.
+fn kept_out(forbidden: &[String]) -> String {
+    format!("Not brought in, because its permissions forbid it: {}. Give it to your computer's user.", named(forbidden))
+}
+
+/// The first of some paths.
+fn named(paths: &[String]) -> String {
+    let named = paths.iter().take(CONFLICTS_NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = if paths.len() > CONFLICTS_NAMED_MAX { " and others" } else { "" };
+    format!("{named}{more}")
 }
 
 /// What a person has to know of paths that are in no tree.
 fn not_kept(left_out: &LeftOut) -> String {
-    let LeftOut { count, paths } = left_out;
+    let LeftOut { count, paths, forbidden } = left_out;
+    let unseen = (!forbidden.is_empty())
+        .then(|| format!("Not seen by it, because their permissions forbid it: {}.", named(forbidden)));
+    if *count == 0 {
+        return unseen.unwrap_or_default();
+    }
     let named = paths.iter().take(CONFLICTS_NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
     let more = if *count > paths.len().min(CONFLICTS_NAMED_MAX) as u64 { " and others" } else { "" };
-    format!(
+    let left_out = format!(
         "Left out, because pipes, sockets, devices, files over 2 GiB and directories that are made from the rest are not \
          kept ({count}): {named}{more}."
-    )
+    );
+    [Some(left_out), unseen].into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 /// Conflicts that a summary names; the result names them all.

@@ -70,6 +70,8 @@ struct Outcome {
     merged: Option<Hash>,
     conflicts: Vec<String>,
     #[serde(default)]
+    forbidden: Vec<String>,
+    #[serde(default)]
     left_out: Option<LeftOut>,
 }
 
@@ -248,7 +250,8 @@ impl Sandboxes {
         let keeper = self.keeper().await?;
         let captured = keeper.capture_task(&name(task)?, tree(base)).await?;
         let (result, left_out) = (captured.tree, left_out(&captured));
-        let mut outcome = Outcome { base, result: hash(result), merged: None, conflicts: Vec::new(), left_out };
+        let (conflicts, forbidden) = (Vec::new(), Vec::new());
+        let mut outcome = Outcome { base, result: hash(result), merged: None, conflicts, forbidden, left_out };
         if finish.checked.is_some_and(|checked| checked != outcome.result) {
             return Err(Error::OtherThanChecked);
         }
@@ -260,6 +263,7 @@ impl Sandboxes {
             let report = keeper.merge(tree(base), result, again).await?;
             outcome.merged = Some(hash(report.merged));
             outcome.conflicts = report.conflicts.iter().map(text).collect();
+            outcome.forbidden = report.forbidden.iter().map(text).collect();
         }
         let kept = serde_json::to_string(&outcome).unwrap_or_default();
         self.0.db.finish_task(task, kept).await?;
@@ -283,10 +287,10 @@ impl Sandboxes {
     }
 
     async fn describe(&self, outcome: Outcome) -> Result<AssociateFinished, Error> {
-        let Outcome { base, result, merged, conflicts, left_out } = outcome;
+        let Outcome { base, result, merged, conflicts, forbidden, left_out } = outcome;
         let (files_changed, diff) = self.difference(base, result).await?;
         let (result_tree, merged_tree) = (Some(result), merged);
-        Ok(AssociateFinished { result_tree, merged_tree, files_changed, diff, conflicts, left_out })
+        Ok(AssociateFinished { result_tree, merged_tree, files_changed, diff, conflicts, forbidden, left_out })
     }
 
     /// What differs between two trees: the paths, and the text.
@@ -313,7 +317,7 @@ impl Sandboxes {
         };
         let (base, result) = (hash(report.base), hash(report.merged));
         let (files_changed, diff) = self.difference(base, result).await?;
-        let conflicts = report.conflicts.iter().map(text).collect();
+        let conflicts = report.conflicts.iter().chain(&report.forbidden).map(text).collect();
         let already = report.already_paths.iter().map(text).collect();
         Ok(ChangesUndone { base_tree: Some(base), result_tree: Some(result), files_changed, diff, conflicts, already })
     }
@@ -398,7 +402,9 @@ fn read_limit(limit: Limit) -> task::Limit {
 fn left_out(captured: &SnapshotReport) -> Option<LeftOut> {
     let mut paths: Vec<String> = captured.skipped_paths.iter().map(text).collect();
     paths.sort();
-    (captured.skipped > 0).then_some(LeftOut { count: captured.skipped, paths })
+    let forbidden: Vec<String> = captured.forbidden.iter().map(text).collect();
+    let is_some = captured.skipped > 0 || !forbidden.is_empty();
+    is_some.then_some(LeftOut { count: captured.skipped, paths, forbidden })
 }
 
 fn read_change(path: &RelativePath, change: Change) -> FileChange {

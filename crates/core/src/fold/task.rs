@@ -159,6 +159,7 @@ pub fn running(task_id: TaskId) -> TaskResult {
         commands: Vec::new(),
         verify: None,
         conflicts: Vec::new(),
+        forbidden: Vec::new(),
         left_out: None,
         questions: Vec::new(),
         suggested_next: None,

@@ -200,6 +200,12 @@ impl Files {
         rustix::fs::fstat(self.open(path, OFlags::PATH | OFlags::NOFOLLOW)?)
     }
 
+    /// Whether something is there that may not be read.
+    pub(super) fn is_forbidden(&self, path: &RelativePath) -> bool {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+        matches!(self.open(path, flags), Err(Errno::ACCESS))
+    }
+
     /// Puts a link in the place of what is expected there.
     pub(super) fn put_link(
         &self,

@@ -110,6 +110,9 @@ pub struct SnapshotReport {
     pub skipped: u64,
     /// The first of these.
     pub skipped_paths: Vec<RelativePath>,
+    /// Paths of the live directory that their permissions keep out of every tree; the first of them.
+    #[serde(default)]
+    pub forbidden: Vec<RelativePath>,
 }
 
 /// What a merge did.
@@ -130,6 +133,9 @@ pub struct MergeReport {
     pub conflicts: Vec<RelativePath>,
     /// How many more of these there are.
     pub conflicts_more: u64,
+    /// Paths that nobody else changed, and that their permissions kept as they are; the first of them.
+    #[serde(default)]
+    pub forbidden: Vec<RelativePath>,
 }
 
 /// How a command ended.

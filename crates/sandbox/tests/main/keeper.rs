@@ -12,14 +12,14 @@ use tempfile::TempDir;
 use crate::support::{path, shell, spec};
 
 /// A keeper on a fresh workspace and store.
-struct Kept {
-    guest: Guest,
+pub(crate) struct Kept {
+    pub(crate) guest: Guest,
     runtime: Runtime,
     workspace: TempDir,
     store: TempDir,
 }
 
-async fn kept() -> Kept {
+pub(crate) async fn kept() -> Kept {
     let (workspace, store) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
     let runtime = Runtime::process().expect("a runtime");
     let guest = start_keeper(&runtime, workspace.path(), store.path()).await;
@@ -32,16 +32,16 @@ async fn start_keeper(runtime: &Runtime, workspace: &Path, store: &Path) -> Gues
     runtime.start(spec).await.expect("starts")
 }
 
-fn task(name: &str) -> EffectId {
+pub(crate) fn task(name: &str) -> EffectId {
     EffectId::parse(name).expect("a good id")
 }
 
 impl Kept {
-    fn live(&self, name: &str) -> PathBuf {
+    pub(crate) fn live(&self, name: &str) -> PathBuf {
         self.workspace.path().join(name)
     }
 
-    fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) {
         let file = self.live(name);
         std::fs::create_dir_all(file.parent().expect("a parent")).expect("made");
         std::fs::write(file, content).expect("writes");
@@ -51,7 +51,7 @@ impl Kept {
         std::fs::read_to_string(self.live(name)).expect("reads")
     }
 
-    async fn snapshot(&self) -> SnapshotReport {
+    pub(crate) async fn snapshot(&self) -> SnapshotReport {
         self.guest.take_snapshot().await.expect("taken")
     }
 
@@ -64,7 +64,7 @@ impl Kept {
     }
 
     /// Runs a command as a task over `base` and takes its result.
-    async fn run_task(&self, name: &str, base: TreeId, command: &str) -> TreeId {
+    pub(crate) async fn run_task(&self, name: &str, base: TreeId, command: &str) -> TreeId {
         let guest = self.task_sandbox(name, base).await;
         let output = guest.exec(shell(command)).await.expect("is sent").collect(10_000).await.expect("ends");
         assert_eq!(output.finished.exit.ending, Ending::Code(0), "{output:?}");

@@ -5,6 +5,7 @@ mod egress;
 mod ending;
 mod exec;
 mod files;
+mod forbidden;
 mod isolation;
 mod keeper;
 mod port;

@@ -20,7 +20,13 @@ use crate::tree::{Node, TreeId, is_derived};
 const OPAQUE: &str = "user.overlay.opaque";
 
 /// Takes a task's result.
-pub(super) fn capture(store: &Store, task: &EffectId, base: TreeId) -> Result<SnapshotReport, Fault> {
+/// `forbidden` is what the live directory holds and no task can see.
+pub(super) fn capture(
+    store: &Store,
+    task: &EffectId,
+    base: TreeId,
+    forbidden: Vec<RelativePath>,
+) -> Result<SnapshotReport, Fault> {
     let layer = store.task_layer(task)?;
     let known = Index::default();
     let mut reader = Reader::new(store, &known, store.get_tree(base)?);
@@ -29,8 +35,9 @@ pub(super) fn capture(store: &Store, task: &EffectId, base: TreeId) -> Result<Sn
     // Contents before the tree that names them.
     store.sync()?;
     let id = store.put_tree(&tree)?;
-    let Skipped { count: skipped, paths: skipped_paths } = skipped;
-    Ok(SnapshotReport { tree: id, paths: tree.len() as u64, bytes: tree.bytes(), files_read, skipped, skipped_paths })
+    let Skipped { count: skipped, paths: skipped_paths, .. } = skipped;
+    let (paths, bytes) = (tree.len() as u64, tree.bytes());
+    Ok(SnapshotReport { tree: id, paths, bytes, files_read, skipped, skipped_paths, forbidden })
 }
 
 fn apply(reader: &mut Reader<'_>, layer: &OwnedFd, at: &RelativePath, depth_left: u32) -> Result<(), Fault> {

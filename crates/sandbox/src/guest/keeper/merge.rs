@@ -42,12 +42,21 @@ pub(super) struct Merged {
     pub(super) applied: u64,
     /// Paths that were as wanted before.
     pub(super) already: Vec<RelativePath>,
+    /// Paths that are neither as before nor as wanted, and were left alone.
+    pub(super) conflicts: Vec<RelativePath>,
+    /// Paths that nobody else changed, and that their permissions, or those of what is above them, kept as they are.
+    pub(super) forbidden: Vec<RelativePath>,
 }
 
-/// Merges, path by path; also names the conflicts.
-pub(super) fn merge(sides: &Sides<'_>, files: &Files, store: &Store) -> Result<(Merged, Vec<RelativePath>), Fault> {
-    let mut merged = Merged { tree: sides.base.clone(), applied: 0, already: Vec::new() };
-    let mut conflicts = Vec::new();
+/// Merges, path by path.
+pub(super) fn merge(sides: &Sides<'_>, files: &Files, store: &Store) -> Result<Merged, Fault> {
+    let mut merged = Merged {
+        tree: sides.base.clone(),
+        applied: 0,
+        already: Vec::new(),
+        conflicts: Vec::new(),
+        forbidden: Vec::new(),
+    };
     let changes = sides.base.changes(sides.result);
     // What is removed goes first, the deepest before what holds it; then what is new, what holds it first.
     let (removed, put): (Vec<_>, Vec<_>) =
@@ -70,13 +79,17 @@ pub(super) fn merge(sides: &Sides<'_>, files: &Files, store: &Store) -> Result<(
                 }
             }
             Came::Conflict => {
-                conflicts.push(path.clone());
+                merged.conflicts.push(path.clone());
+                continue;
+            }
+            Came::Forbidden => {
+                merged.forbidden.push(path.clone());
                 continue;
             }
         }
         merged.tree.set(path, sides.result.get(path).cloned());
     }
-    Ok((merged, conflicts))
+    Ok(merged)
 }
 
 /// What came of one path.
@@ -84,6 +97,7 @@ enum Came {
     Applied,
     Already,
     Conflict,
+    Forbidden,
 }
 
 fn merge_path(sides: &Sides<'_>, path: &RelativePath, doors: &mut Doors<'_>, store: &Store) -> Result<Came, Fault> {
@@ -94,7 +108,8 @@ fn merge_path(sides: &Sides<'_>, path: &RelativePath, doors: &mut Doors<'_>, sto
     }
     let is_base = live == base || sides.again && (was_opened(live, base) || was_opened(live, result));
     if !is_base || !is_untouched(sides, path, files) {
-        return Ok(Came::Conflict);
+        // Nobody could see what is there, so nobody knows whether it changed.
+        return Ok(if live.is_none() && files.is_forbidden(path) { Came::Forbidden } else { Came::Conflict });
     }
     let is_it = |parent: &OwnedFd, name: &CStr| is_known(sides, path, parent, name);
     let expected = if live.is_some() { Expected::Known(&is_it) } else { Expected::Nothing };
@@ -103,6 +118,7 @@ fn merge_path(sides: &Sides<'_>, path: &RelativePath, doors: &mut Doors<'_>, sto
         // A directory that holds what the base did not know, somebody else's file, or a name that changed its nature in
         // this moment.
         Err(fault) if is_conflict(fault.code) => Ok(Came::Conflict),
+        Err(fault) if fault.code == FaultCode::Denied => Ok(Came::Forbidden),
         Err(fault) => Err(fault),
     }
 }
@@ -256,6 +272,6 @@ fn is_directory(node: &Node) -> bool {
 }
 
 fn is_conflict(code: FaultCode) -> bool {
-    use FaultCode::{Denied, Escapes, Exists, NotADirectory, NotAFile, NotEmpty, NotFound};
-    matches!(code, Denied | Escapes | Exists | NotADirectory | NotAFile | NotEmpty | NotFound)
+    use FaultCode::{Escapes, Exists, NotADirectory, NotAFile, NotEmpty, NotFound};
+    matches!(code, Escapes | Exists | NotADirectory | NotAFile | NotEmpty | NotFound)
 }

@@ -64,6 +64,8 @@ struct State {
     index: Index,
     /// The last tree taken, with its name.
     last: Option<(TreeId, Tree)>,
+    /// What could not be read then.
+    forbidden: Vec<RelativePath>,
 }
 
 impl Keeper {
@@ -71,7 +73,7 @@ impl Keeper {
     pub(super) fn open(files: Arc<Files>, store: OwnedFd) -> Result<Self, Fault> {
         let store = Store::open(store)?;
         let index = Index::load(&store);
-        let state = Mutex::new(State { index, last: None });
+        let state = Mutex::new(State { index, last: None, forbidden: Vec::new() });
         Ok(Self { files, store, state, writings: Mutex::default(), diffs: Mutex::default() })
     }
 
@@ -115,8 +117,8 @@ impl Keeper {
 
     /// Takes the tree that a task made of `base`.
     pub(super) fn capture_task(&self, task: &EffectId, base: TreeId) -> Result<SnapshotReport, Fault> {
-        let _state = self.lock();
-        capture::capture(&self.store, task, base)
+        let state = self.lock();
+        capture::capture(&self.store, task, base, state.forbidden.clone())
     }
 
     /// Removes the directories of links that no task needs.
@@ -169,7 +171,8 @@ impl Keeper {
         [base, result].iter().try_for_each(|tree| self.store.read_manifest(*tree, 0, 0).map(drop))?;
         let id = self.store.put_tree(&tree)?;
         let (paths, bytes) = (tree.len() as u64, tree.bytes());
-        Ok(SnapshotReport { tree: id, paths, bytes, files_read: 0, skipped: 0, skipped_paths: Vec::new() })
+        let (skipped_paths, forbidden) = (Vec::new(), Vec::new());
+        Ok(SnapshotReport { tree: id, paths, bytes, files_read: 0, skipped: 0, skipped_paths, forbidden })
     }
 
     /// Removes a task's directories.
@@ -241,8 +244,8 @@ impl Keeper {
     pub(super) fn merge(&self, base: TreeId, result: TreeId, again: bool) -> Result<MergeReport, Fault> {
         let mut state = self.lock();
         let trees = (self.store.get_tree(base)?, self.store.get_tree(result)?);
-        let (merged, conflicts) = self.apply(&mut state, (&trees.0, &trees.1), again)?;
-        self.report(base, merged, conflicts)
+        let merged = self.apply(&mut state, (&trees.0, &trees.1), again)?;
+        self.report(base, merged)
     }
 
     /// Takes changes back as one, or only what they did to one path, where the live directory still is as they left it.
@@ -265,25 +268,20 @@ impl Keeper {
         }
         let undo::Sides { from, to, kept } = inverse.finish();
         let base = self.store.put_tree(&from)?;
-        let (merged, mut conflicts) = self.apply(&mut state, (&from, &to), again)?;
-        conflicts.extend(kept);
-        self.report(base, merged, conflicts)
+        let mut merged = self.apply(&mut state, (&from, &to), again)?;
+        merged.conflicts.extend(kept);
+        self.report(base, merged)
     }
 
-    fn apply(
-        &self,
-        state: &mut State,
-        (base, result): (&Tree, &Tree),
-        again: bool,
-    ) -> Result<(Merged, Vec<RelativePath>), Fault> {
+    fn apply(&self, state: &mut State, (base, result): (&Tree, &Tree), again: bool) -> Result<Merged, Fault> {
         self.scan(state)?;
         let State { index, last, .. } = &*state;
         let (_, live) = last.as_ref().ok_or_else(broken)?;
         merge::merge(&merge::Sides { base, result, live, index, again }, &self.files, &self.store)
     }
 
-    fn report(&self, base: TreeId, merged: Merged, conflicts: Vec<RelativePath>) -> Result<MergeReport, Fault> {
-        let Merged { tree, applied, already } = merged;
+    fn report(&self, base: TreeId, merged: Merged) -> Result<MergeReport, Fault> {
+        let Merged { tree, applied, already, conflicts, forbidden } = merged;
         let merged = self.store.put_tree(&tree)?;
         let (left, already_paths) = (named(&conflicts), named(&already));
         let conflicts_more = (conflicts.len() - left.len()) as u64;
@@ -295,6 +293,7 @@ impl Keeper {
             already_paths,
             conflicts: left,
             conflicts_more,
+            forbidden: named(&forbidden),
         })
     }
 
@@ -316,7 +315,9 @@ impl Keeper {
             files_read: scanned.files_read,
             skipped: scanned.skipped.count,
             skipped_paths: scanned.skipped.paths,
+            forbidden: scanned.skipped.forbidden,
         };
+        state.forbidden.clone_from(&report.forbidden);
         state.index = index;
         state.last = Some((id, scanned.tree));
         Ok(report)

@@ -43,9 +43,19 @@ pub(super) struct Skipped {
     pub(super) count: u64,
     /// The first of them.
     pub(super) paths: Vec<RelativePath>,
+    /// The first of those that are kept out by nothing but their permissions.
+    pub(super) forbidden: Vec<RelativePath>,
 }
 
 impl Skipped {
+    /// Adds what may not be read: somebody else's, who has not allowed it to others.
+    pub(super) fn add_forbidden(&mut self, path: RelativePath) {
+        if self.forbidden.len() < SKIPPED_NAMED_MAX {
+            self.forbidden.push(path.clone());
+        }
+        self.add(path);
+    }
+
     pub(super) fn add(&mut self, path: RelativePath) {
         self.count += 1;
         if self.paths.len() < SKIPPED_NAMED_MAX {
@@ -75,46 +85,43 @@ impl<'a> Reader<'a> {
         path: RelativePath,
         stat: &Stat,
     ) -> Result<(), Fault> {
-        let node = match FileType::from_raw_mode(stat.st_mode) {
+        let found = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => self.file(directory, name, &path, stat)?,
             FileType::Symlink => link(directory, name)?,
-            _ => None,
+            _ => Found::Nothing,
         };
-        match node {
-            Some(node) => self.tree.insert(path, node),
-            None => self.skipped.add(path),
+        match found {
+            Found::Node(node) => self.tree.insert(path, node),
+            Found::Nothing => self.skipped.add(path),
+            Found::Forbidden => self.skipped.add_forbidden(path),
         }
         Ok(())
     }
 
-    fn file(
-        &mut self,
-        directory: &OwnedFd,
-        name: &CStr,
-        path: &RelativePath,
-        stat: &Stat,
-    ) -> Result<Option<Node>, Fault> {
+    fn file(&mut self, directory: &OwnedFd, name: &CStr, path: &RelativePath, stat: &Stat) -> Result<Found, Fault> {
         let mode = stat.st_mode & 0o777;
         let size = u64::try_from(stat.st_size).unwrap_or_default();
         if let Some((known, true)) = self.known.known(path, stat) {
             self.index.keep(path.clone(), known);
-            return Ok(Some(Node::File { mode, size, hash: known.hash }));
+            return Ok(Found::Node(Node::File { mode, size, hash: known.hash }));
         }
         if size > CONTENT_BYTES_MAX {
-            return Ok(None);
+            return Ok(Found::Nothing);
         }
         self.bytes_left = self.bytes_left.checked_sub(size).ok_or_else(too_much)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         for attempt in 1..=READ_ATTEMPTS_MAX {
             let file = match open_own(directory, name, flags) {
                 Ok(file) => file,
-                Err(Errno::NOENT | Errno::ACCESS | Errno::LOOP) => return Ok(None),
+                Err(Errno::NOENT | Errno::LOOP) => return Ok(Found::Nothing),
+                // Also somebody else's: only its owner can allow it to itself.
+                Err(Errno::ACCESS | Errno::PERM) => return Ok(Found::Forbidden),
                 Err(errno) => return Err(on("read a file")(errno)),
             };
             let seen_ns = now_ns();
             let before = rustix::fs::fstat(&file).map_err(on("read a file"))?;
             if FileType::from_raw_mode(before.st_mode) != FileType::RegularFile {
-                return Ok(None);
+                return Ok(Found::Nothing);
             }
             let stored = match self.known.known(path, &before) {
                 // It was looked at too soon after a change to be sure, but most often it is what it was.
@@ -128,11 +135,20 @@ impl<'a> Reader<'a> {
                 self.files_read += 1;
                 self.index.learn(path.clone(), &before, stored.hash, seen_ns);
                 let mode = before.st_mode & 0o777;
-                return Ok(Some(Node::File { mode, size: stored.size, hash: stored.hash }));
+                return Ok(Found::Node(Node::File { mode, size: stored.size, hash: stored.hash }));
             }
         }
-        Ok(None)
+        Ok(Found::Nothing)
     }
+}
+
+/// What a path turned out to be.
+enum Found {
+    Node(Node),
+    /// It vanished, or is nothing that a tree can hold.
+    Nothing,
+    /// It may not be read.
+    Forbidden,
 }
 
 /// What an owner needs to walk a directory.
@@ -145,10 +161,13 @@ pub(super) fn open_up(parent: &OwnedFd, name: &CStr) -> Result<Closed, Errno> {
     Ok(closed)
 }
 
-fn link(directory: &OwnedFd, name: &CStr) -> Result<Option<Node>, Fault> {
+fn link(directory: &OwnedFd, name: &CStr) -> Result<Found, Fault> {
     match rustix::fs::readlinkat(directory, name, Vec::new()) {
-        Ok(target) => Ok(LinkTarget::parse(target.into_bytes()).ok().map(|target| Node::Link { target })),
-        Err(Errno::NOENT | Errno::INVAL) => Ok(None),
+        Ok(target) => {
+            Ok(LinkTarget::parse(target.into_bytes())
+                .map_or(Found::Nothing, |target| Found::Node(Node::Link { target })))
+        }
+        Err(Errno::NOENT | Errno::INVAL) => Ok(Found::Nothing),
         Err(errno) => Err(on("read a link")(errno)),
     }
 }

@@ -6,12 +6,13 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
+use super::super::closed::Closed;
 use super::super::files::{Files, is_abandoned, is_unfinished, on};
 use super::index::Index;
 use super::reader::{DEPTH_MAX, OWNER_WALKS, Reader, Skipped, open_up, too_deep};
 use super::store::Store;
 use crate::path::RelativePath;
-use crate::protocol::Fault;
+use crate::protocol::{Fault, FaultCode};
 use crate::tree::{Node, Tree, is_derived};
 
 /// What a scan found.
@@ -35,7 +36,15 @@ fn walk(reader: &mut Reader<'_>, directory: &OwnedFd, at: &RelativePath, depth_l
     if depth_left == 0 {
         return Err(too_deep());
     }
-    for (name, stat) in entries(directory)? {
+    let found = match entries(directory) {
+        // It may be listed and not be entered.
+        Err(fault) if fault.code == FaultCode::Denied && !at.is_root() => {
+            reader.skipped.add_forbidden(at.clone());
+            return Ok(());
+        }
+        found => found?,
+    };
+    for (name, stat) in found {
         let Ok(path) = at.join(name.as_bytes()) else {
             reader.skipped.count += 1;
             continue;
@@ -71,6 +80,10 @@ fn walk_below(
         Some(below) => {
             reader.tree.insert(path.clone(), Node::Directory { mode });
             walk(reader, &below, &path, depth_left - 1)
+        }
+        None if Closed::find(parent, name).is_ok() => {
+            reader.skipped.add_forbidden(path);
+            Ok(())
         }
         None => {
             reader.skipped.add(path);
