@@ -2,6 +2,8 @@
 
 use crate::support::{Instance, stderr, stdout};
 use serde_json::json;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
@@ -206,4 +208,43 @@ fn what_the_repository_ignores_stays_out_of_the_branch_and_nothing_new_is_no_com
     assert_eq!(changes, "M\t.gitignore\nM\theld\nA\tnew\n");
     let again = instance.choir(&["get", "app", path]);
     assert_eq!(stdout(&again), stdout(&got), "nothing has changed since");
+}
+
+#[test]
+fn what_does_not_come_in_is_named_and_the_branch_does_not_delete_it() {
+    let instance = Instance::start(NO_MODEL);
+    let outside = tempfile::tempdir().unwrap();
+    let (repository, trace) = (outside.path().join("app"), outside.path().join("trace"));
+    hostile(&repository, &trace);
+    let config = std::fs::read(repository.join(".git/config")).unwrap();
+    std::fs::write(repository.join(".git/config"), "[core]\n repositoryformatversion = 0\n").unwrap();
+    std::fs::write(repository.join(OsStr::from_bytes(b"caf\xe9")), "old\n").unwrap();
+    git(&repository, &["add", "--all"]);
+    let module = git(&repository, &["rev-parse", "HEAD"]);
+    git(&repository, &["update-index", "--add", "--cacheinfo", &format!("160000,{},lib", module.trim())]);
+    git(&repository, &["-c", "core.hooksPath=/dev/null", "commit", "--quiet", "--message", "third"]);
+    std::fs::create_dir(repository.join("lib")).unwrap();
+    std::fs::write(repository.join("text"), "not committed\n").unwrap();
+    std::fs::write(repository.join("untracked"), "not committed\n").unwrap();
+    std::fs::write(repository.join("private"), "not committed\n").unwrap();
+    std::fs::create_dir_all(repository.join(".git/info")).unwrap();
+    std::fs::write(repository.join(".git/info/exclude"), "private\n").unwrap();
+    std::fs::write(repository.join(".git/config"), config).unwrap();
+    // What was done here until now ran the hooks.
+    std::fs::remove_file(&trace).unwrap();
+
+    let path = repository.to_str().unwrap();
+    let added = instance.choir(&["add", path]);
+    let said = stderr(&added);
+    assert_eq!(added.status.code(), Some(0), "{said}");
+    assert!(said.contains("name is not text; `choir get` keeps it: caf\u{fffd} and 1 more"), "{said}");
+    assert!(said.contains("stays behind, because it is not committed: text and 1 more"), "{said}");
+    let act = json!({"kind": "run", "instruction": "x", "commands": ["echo more >> projects/app/text"]});
+    assert_eq!(instance.task(&act)["status"], "ok");
+    let got = instance.choir(&["get", "app", path]);
+    assert_eq!(got.status.code(), Some(0), "{}", stderr(&got));
+    assert!(!trace.exists(), "something of the repository ran");
+    std::fs::write(repository.join(".git/config"), "[core]\n repositoryformatversion = 0\n").unwrap();
+    let changes = git(&repository, &["diff", "--name-status", "--no-renames", "main", "choir/workspace"]);
+    assert_eq!(changes, "M\ttext\n");
 }

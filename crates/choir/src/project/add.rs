@@ -1,6 +1,6 @@
 //! `choir add`.
 
-use super::git::{Git, Trust};
+use super::git::{Entry, Git, Trust};
 use super::workspace::{self, join};
 use super::{BASE_FILE, Error, Node, PATHS_MAX, check_name};
 use crate::cli::Add as Arguments;
@@ -8,7 +8,7 @@ use crate::client::Client;
 use crate::{instance, output};
 use anyhow::Context;
 use bytes::Bytes;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::ExitCode;
@@ -122,6 +122,11 @@ async fn send_repository(client: &Client, from: &str, trust: Trust, to: &str) ->
     if let Some(base) = git.line(&["rev-parse", "--verify", "HEAD^{commit}"]) {
         sent += send_commit(client, &git, to).await?;
         git.run("make an index", &["read-tree", "HEAD"])?;
+        let folder = std::path::absolute(from)?;
+        if trust == Trust::Nobody && folder.join(".git").exists() {
+            let uncommitted = uncommitted(&git, &folder)?;
+            say("stays behind, because it is not committed", uncommitted.into_iter());
+        }
         std::fs::write(copy.join(BASE_FILE), base)?;
     }
     sent += send_folder(client, &copy.join(".git"), &join(to, ".git")).await?;
@@ -143,15 +148,20 @@ fn clone(from: &str, trust: Trust, into: &Path) -> anyhow::Result<()> {
 
 /// Sends the files of the present commit, as they are stored: nothing is checked out, so no filter runs.
 async fn send_commit(client: &Client, git: &Git, to: &str) -> anyhow::Result<usize> {
-    let listed = git.run("list the files", &["ls-tree", "-r", "-z", "--full-tree", "HEAD"])?;
-    let entries: Vec<Blob> = listed.split(|byte| *byte == 0).filter_map(Blob::parse).collect();
+    let (entries, left): (Vec<_>, Vec<_>) =
+        git.entries("HEAD")?.into_iter().partition(|entry| entry.comes_in().is_some());
     anyhow::ensure!(entries.len() <= PATHS_MAX, Error::TooMuch);
+    say(
+        "left out, because it is another repository or its name is not text; `choir get` keeps it",
+        left.iter().map(path_of),
+    );
     workspace::put(client, to, &Node::Directory, Bytes::new()).await?;
-    let names: Vec<u8> = entries.iter().flat_map(|blob| format!("{}\n", blob.id).into_bytes()).collect();
+    let names: Vec<u8> = entries.iter().flat_map(|entry| format!("{}\n", entry.id).into_bytes()).collect();
     let contents = contents(&git.feed("read the files", &["cat-file", "--batch"], names)?);
-    for Blob { mode, id, path } in &entries {
-        let content = contents.get(id).cloned().unwrap_or_default();
-        let node = match mode.as_str() {
+    for entry in &entries {
+        let Some(path) = entry.comes_in() else { continue };
+        let content = contents.get(&entry.id).cloned().unwrap_or_default();
+        let node = match entry.mode.as_str() {
             "120000" => {
                 Node::Link { target: String::from_utf8(content.to_vec()).map_err(|_| Error::NotText(path.into()))? }
             }
@@ -163,21 +173,30 @@ async fn send_commit(client: &Client, git: &Git, to: &str) -> anyhow::Result<usi
     Ok(entries.len())
 }
 
-struct Blob {
-    mode: String,
-    id: String,
-    path: String,
+/// Says to the person what does not come along.
+fn say(why: &str, paths: impl ExactSizeIterator<Item = String>) {
+    let count = paths.len();
+    if let Some(first) = paths.into_iter().next() {
+        let more = if count > 1 { format!(" and {} more", count - 1) } else { String::new() };
+        eprintln!("{why}: {}{more}", output::printable(&first));
+    }
 }
 
-impl Blob {
-    /// A line of `ls-tree`: mode, type and name of the object, then the path. Other repositories inside are left out.
-    fn parse(line: &[u8]) -> Option<Self> {
-        let line = std::str::from_utf8(line).ok()?;
-        let (object, path) = line.split_once('\t')?;
-        let mut parts = object.split(' ');
-        let (mode, kind, id) = (parts.next()?, parts.next()?, parts.next()?);
-        (kind == "blob").then(|| Self { mode: mode.into(), id: id.into(), path: path.into() })
-    }
+fn path_of(entry: &Entry) -> String {
+    String::from_utf8_lossy(&entry.path).into_owned()
+}
+
+/// What lies in a repository's folder and is in no commit. Looked at with the settings of the copy: what the repository calls
+/// a filter would run otherwise.
+fn uncommitted(copy: &Git, repository: &Path) -> Result<Vec<String>, Error> {
+    let tree = format!("--work-tree={}", repository.display());
+    let excluded = repository.join(".git/info/exclude");
+    let own_rules = excluded.is_file().then(|| format!("--exclude-from={}", excluded.display()));
+    let look = ["ls-files", "-z", "--modified", "--deleted", "--others", "--exclude-standard"];
+    let arguments: Vec<&str> = ["--git-dir=.git", &tree].into_iter().chain(look).chain(own_rules.as_deref()).collect();
+    let listed = copy.run("look for what is not committed", &arguments)?;
+    let found: BTreeSet<_> = listed.split(|byte| *byte == 0).filter(|path| !path.is_empty()).collect();
+    Ok(found.into_iter().map(|path| String::from_utf8_lossy(path).into_owned()).collect())
 }
 
 /// What `cat-file --batch` printed: a line with name, type and size, the bytes, and a line's end.

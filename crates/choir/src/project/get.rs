@@ -157,6 +157,12 @@ async fn into_branch(
         writeln!(stream, "from {parent}")?;
     }
     writeln!(stream, "deleteall")?;
+    // What never came into the workspace is missing there because of that, and not because somebody removed it. Whatever
+    // has come into its place since is written after it, and replaces it.
+    let held = parent.as_deref().map(|parent| git.entries(parent)).transpose()?.unwrap_or_default();
+    for entry in held.iter().filter(|entry| entry.comes_in().is_none()) {
+        writeln!(stream, "M {} {} {}", entry.mode, entry.id, quoted(&entry.path))?;
+    }
     let found = workspace::walk(client, root).await?;
     let ignored = ignored(git, parent.as_deref(), &found);
     for (path, node) in found {
@@ -174,7 +180,7 @@ async fn into_branch(
             "the project has more than {COMMIT_BYTES_MAX} bytes with `{}`; get it into a new folder instead",
             output::printable(&path)
         );
-        writeln!(stream, "M {mode} inline {}", quoted(&path))?;
+        writeln!(stream, "M {mode} inline {}", quoted(path.as_bytes()))?;
         write_data(&mut stream, &content)?;
     }
     writeln!(stream, "done")?;
@@ -227,9 +233,9 @@ fn write_data(stream: &mut Vec<u8>, content: &[u8]) -> std::io::Result<()> {
     writeln!(stream)
 }
 
-fn quoted(path: &str) -> String {
+fn quoted(path: &[u8]) -> String {
     let mut text = String::from("\"");
-    for byte in path.bytes() {
+    for byte in path.iter().copied() {
         match byte {
             b'"' | b'\\' => text.extend(['\\', char::from(byte)]),
             0x20..0x7f => text.push(char::from(byte)),

@@ -93,6 +93,37 @@ impl Git {
     }
 }
 
+/// What one path is in a commit.
+pub(super) struct Entry {
+    pub(super) mode: String,
+    pub(super) id: String,
+    pub(super) path: Vec<u8>,
+    is_file: bool,
+}
+
+impl Entry {
+    /// A line of `ls-tree`: mode, type and name of the object, then the path.
+    fn parse(line: &[u8]) -> Option<Self> {
+        let tab = line.iter().position(|byte| *byte == b'\t')?;
+        let mut parts = std::str::from_utf8(&line[..tab]).ok()?.split(' ');
+        let (mode, kind, id) = (parts.next()?, parts.next()?, parts.next()?);
+        Some(Self { mode: mode.into(), id: id.into(), path: line[tab + 1..].to_vec(), is_file: kind == "blob" })
+    }
+
+    /// Its path, if it comes into a workspace: other repositories inside do not, nor do names that are not text.
+    pub(super) fn comes_in(&self) -> Option<&str> {
+        std::str::from_utf8(&self.path).ok().filter(|_| self.is_file)
+    }
+}
+
+impl Git {
+    /// Everything that a commit holds.
+    pub(super) fn entries(&self, commit: &str) -> Result<Vec<Entry>, Error> {
+        let listed = self.run("list the files", &["ls-tree", "-r", "-z", "--full-tree", commit])?;
+        Ok(listed.split(|byte| *byte == 0).filter_map(Entry::parse).collect())
+    }
+}
+
 fn succeeded(act: &'static str, output: std::io::Result<Output>) -> Result<Vec<u8>, Error> {
     let output = output.map_err(|error| Error::Git { act, said: error.to_string() })?;
     if output.status.success() {
