@@ -10,7 +10,7 @@ use choir_control::outbound::Outbound;
 use choir_proto::api::Health;
 use choir_sandbox::confine;
 use choir_sandbox::guest::GuestRole;
-use choir_sandbox::runtime::{Runtime, Spec, StartError};
+use choir_sandbox::runtime::{Overlay, Runtime, Spec, StartError, Workspace};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -164,10 +164,10 @@ async fn models() -> Finding {
     }
 }
 
-/// Starts a real sandbox and lets it go again: nothing else tells as much.
+/// Starts real sandboxes, as files and as tasks need them, and lets them go again: nothing else tells as much.
 async fn sandbox(data: &Path) -> Finding {
     match try_sandbox(data).await {
-        Ok(()) => Finding::good("sandbox", "a guest started behind namespaces"),
+        Ok(()) => Finding::good("sandbox", "guests started behind namespaces, and over a layer as tasks do"),
         Err(error) => {
             let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
             let mend = error.downcast_ref::<StartError>().and_then(StartError::mend);
@@ -181,9 +181,11 @@ async fn sandbox(data: &Path) -> Finding {
 }
 
 async fn try_sandbox(data: &Path) -> anyhow::Result<()> {
-    let workspace = Scratch::make(data)?;
-    let guest = Runtime::process()?.start(Spec::new(GuestRole::Keeper, std::env::current_exe()?, &workspace.0)).await?;
-    guest.shutdown().await;
+    let (scratch, program, runtime) = (Scratch::make(data)?, std::env::current_exe()?, Runtime::process()?);
+    runtime.start(Spec::new(GuestRole::Keeper, &program, &scratch.0)).await?.shutdown().await;
+    let mut task = Spec::new(GuestRole::Associate, &program, &scratch.0);
+    task.workspace = Workspace::Overlay(Overlay::over_nothing(&scratch.0)?);
+    runtime.start(task).await?.shutdown().await;
     Ok(())
 }
 
@@ -202,7 +204,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+        if let Err(error) = Overlay::clear_nothing(&self.0) {
             tracing::warn!(%error, "a scratch directory was left behind");
         }
     }

@@ -331,6 +331,43 @@ fn where_namespaces_are_forbidden_the_command_that_allows_them_is_said() {
     assert_eq!((&sandbox["ok"], &sandbox["mend"]), (&false.into(), &remedy.into()), "{report}");
 }
 
+/// Lets a program run with its computers on an overlay, as the root of most containers is one.
+const ON_AN_OVERLAY: &str = r#"my ($uid, $gid, $x86) = ($<, (split " ", $()[0], `uname -m` =~ /^x86_64/);
+    my ($data, $aside) = ("$ENV{CHOIR_DATA}/computers", "$ENV{CHOIR_DATA}/aside");
+    mkdir $_, 0700 for $data, $aside, map { "$aside/$_" } qw(lower upper work);
+    syscall($x86 ? 272 : 97, 0x10020000) == 0 or die $!;
+    my %said = ("/proc/self/setgroups" => "deny", "/proc/self/uid_map" => "1000 $uid 1", "/proc/self/gid_map" => "1000 $gid 1");
+    for (sort { $b cmp $a } keys %said) { open(my $file, ">", $_) or die "$_: $!"; syswrite($file, $said{$_}) or die "$_: $!" }
+    my ($kind, $options) = ("overlay", "userxattr,lowerdir=$aside/lower,upperdir=$aside/upper,workdir=$aside/work");
+    syscall($x86 ? 165 : 40, $kind, $data, $kind, 0, $options) == 0 or die $!;
+    exec @ARGV or die $!;"#;
+
+/// How often it is asked how an instance is before what is expected must have been seen.
+const HEALTH_ASKED_MAX: u32 = 5_000;
+
+#[test]
+fn where_tasks_can_have_no_layer_that_is_said_and_what_mends_it() {
+    let within = |arguments: &[&str]| {
+        let mut command = std::process::Command::new("perl");
+        command.args(["-e", ON_AN_OVERLAY, env!("CARGO_BIN_EXE_choir")]).args(arguments);
+        command
+    };
+    let remedy = "choir up --data DIRECTORY, on ext4, xfs or btrfs";
+    let instance = Instance::start_within(within(&[]));
+    let is_said = || instance.http("GET /health", "", "").contains(remedy);
+    // It is tried beside everything else.
+    assert!((0..HEALTH_ASKED_MAX).any(|_| is_said()), "{}", instance.http("GET /health", "", ""));
+    let (status, opened) = instance.api("POST /api/terminals", &serde_json::json!({"cols": 80, "rows": 24}));
+    assert!(status < 300 && is_said(), "a terminal that works says nothing of tasks: {opened}");
+    let other = tempfile::tempdir().unwrap();
+    let data = other.path().join("computers/data");
+    let doctor = ["doctor", "--json", "--data", data.to_str().unwrap()];
+    let checked = within(&doctor).env("CHOIR_DATA", other.path()).output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&checked.stdout).unwrap();
+    let sandbox = report["findings"].as_array().unwrap().iter().find(|one| one["name"] == "sandbox").unwrap();
+    assert_eq!((&sandbox["ok"], &sandbox["mend"]), (&false.into(), &remedy.into()), "{report}");
+}
+
 /// Everything that came from a process, as it is now.
 fn descendants(pid: i32) -> Vec<i32> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();

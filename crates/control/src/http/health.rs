@@ -65,12 +65,17 @@ fn models(app: &App) -> Component {
 }
 
 fn sandbox(app: &App) -> Component {
-    match app.sandboxes.health() {
-        sandboxes::Health::Untried => component(OK, None),
-        sandboxes::Health::Working(walls) => component(OK, Some(walls)),
-        sandboxes::Health::Refused(reason) => {
+    use sandboxes::Tried::{Refused, Untried, Working};
+    let health = app.sandboxes.health();
+    match (health.live, health.tasks) {
+        (Refused(reason), _) => {
             component(DEGRADED, Some(format!("{reason}; documents and settings work, commands do not")))
         }
+        (_, Refused(reason)) => {
+            component(DEGRADED, Some(format!("{reason}; documents, files and terminals work, tasks do not")))
+        }
+        (Working(walls), _) | (Untried, Working(walls)) => component(OK, Some(walls)),
+        (Untried, Untried) => component(OK, None),
     }
 }
 

@@ -33,7 +33,7 @@ use choir_proto::task::Egress;
 use choir_proto::{ComputerId, InboxId, RunId, TaskId, TerminalId};
 use choir_sandbox::guest::GuestRole;
 use choir_sandbox::record::{OpenError, Record};
-use choir_sandbox::runtime::{CallError, Guest, Identity, Runtime, Spec};
+use choir_sandbox::runtime::{CallError, Guest, Identity, Overlay, Runtime, Spec, Workspace};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex as StdMutex};
@@ -44,6 +44,9 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 const RECORD_TRIES_MAX: u32 = 40;
 /// And how long between.
 const RECORD_PAUSE: Duration = Duration::from_millis(50);
+
+/// In the store: where the layer of a task is tried.
+const PROBE: &str = "probe";
 
 /// Where the last group of digits of an id begins.
 const SOCKET_NAME_FROM: usize = 24;
@@ -109,9 +112,28 @@ struct Parts {
     health: watch::Sender<Health>,
 }
 
-/// How sandboxes are, for `/health`.
+/// How sandboxes are, for `/health`. Those of tasks need more of a machine than the others, so that one of these which works
+/// says nothing of those.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Health {
+pub struct Health {
+    /// Those on the live workspace: keeper and terminals.
+    pub live: Tried,
+    /// Those of tasks, on a layer over a snapshot.
+    pub tasks: Tried,
+}
+
+impl Health {
+    fn note(&mut self, on: &Workspace, tried: Tried) {
+        match on {
+            Workspace::Directory { .. } => self.live = tried,
+            Workspace::Overlay(_) => self.tasks = tried,
+        }
+    }
+}
+
+/// How sandboxes of one kind are.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Tried {
     /// Nobody has tried yet.
     #[default]
     Untried,
@@ -168,17 +190,40 @@ impl Sandboxes {
         self.0.health.borrow().clone()
     }
 
-    /// Starts a keeper and lets it go again, so that people learn what is missing before they need it. The place of the
-    /// keeper is held meanwhile: two of them in one store would get in each other's way.
+    /// Starts a keeper, and what a task runs in, and lets both go again, so that people learn what is missing before they
+    /// need it.
     pub async fn probe(&self) {
+        for tried in [self.probe_keeper().await, self.probe_task().await] {
+            if let Err(error) = tried {
+                tracing::warn!(error = &error as &dyn std::error::Error, "no sandbox can be started");
+            }
+        }
+    }
+
+    /// The place of the keeper is held meanwhile: two of them in one store would get in each other's way.
+    async fn probe_keeper(&self) -> Result<(), Error> {
         let slot = self.0.keeper.lock().await;
-        if slot.is_some() {
-            return;
+        if slot.is_none() {
+            self.start(self.keeper_spec()).await?.shutdown().await;
         }
-        match self.start(self.keeper_spec()).await {
-            Ok(guest) => drop(guest.shutdown().await),
-            Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "no sandbox can be started"),
+        Ok(())
+    }
+
+    /// Over nothing, but where the layers of tasks are.
+    async fn probe_task(&self) -> Result<(), Error> {
+        let place = self.0.places.store.join(PROBE);
+        let failed = |source| Error::Directory { path: place.clone(), source };
+        Overlay::clear_nothing(&place).map_err(failed)?;
+        let overlay = Overlay::over_nothing(&place).map_err(failed)?;
+        identity::give(&place, self.0.identity, &[]).map_err(failed)?;
+        let mut spec = self.associate_spec(&self.0.places.workspace);
+        spec.workspace = Workspace::Overlay(overlay);
+        let started = self.start(spec).await;
+        if let Ok(guest) = &started {
+            guest.shutdown().await;
         }
+        Overlay::clear_nothing(&place).map_err(failed)?;
+        started.map(drop)
     }
 
     /// The keeper, started if it does not run.
@@ -224,12 +269,13 @@ impl Sandboxes {
         let workspace = &self.0.places.workspace;
         // Whoever works there may have forbidden it to themselves, and then nothing could be started to take that back.
         data::open_to_owner(workspace).map_err(|source| Error::Directory { path: workspace.clone(), source })?;
+        let on = spec.workspace.clone();
         let started = self.0.runtime.start(spec).await;
-        let health = match &started {
-            Ok(guest) => Health::Working(walls(guest)),
-            Err(error) => Health::Refused(error::chain(error)),
+        let tried = match &started {
+            Ok(guest) => Tried::Working(walls(guest)),
+            Err(error) => Tried::Refused(error::chain(error)),
         };
-        self.0.health.send_replace(health);
+        self.0.health.send_modify(|health| health.note(&on, tried));
         Ok(started?)
     }
 

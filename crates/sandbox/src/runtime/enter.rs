@@ -204,6 +204,12 @@ impl Entry {
         }
     }
 
+    /// Whether a refusal is about a task's layer over a snapshot.
+    pub(super) fn is_about_the_layer(&self, what: u32) -> bool {
+        let step = what.checked_sub(REPORT_STEP).and_then(|step| self.view.steps.get(step as usize));
+        matches!(step, Some(Step::Layer { .. }))
+    }
+
     /// Whether a refusal is about entering namespaces, which systems forbid to ordinary users.
     pub(super) fn is_about_namespaces(what: u32) -> bool {
         (REPORT_REFUSED + 2..REPORT_REFUSED + 4).contains(&what)

@@ -14,7 +14,7 @@ use super::enter::{Descriptors, Entry, Report, ShimDescriptors, read_report};
 use super::layers::Layer;
 use super::limits::Backend;
 use super::process::Process;
-use super::remedy::{Settings, of_container};
+use super::remedy::{Settings, of_container, of_layer};
 use super::spec::{Overlay, Spec, Workspace};
 use super::view::View;
 use crate::guest::GuestRole;
@@ -133,7 +133,8 @@ impl Refusals {
         let said = format!("{}: {}", self.entry.name(what), io::Error::from_raw_os_error(errno));
         let setting = || Settings::read().remedy(errno, &std::env::current_exe().unwrap_or_default());
         let container = || Entry::is_about_namespaces(what).then(|| of_container(errno)).flatten();
-        match Entry::needs_namespaces(what).then(setting).flatten().or_else(container) {
+        let layer = || self.entry.is_about_the_layer(what).then(|| of_layer(errno)).flatten();
+        match Entry::needs_namespaces(what).then(setting).flatten().or_else(container).or_else(layer) {
             Some(mend) => StartError::Forbidden { said, mend },
             None => StartError::Refused(said),
         }

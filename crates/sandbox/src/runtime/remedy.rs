@@ -45,6 +45,16 @@ pub(super) fn of_container(errno: i32) -> Option<String> {
     matches!(errno, libc::EPERM | libc::EACCES).then(|| "docker run --security-opt seccomp=unconfined …".to_owned())
 }
 
+/// What lets a task have a layer of its own over a snapshot, where the file system or the kernel refused that.
+pub(super) fn of_layer(errno: i32) -> Option<String> {
+    match errno {
+        // One that is an overlay itself, as a container's root is, or that keeps no extended attributes.
+        libc::EINVAL | libc::EOPNOTSUPP => Some("choir up --data DIRECTORY, on ext4, xfs or btrfs".to_owned()),
+        libc::ENODEV => Some("sudo modprobe overlay".to_owned()),
+        _ => None,
+    }
+}
+
 /// Has AppArmor let this program, and no other, make namespaces.
 fn profile(program: &Path) -> String {
     let program = program.display();
@@ -68,6 +78,9 @@ mod tests {
         let profile = remedy(Settings { apparmor: Some(1), ..free }, libc::EACCES);
         assert!(profile.contains("\"/opt/choir\"") && profile.contains("apparmor_parser -r"), "{profile}");
         assert_eq!((remedy(free, libc::EPERM), remedy(free, libc::ENOENT)), (String::new(), String::new()));
+        assert!(of_layer(libc::EINVAL).is_some_and(|mend| mend.contains("ext4, xfs or btrfs")));
+        assert!(of_layer(libc::ENODEV).is_some_and(|mend| mend.contains("modprobe overlay")));
+        assert_eq!(of_layer(libc::EPERM), None);
         assert!(of_container(libc::EPERM).is_some() && of_container(libc::ENOENT).is_none());
     }
 }

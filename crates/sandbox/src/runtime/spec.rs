@@ -142,6 +142,27 @@ impl Overlay {
             work: directory.join("work"),
         }
     }
+
+    /// An overlay over nothing, of directories that are made in `directory`: to see whether the file system there can have
+    /// one. The directory, with all that is in it, is the caller's to give to the sandbox's user, and to clear away.
+    pub fn over_nothing(directory: &Path) -> std::io::Result<Self> {
+        let made = |name: &str| {
+            let path = directory.join(name);
+            std::fs::create_dir_all(&path).map(|()| path)
+        };
+        Ok(Self { lower: made("lower")?, upper: made("upper")?, work: made("work")? })
+    }
+
+    /// Clears away what [`Overlay::over_nothing`] made there; nothing there is as good.
+    pub fn clear_nothing(directory: &Path) -> std::io::Result<()> {
+        // The kernel makes it, and lets nobody look into it, which a removal of everything would have to.
+        std::fs::remove_dir(directory.join("work/work")).or_else(absent_is_fine)?;
+        std::fs::remove_dir_all(directory).or_else(absent_is_fine)
+    }
+}
+
+fn absent_is_fine(error: std::io::Error) -> std::io::Result<()> {
+    if error.kind() == std::io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
 }
 
 /// A part of the host that is visible inside.
