@@ -32,9 +32,27 @@ const FILE_MODE: u32 = 0o644;
 /// Permission bits that a host may set: no set-user-id, set-group-id or sticky bit.
 const MODE_BITS: u32 = 0o777;
 
-/// Whether a name is that of a file that is being written: nobody's file yet.
+/// Whether a name is that of a file that is being written: nobody's file yet. Such a name and no other: the moment in
+/// hexadecimal digits and a number.
 pub(super) fn is_unfinished(name: &[u8]) -> bool {
-    name.starts_with(WRITE_PREFIX.as_bytes())
+    let parts = || {
+        let rest = name.strip_prefix(WRITE_PREFIX.as_bytes())?;
+        let dash = rest.iter().position(|byte| *byte == b'-')?;
+        Some((&rest[..dash], &rest[dash + 1..]))
+    };
+    parts().is_some_and(|(moment, number)| {
+        let is_some = !moment.is_empty() && !number.is_empty();
+        is_some && moment.iter().all(u8::is_ascii_hexdigit) && number.iter().all(u8::is_ascii_digit)
+    })
+}
+
+/// Refuses a name that whoever writes files gives to what is not finished: the next look would clear it away.
+fn not_unfinished(path: &RelativePath) -> Result<(), Fault> {
+    let is_one = |name: &&[u8]| is_unfinished(name);
+    match path.as_bytes().split(|byte| *byte == b'/').find(is_one) {
+        Some(_) => Err(Fault::new(FaultCode::BadRequest, "such a name is only for files that are being written")),
+        None => Ok(()),
+    }
 }
 
 /// Whether a guest that is gone left this unfinished file behind.
@@ -97,6 +115,7 @@ impl Files {
         if size > WRITE_BYTES_MAX {
             return Err(Fault::new(FaultCode::Limit, "the file is larger than allowed"));
         }
+        not_unfinished(path)?;
         let (parent, name) = self.parent(path, "write the file")?;
         let before = rustix::fs::statat(&parent, &name, AtFlags::SYMLINK_NOFOLLOW).ok();
         let before = before.as_ref().map(metadata);
@@ -167,6 +186,7 @@ impl Files {
 
     /// Renames a path.
     pub(super) fn rename(&self, from: &RelativePath, to: &RelativePath) -> Result<(), Fault> {
+        not_unfinished(to)?;
         let (old_parent, old_name) = self.parent(from, "rename the path")?;
         let (new_parent, new_name) = self.parent(to, "rename the path")?;
         // Whoever looked first whether the name is free may have looked too early.
@@ -176,6 +196,7 @@ impl Files {
 
     /// Makes a directory and those above it.
     pub(super) fn make_directory(&self, path: &RelativePath) -> Result<(), Fault> {
+        not_unfinished(path)?;
         let mut at =
             self.open(&RelativePath::root(), OFlags::PATH | OFlags::DIRECTORY).map_err(on("find the workspace"))?;
         let mut so_far = RelativePath::root();
@@ -213,6 +234,7 @@ impl Files {
         target: &LinkTarget,
         expected: &Expected<'_>,
     ) -> Result<(), Fault> {
+        not_unfinished(path)?;
         let act = "make the link";
         let (parent, name) = self.parent(path, act)?;
         let temporary = c_string(OsStr::new(&unfinished_name()))?;

@@ -141,6 +141,20 @@ async fn what_was_never_written_to_its_end_is_no_file() {
     assert_eq!(entries.iter().map(|entry| entry.name.to_string()).collect::<Vec<_>>(), ["whole"]);
 }
 
+/// What would be cleared away is not acknowledged.
+#[tokio::test]
+async fn the_names_of_unfinished_files_are_given_to_nobody() {
+    let sandbox = keeper().await;
+    let (guest, unfinished) = (&sandbox.guest, path(".choir-write-18ab-7"));
+    guest.write_file(&path(".choir-write-notes"), Bytes::from_static(b"x"), None).await.expect("written");
+    let listed = guest.list(&RelativePath::root(), None).await.expect("lists").0;
+    assert_eq!(listed.len(), 1, "{listed:?}");
+    assert_eq!(code(guest.write_file(&unfinished, Bytes::new(), None).await), FaultCode::BadRequest);
+    assert_eq!(code(guest.rename(&path(".choir-write-notes"), &unfinished).await), FaultCode::BadRequest);
+    let beneath = unfinished.join(b"beneath").expect("a path");
+    assert_eq!(code(guest.make_directory(&beneath).await), FaultCode::BadRequest);
+}
+
 #[tokio::test]
 async fn directories_are_made_and_paths_renamed() {
     let sandbox = keeper().await;

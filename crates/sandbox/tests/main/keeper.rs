@@ -91,12 +91,15 @@ async fn a_tree_holds_everything_but_what_is_derived() {
     symlink("/nowhere", kept.live("link")).expect("linked");
     rustix::fs::mknodat(rustix::fs::CWD, kept.live("pipe"), rustix::fs::FileType::Fifo, 0o600.into(), 0).expect("made");
     kept.write(".choir-write-1-1", "half of a file, by a keeper that was killed");
+    kept.write(".choir-write-notes", "somebody's, whatever it is called");
     let report = kept.snapshot().await;
     assert_eq!((report.skipped, report.skipped_paths), (1, vec![path("pipe")]));
     assert!(!kept.live(".choir-write-1-1").exists(), "what was never finished is cleared away");
     let tree = kept.guest.read_tree(report.tree).await.expect("reads");
     let paths: Vec<_> = tree.iter().map(|(path, _)| path.to_string()).collect();
-    assert_eq!(paths, [".git", ".git/config", "empty", "link", "run.sh", "src", "src/main.rs", "target"]);
+    let expected =
+        [".choir-write-notes", ".git", ".git/config", "empty", "link", "run.sh", "src", "src/main.rs", "target"];
+    assert_eq!(paths, expected);
     assert!(matches!(tree.get(&path("run.sh")), Some(Node::File { mode: 0o750, size: 9, .. })));
     assert!(matches!(tree.get(&path("target")), Some(Node::Derived)));
     kept.guest.prepare_task(&task("any"), report.tree).await.expect("prepared");

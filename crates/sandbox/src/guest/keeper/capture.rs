@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::{FileType, Stat};
 
+use super::super::files::is_unfinished;
 use super::index::Index;
 use super::reader::{DEPTH_MAX, Reader, Skipped, open_up, too_deep};
 use super::scan::{entries, open_directory};
@@ -51,6 +52,9 @@ fn apply(reader: &mut Reader<'_>, layer: &OwnedFd, at: &RelativePath, depth_left
         };
         if is_removed(&stat) {
             reader.tree.remove(&path);
+        } else if is_unfinished(name.as_bytes()) {
+            // In the workspace it would be cleared away by the next look at it.
+            reader.skipped.add(path);
         } else if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
             let before = reader.tree.get(&path).cloned();
             reader.tree.remove(&path);
