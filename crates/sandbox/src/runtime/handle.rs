@@ -17,7 +17,7 @@ use super::ends::{Connections, Ends, Processes};
 use super::exec::{self, Bookkeeping, ExecError, ExecHandle, Reached};
 use super::launch::{Launched, Launcher, Refusals, StartError};
 use super::layers::Layers;
-use super::limits::{Backend, Hold, Limit, Limiter, Meter, Watchdog};
+use super::limits::{Backend, Hold, Limit, Limiter, Measure, Meter, Watchdog, Written};
 use super::port;
 use super::process::Process;
 use super::spec::Spec;
@@ -40,6 +40,11 @@ const LAST_WORDS_TIMEOUT: Duration = Duration::from_secs(1);
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a shim may take to collect commands that have ended.
 const COLLECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Addresses that a process may take beyond the memory that there is, where nobody but an outside adds memory up. Half of
+/// what there are: programs reserve far more than they use, Node and Java gigabytes, Go's race detector some, the address
+/// sanitizer 20 TiB and the thread sanitizer twice that. What it forbids is to reserve without end, for which the kernel
+/// keeps tables that belong to nobody's resident memory.
+const ADDRESS_ROOM_BYTES: u64 = 64 << 40;
 /// How much of the beginning of a sandbox's complaint is kept.
 const COMPLAINT_BYTES_MAX: usize = 4096;
 
@@ -90,6 +95,9 @@ pub(super) async fn start(launcher: &Launcher, limiter: &Limiter, spec: Spec) ->
     let Launched { guest, shim, complaint, refusals } = launcher.launch(&spec, entrances).await?;
     let mut limits = spec.limits.guest;
     limits.nameless_files &= hold.counts_nameless();
+    if limiter.backend() == Backend::Watchdog {
+        limits.address_space_bytes.get_or_insert(spec.limits.memory_bytes + ADDRESS_ROOM_BYTES);
+    }
     let ends = Ends::of(guest, shim);
     let hello = tokio::time::timeout(HELLO_TIMEOUT, ends.streams.greet(spec.role, limits)).await;
     let (connections, layers) = match hello {
@@ -110,7 +118,7 @@ pub(super) async fn start(launcher: &Launcher, limiter: &Limiter, spec: Spec) ->
     let watchdog = Watchdog {
         guests,
         hold: hold.clone(),
-        meter: Some(Meter::new(&spec)),
+        written: Written::new(measure(&spec)),
         stop: stop.downgrade(),
         connections: connections.all(),
         started: started.clone(),
@@ -142,6 +150,11 @@ pub(super) async fn start(launcher: &Launcher, limiter: &Limiter, spec: Spec) ->
         _launcher: launcher.clone(),
     };
     Ok(Guest { inner: Arc::new(inner) })
+}
+
+fn measure(spec: &Spec) -> Measure {
+    let mut meter = Meter::new(spec);
+    Box::new(move |guests| meter.look(guests))
 }
 
 /// The processes of a sandbox, and how they are held.

@@ -320,6 +320,16 @@ async fn the_limit_of_a_sandbox_that_is_gone_is_remembered() {
     }
 }
 
+/// Where memory is added up from outside, addresses have an end too, and one that no program meets.
+#[tokio::test]
+async fn addresses_have_an_end_where_memory_is_added_up_from_outside() {
+    let watched = start_watched(|spec| spec.limits.memory_bytes = 1 << 30).await;
+    assert_eq!(watched.stdout("ulimit -v").await, format!("{}\n", (1_u64 << 20) + (64 << 30)), "in KiB");
+    if Runtime::process().expect("a runtime").backend() != Backend::Watchdog {
+        assert_eq!(associate().await.stdout("ulimit -v").await, "unlimited\n");
+    }
+}
+
 /// As many processes as there may be, and one more; whoever does with fewer has nothing to complain of.
 #[tokio::test]
 async fn processes_and_files_beyond_their_limits_are_named() {

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub(super) use disk::Meter;
-pub(super) use watchdog::Watchdog;
+pub(super) use watchdog::{Measure, Watchdog, Written};
 
 use super::spec::Limits;
 use group::{Version1, Version2};

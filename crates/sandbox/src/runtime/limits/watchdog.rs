@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinHandle;
 
-use super::{Hold, Limit, Memory, Meter, Seen, sockets};
+use super::{Hold, Limit, Memory, Seen, sockets};
 use crate::runtime::connection::Connection;
 use crate::runtime::layers::is_separate;
 
@@ -20,15 +21,18 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// Most processes looked at; more than any limit on them allows.
 const PROCESSES_MAX: usize = 65_536;
 
+/// Measures what a sandbox has written in which everything came from these processes; the limit that it exceeds. May block
+/// for long.
+pub(in crate::runtime) type Measure = Box<dyn FnMut(&[u32]) -> Option<Limit> + Send>;
+
 /// What is watched, and how the sandbox is ended.
-#[derive(Debug)]
 pub(in crate::runtime) struct Watchdog {
     /// The guest and its shim, as this machine numbers them.
     pub(in crate::runtime) guests: Vec<u32>,
     /// How the sandbox is held.
     pub(in crate::runtime) hold: Arc<dyn Hold>,
-    /// What it has written; nothing while somebody measures.
-    pub(in crate::runtime) meter: Option<Meter>,
+    /// What it has written.
+    pub(in crate::runtime) written: Written,
     /// Ends the sandbox; weak, because watching is no reason for it to live.
     pub(in crate::runtime) stop: mpsc::WeakSender<()>,
     /// Know what was asked to run.
@@ -48,26 +52,24 @@ impl Watchdog {
     pub(in crate::runtime) async fn watch(mut self) {
         loop {
             self.started.notified().await;
-            while self.look().await == Look::Busy {
-                tokio::time::sleep(INTERVAL).await;
-            }
+            while self.look().await == Look::Busy {}
             if self.stop.upgrade().is_none_or(|stop| stop.is_closed()) {
                 return;
             }
         }
     }
 
+    /// Looks once, and waits until it is time for the next look, if there is one. What was written is measured beside: a
+    /// walk over a large layer takes seconds, and memory is taken in less.
     async fn look(&mut self) -> Look {
         let Some(stop) = self.stop.upgrade().filter(|stop| !stop.is_closed()) else { return Look::Gone };
         drop(stop);
-        let (guests, hold, mut meter) = (self.guests.clone(), self.hold.clone(), self.meter.take());
+        let next = tokio::time::Instant::now() + INTERVAL;
+        self.written.begin(&self.guests);
+        let (guests, hold) = (self.guests.clone(), self.hold.clone());
         let looked_at = Instant::now();
-        let looked = tokio::task::spawn_blocking(move || {
-            let written = meter.as_mut().and_then(|meter| meter.look(&guests));
-            (hold.look(&guests), written, meter)
-        });
-        let Ok((seen, written, meter)) = looked.await else { return Look::Gone };
-        self.meter = meter;
+        let looked = tokio::task::spawn_blocking(move || hold.look(&guests));
+        let Ok(seen) = looked.await else { return Look::Gone };
         if seen.threads as u64 >= self.threads_max {
             *self.crowded.lock().unwrap_or_else(PoisonError::into_inner) = Some(looked_at);
         }
@@ -75,16 +77,62 @@ impl Watchdog {
             // Only the first reason counts.
             self.exceeded.set(Limit::Memory).ok();
         }
-        let beyond = (seen.memory == Memory::Beyond).then_some(Limit::Memory).or(written);
-        if let Some(limit) = beyond {
-            self.exceeded.set(limit).ok();
-            self.stop.upgrade().and_then(|stop| stop.try_send(()).ok());
-            return Look::Gone;
+        if seen.memory == Memory::Beyond {
+            return self.end(Limit::Memory);
         }
         // What was asked for may not have started yet, and what has ended may have left others behind. The guests
         // themselves are always there.
         let is_running = self.connections.iter().any(|connection| connection.is_running());
-        if is_running || seen.processes > self.guests.len() { Look::Busy } else { Look::Idle }
+        let is_busy = is_running || seen.processes > self.guests.len();
+        // Where nothing runs there is nothing else to look at.
+        let measured = if is_busy {
+            tokio::time::timeout_at(next, self.written.end()).await.unwrap_or_default()
+        } else {
+            self.written.end().await
+        };
+        match measured {
+            Some(limit) => self.end(limit),
+            None if is_busy => {
+                tokio::time::sleep_until(next).await;
+                Look::Busy
+            }
+            None => Look::Idle,
+        }
+    }
+
+    /// Ends the sandbox for a limit.
+    fn end(&self, limit: Limit) -> Look {
+        self.exceeded.set(limit).ok();
+        self.stop.upgrade().and_then(|stop| stop.try_send(()).ok());
+        Look::Gone
+    }
+}
+
+/// What a sandbox has written, or a walk that is finding out.
+pub(in crate::runtime) struct Written {
+    /// Nothing while it measures.
+    measure: Option<Measure>,
+    walk: Option<JoinHandle<(Option<Limit>, Measure)>>,
+}
+
+impl Written {
+    pub(in crate::runtime) fn new(measure: Measure) -> Self {
+        Self { measure: Some(measure), walk: None }
+    }
+
+    /// Begins to measure, unless it does.
+    fn begin(&mut self, guests: &[u32]) {
+        if let Some(mut measure) = self.measure.take() {
+            let guests = guests.to_vec();
+            self.walk = Some(tokio::task::spawn_blocking(move || (measure(&guests), measure)));
+        }
+    }
+
+    /// Waits until it is measured; the limit that is exceeded. Given up, it goes on.
+    async fn end(&mut self) -> Option<Limit> {
+        let (limit, measure) = self.walk.as_mut()?.await.ok()?;
+        (self.walk, self.measure) = (None, Some(measure));
+        limit
     }
 }
 
@@ -203,6 +251,55 @@ mod tests {
         assert!(proportional_bytes(std::process::id()).expect("read") > 0);
         child.kill().expect("killed");
         child.wait().expect("ended");
+    }
+
+    /// Takes too much, always.
+    #[derive(Debug)]
+    struct Greedy;
+
+    impl Hold for Greedy {
+        fn entrances(&self) -> io::Result<Vec<OwnedFd>> {
+            Ok(Vec::new())
+        }
+
+        fn look(&self, _guests: &[u32]) -> Seen {
+            Seen { processes: 1, threads: 1, memory: Memory::Beyond }
+        }
+
+        fn counts_nameless(&self) -> bool {
+            false
+        }
+    }
+
+    /// How long nobody notices before this fails.
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    #[tokio::test]
+    async fn a_walk_that_takes_long_does_not_delay_the_look_at_memory() {
+        let (go_on, may_go_on) = std::sync::mpsc::channel::<()>();
+        let (stop, mut on_stop) = mpsc::channel(1);
+        let (started, exceeded) = <(Arc<Notify>, Arc<OnceLock<Limit>>)>::default();
+        let walks = move |_: &[u32]| {
+            may_go_on.recv().ok();
+            None
+        };
+        let watchdog = Watchdog {
+            guests: vec![u32::MAX],
+            hold: Arc::new(Greedy),
+            written: Written::new(Box::new(walks)),
+            stop: stop.downgrade(),
+            connections: Vec::new(),
+            started: started.clone(),
+            exceeded: exceeded.clone(),
+            threads_max: u64::MAX,
+            crowded: Arc::default(),
+        };
+        let watching = tokio::spawn(watchdog.watch());
+        started.notify_one();
+        let ended = tokio::time::timeout(PATIENCE, on_stop.recv()).await;
+        drop(go_on);
+        assert_eq!((ended, exceeded.get()), (Ok(Some(())), Some(&Limit::Memory)));
+        watching.abort();
     }
 
     #[test]
