@@ -65,6 +65,8 @@ pub(super) struct Reached {
     pub(super) at: Instant,
     /// How often the kernel has ended a process for its memory.
     pub(super) memory: u64,
+    /// How often the kernel has refused a process, where it counts that.
+    pub(super) processes: Option<u64>,
     /// When it was last looked at and as many processes were seen as there may be.
     pub(super) crowded: Option<Instant>,
 }
@@ -77,6 +79,7 @@ impl Reached {
             Ending::Signal(FILE_TOO_LARGE) | Ending::Code(FILE_TOO_LARGE_CODE) => Some(Limit::FileBytes),
             // Many do with fewer when they get no more.
             Ending::Code(0) => None,
+            _ if now.processes.is_some() => (now.processes > self.processes).then_some(Limit::Processes),
             // Not one who came before.
             _ => now.crowded.filter(|crowded| *crowded >= self.at).map(|_| Limit::Processes),
         }

@@ -40,6 +40,8 @@ const LAST_WORDS_TIMEOUT: Duration = Duration::from_secs(1);
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a shim may take to collect commands that have ended.
 const COLLECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Processes beyond those that there may be, where a control group holds a sandbox to that number.
+const SPARE_PROCESSES: u64 = 32;
 /// Addresses that a process may take beyond the memory that there is, where nobody but an outside adds memory up. Half of
 /// what there are: programs reserve far more than they use, Node and Java gigabytes, Go's race detector some, the address
 /// sanitizer 20 TiB and the thread sanitizer twice that. What it forbids is to reserve without end, for which the kernel
@@ -95,6 +97,10 @@ pub(super) async fn start(launcher: &Launcher, limiter: &Limiter, spec: Spec) ->
     let Launched { guest, shim, complaint, refusals } = launcher.launch(&spec, entrances).await?;
     let mut limits = spec.limits.guest;
     limits.nameless_files &= hold.counts_nameless();
+    if hold.refused_processes().is_some() {
+        // The group refuses first, because it counts what it refuses.
+        limits.processes += SPARE_PROCESSES;
+    }
     if limiter.backend() == Backend::Watchdog {
         limits.address_space_bytes.get_or_insert(spec.limits.memory_bytes + ADDRESS_ROOM_BYTES);
     }
@@ -270,7 +276,8 @@ impl Guest {
     /// How it stands with limits whose reaching does not end the sandbox.
     pub(super) fn reached(&self) -> Reached {
         let crowded = *self.inner.crowded.lock().unwrap_or_else(PoisonError::into_inner);
-        Reached { at: Instant::now(), memory: self.inner.hold.enforced(), crowded }
+        let (memory, processes) = (self.inner.hold.enforced(), self.inner.hold.refused_processes());
+        Reached { at: Instant::now(), memory, processes, crowded }
     }
 
     /// Runs a command.

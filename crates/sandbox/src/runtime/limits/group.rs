@@ -15,12 +15,13 @@ const PREFIX: &str = "choir-";
 const CONTROL: &str = "choir-control";
 /// How often a group that is still in use is tried to be removed.
 const REMOVE_TRIES_MAX: u32 = 50;
-/// More processes than the guest's own limit on them allows, since the guest has threads too.
-const SPARE_PROCESSES: u64 = 32;
 /// The file by which a process joins.
 const PROCESSES: &str = "cgroup.procs";
 /// The file that counts threads, whatever its name says.
 const THREADS: &str = "pids.current";
+
+/// The file that says how often one more was refused.
+const REFUSED: &str = "pids.events";
 
 /// Groups of the first version, where each kind of resource has a tree of its own.
 #[derive(Debug)]
@@ -77,7 +78,7 @@ impl Version1 {
         write(&group.memory, "memory.limit_in_bytes", limits.memory_bytes)?;
         // Absent where swap is not counted; there is none to escape to then.
         write(&group.memory, "memory.memsw.limit_in_bytes", limits.memory_bytes).ok();
-        write(&group.processes, "pids.max", limits.guest.processes + SPARE_PROCESSES)?;
+        write(&group.processes, "pids.max", limits.guest.processes)?;
         Ok(group)
     }
 }
@@ -115,7 +116,7 @@ impl Version2 {
         write(&group.memory, "memory.max", limits.memory_bytes)?;
         // Absent where swap is not counted.
         write(&group.memory, "memory.swap.max", 0).ok();
-        write(&group.processes, "pids.max", limits.guest.processes + SPARE_PROCESSES)?;
+        write(&group.processes, "pids.max", limits.guest.processes)?;
         Ok(group)
     }
 }
@@ -149,6 +150,11 @@ impl Hold for Group {
         let ended = fs::read_to_string(self.memory.join(self.ended)).unwrap_or_default();
         let count = ended.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse::<u64>().ok());
         count.unwrap_or_default()
+    }
+
+    fn refused_processes(&self) -> Option<u64> {
+        let refused = fs::read_to_string(self.processes.join(REFUSED)).ok()?;
+        refused.lines().find_map(|line| line.strip_prefix("max ")?.trim().parse().ok())
     }
 
     fn counts_nameless(&self) -> bool {
@@ -240,7 +246,7 @@ mod tests {
         let group = groups.make(&limits()).expect("made");
         assert_eq!(read(&group.memory, "memory.max"), "1000");
         assert_eq!(read(&group.memory, "memory.swap.max"), "0");
-        assert_eq!(read(&group.memory, "pids.max"), (10 + SPARE_PROCESSES).to_string());
+        assert_eq!(read(&group.memory, "pids.max"), "10");
         assert!(group.memory.starts_with(&own));
     }
 
@@ -274,13 +280,16 @@ mod tests {
         let group = groups.make(&limits()).expect("made");
         assert!(group.memory.starts_with(root.path().join("memory/deep")));
         assert_eq!(read(&group.memory, "memory.limit_in_bytes"), "1000");
-        assert_eq!(read(&group.processes, "pids.max"), (10 + SPARE_PROCESSES).to_string());
+        assert_eq!(read(&group.processes, "pids.max"), "10");
         assert_eq!(group.look(&[]), Seen { processes: 0, threads: 0, memory: Memory::Within });
         fs::write(group.memory.join("memory.oom_control"), "under_oom 0\noom_kill 2\n").expect("written");
         fs::write(group.processes.join(PROCESSES), "1\n2\n").expect("written");
         fs::write(group.processes.join(THREADS), "7\n").expect("written");
         assert_eq!(group.look(&[]), Seen { processes: 2, threads: 7, memory: Memory::Enforced });
         assert_eq!(group.enforced(), 2);
+        assert_eq!(group.refused_processes(), None, "a kernel that does not count them");
+        fs::write(group.processes.join(REFUSED), "max 3\n").expect("written");
+        assert_eq!(group.refused_processes(), Some(3));
     }
 
     #[test]

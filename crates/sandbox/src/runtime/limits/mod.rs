@@ -82,6 +82,11 @@ pub(super) trait Hold: fmt::Debug + Send + Sync {
     fn enforced(&self) -> u64 {
         0
     }
+    /// How often the kernel has refused a process or a thread because there were as many as there may be; quickly told.
+    /// Nothing where it does not count that for the sandbox as a whole.
+    fn refused_processes(&self) -> Option<u64> {
+        None
+    }
     /// Whether memory is counted that belongs to no process.
     fn counts_nameless(&self) -> bool;
     /// Lets go, once everything in the sandbox has ended. May block.
