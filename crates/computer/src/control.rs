@@ -8,9 +8,10 @@ use choir_proto::inbox::{Ask, Asked, Verdict, Waits};
 use choir_proto::model::{Answer, Delta, ModelError};
 use choir_proto::wire::mcp::{CallTool, Called, Offers, WhatTools};
 use choir_proto::wire::{
-    AssociateCaptured, AssociateFinished, AssociateStarted, ChangeSettings, ChangesUndone, DocumentSettings,
-    EffectRecord, Exec, Exit, Fetch, FinishAssociate, LivePath, Mirror, Mirrored, ModelCall, Models, OutputStream,
-    ReadTree, Search, SearchHits, StartAssociate, ToolSettings, TreeFiles, UndoChanges, WatchFiles, WatchFrame,
+    AssociateCaptured, AssociateFinished, AssociateStarted, ChangeSettings, ChangesUndone, DocumentSettings, EditFile,
+    Edited, EffectRecord, Exec, Exit, Fetch, FinishAssociate, LivePath, Mirror, Mirrored, ModelCall, Models,
+    OutputStream, ReadTree, Search, SearchHits, StartAssociate, ToolSettings, TreeFiles, UndoChanges, WatchFiles,
+    WatchFrame,
 };
 use choir_proto::{Hash, InboxId, TaskId};
 use futures_util::future::BoxFuture;
@@ -123,6 +124,8 @@ pub trait Control: Send + Sync {
     fn read_file(&self, task: TaskId, path: String) -> BoxFuture<'_, Result<Vec<u8>, ControlError>>;
     /// Writes a file in a task's associate.
     fn write_file(&self, task: TaskId, path: String, content: Vec<u8>) -> BoxFuture<'_, Result<(), ControlError>>;
+    /// Changes one place of a file in a task's associate, once.
+    fn edit_file(&self, task: TaskId, edit: EditFile) -> BoxFuture<'_, Result<Edited, ControlError>>;
     /// Lists a folder in a task's associate: one name a line, folders with a slash.
     fn list_files(&self, task: TaskId, path: String) -> BoxFuture<'_, Result<String, ControlError>>;
     /// Ends an associate and says what it has made so far.

@@ -5,8 +5,8 @@ use axum::body::Body;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use choir_proto::task::ChangeKind;
-use choir_proto::wire::{AssociateFinished, AssociateStarted, EffectRecord, ExecFrame, Mirrored};
-use choir_proto::{TaskId, task};
+use choir_proto::wire::{AssociateFinished, AssociateStarted, Edited, EffectRecord, ExecFrame, Mirrored};
+use choir_proto::{InboxId, RunId, TaskId, task};
 use http::{Method, StatusCode};
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
@@ -113,6 +113,50 @@ async fn an_effect_is_on_record_and_never_runs_twice() {
     assert!(matches!(again, ExecFrame::Failed { .. }), "{again:?}");
     let known: EffectRecord = asked(&world, Method::GET, "/effects/e1", "").await;
     assert!(matches!(known, EffectRecord::Exited(exit) if exit.code == Some(3)));
+}
+
+async fn edit(world: &World, effect: &str, old: &str, new: &str) -> Edited {
+    let call =
+        serde_json::json!({"tool": "edit_file", "inbox_id": InboxId::from([1; 16]), "run": RunId::from([2; 16])});
+    let arguments = serde_json::json!({"path": "a.txt", "old": old, "new": new});
+    let body = serde_json::json!({"effect_id": effect, "arguments": arguments, "call": call}).to_string();
+    asked(world, Method::POST, &at("/edit"), body).await
+}
+
+/// Takes the ends of edits out of the record, as a crash right before they were written would.
+fn forget_ends(data: &Path) {
+    let computer = std::fs::read_dir(data.join("control/effects")).unwrap().next().unwrap().unwrap();
+    let record = computer.path().join("effects.jsonl");
+    let lines = std::fs::read_to_string(&record).unwrap();
+    let begun: String = lines.lines().filter(|line| !line.contains("exited")).map(|line| format!("{line}\n")).collect();
+    std::fs::write(record, begun).unwrap();
+}
+
+#[tokio::test]
+async fn an_edit_that_a_crash_cut_off_is_recognised_and_made_once() {
+    let world = World::start().await;
+    let _: AssociateStarted = asked(&world, Method::PUT, &at(""), r#"{"egress":null}"#).await;
+    exec(&world, "e0", "printf end > a.txt").await;
+    assert_eq!(edit(&world, "made", "end", "1 end").await, Edited::Done);
+    assert_eq!(edit(&world, "made", "end", "1 end").await, Edited::Done, "asked again, it is told");
+    assert!(matches!(edit(&world, "absent", "nowhere", "x").await, Edited::Failed { .. }));
+
+    let world = world.again_after(forget_ends).await;
+    let _: AssociateStarted = asked(&world, Method::PUT, &at(""), r#"{"egress":null}"#).await;
+    assert_eq!(edit(&world, "made", "end", "1 end").await, Edited::Done);
+    assert_eq!(ask(&world, Method::GET, &at("/files?path=a.txt"), "").await.1, "1 end", "made before the crash");
+
+    exec(&world, "e1", "printf end > a.txt").await;
+    let world = world.again_after(forget_ends).await;
+    let _: AssociateStarted = asked(&world, Method::PUT, &at(""), r#"{"egress":null}"#).await;
+    assert_eq!(edit(&world, "made", "end", "1 end").await, Edited::Done);
+    assert_eq!(ask(&world, Method::GET, &at("/files?path=a.txt"), "").await.1, "1 end", "made after the crash");
+
+    exec(&world, "e2", "printf 'the end' > a.txt").await;
+    let world = world.again_after(forget_ends).await;
+    let _: AssociateStarted = asked(&world, Method::PUT, &at(""), r#"{"egress":null}"#).await;
+    assert_eq!(edit(&world, "made", "end", "1 end").await, Edited::Unknown, "nobody can know");
+    assert_eq!(ask(&world, Method::GET, &at("/files?path=a.txt"), "").await.1, "the end");
 }
 
 #[tokio::test]

@@ -271,10 +271,27 @@ fn here() -> String {
 /// What happens when a call is cut short by a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Nature {
-    /// Changes nothing, or only what is appended together with its result: just do it again.
-    Repeatable,
+    /// Changes nothing: just do it again.
+    Pure,
+    /// Done again under its name it is done once: it ends at the same, what it appends comes with its result, or whoever
+    /// does it knows the name.
+    Idempotent,
     /// Leaves a mark outside of the log: look it up, and if nobody knows, say so.
     Effect,
+}
+
+/// What a call may find as an earlier one of the same answer has left it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ground {
+    Files,
+    Document,
+}
+
+/// What a call does to its ground.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Touch {
+    Looks,
+    Changes,
 }
 
 impl Tool {
@@ -283,17 +300,41 @@ impl Tool {
         match self {
             // Nobody here has read what a tool from elsewhere does, whatever it says of itself.
             Self::Bash(_) | Self::Elsewhere(_) => Nature::Effect,
-            // Writing the same bytes to the same file again gives the same file; the edit of a place looks for the old text.
-            Self::WriteFile(_) | Self::EditFile(_) => Nature::Repeatable,
-            Self::Delegate(_) | Self::Answer(_) | Self::Finish(_) | Self::ReadDocument(_) => Nature::Repeatable,
+            // Writing the same bytes to the same file again gives the same file.
+            Self::WriteFile(_) => Nature::Idempotent,
+            // An edit that was made finds its old text again, or not at all: control knows by its name whether it was.
+            Self::EditFile(_) => Nature::Idempotent,
+            Self::Delegate(_) | Self::Answer(_) | Self::Finish(_) => Nature::Idempotent,
             // Asked again under the same name, the person is not asked again.
-            Self::Request(_) => Nature::Repeatable,
-            Self::WriteDocument(_) | Self::EditDocument(_) | Self::ReadFile(_) | Self::ListFiles(_) => {
-                Nature::Repeatable
-            }
+            Self::Request(_) => Nature::Idempotent,
+            Self::WriteDocument(_) | Self::EditDocument(_) | Self::Cite(_) => Nature::Idempotent,
             // A page that is fetched twice is read twice; nothing outside changes by a `GET`.
-            Self::FetchUrl(_) | Self::WebSearch(_) | Self::Cite(_) => Nature::Repeatable,
-            Self::Search(_) | Self::SearchFiles(_) => Nature::Repeatable,
+            Self::FetchUrl(_) => Nature::Idempotent,
+            Self::ReadDocument(_) | Self::ReadFile(_) | Self::ListFiles(_) => Nature::Pure,
+            Self::WebSearch(_) | Self::Search(_) | Self::SearchFiles(_) => Nature::Pure,
+        }
+    }
+
+    /// Whether this call has to wait for an earlier one of the same answer, because it may find something else after it, or
+    /// change what the earlier one was to find. Whoever works elsewhere is independent, and so are all who only look.
+    pub fn follows(&self, earlier: &Self) -> bool {
+        match (self.touches(), earlier.touches()) {
+            (Some((ground, touch)), Some((before, touched))) => {
+                ground == before && (touch == Touch::Changes || touched == Touch::Changes)
+            }
+            _ => false,
+        }
+    }
+
+    fn touches(&self) -> Option<(Ground, Touch)> {
+        match self {
+            // What a command does nobody knows beforehand.
+            Self::Bash(_) | Self::WriteFile(_) | Self::EditFile(_) => Some((Ground::Files, Touch::Changes)),
+            Self::ReadFile(_) | Self::ListFiles(_) | Self::SearchFiles(_) => Some((Ground::Files, Touch::Looks)),
+            Self::WriteDocument(_) | Self::EditDocument(_) => Some((Ground::Document, Touch::Changes)),
+            Self::ReadDocument(_) => Some((Ground::Document, Touch::Looks)),
+            Self::Delegate(_) | Self::Answer(_) | Self::Finish(_) | Self::Request(_) | Self::Elsewhere(_) => None,
+            Self::Cite(_) | Self::FetchUrl(_) | Self::WebSearch(_) | Self::Search(_) => None,
         }
     }
 
@@ -477,5 +518,23 @@ mod tests {
         assert!(replace_once("a", "", "c").is_err());
         assert!(replace_once("ababa", "aba", "c").is_err_and(|why| why.contains("2 times")), "they overlap");
         assert_eq!(replace_once("éaé", "aé", "c"), Ok("éc".into()));
+    }
+
+    #[test]
+    fn calls_of_one_answer_keep_its_order_where_one_may_see_the_other() {
+        let tool = |role, name: &str, arguments| Tool::parse(role, &[], &call(name, arguments)).unwrap();
+        let edit = tool(Role::Terminal, "edit_file", serde_json::json!({"path": "a", "old": "x", "new": "y"}));
+        let write = tool(Role::Terminal, "write_file", serde_json::json!({"path": "s.sh", "content": "true"}));
+        let bash = tool(Role::Terminal, "bash", serde_json::json!({"command": "sh s.sh"}));
+        let read = tool(Role::Terminal, "read_file", serde_json::json!({"path": "a"}));
+        let delegate = tool(Role::Conductor, "delegate", serde_json::json!({"role": "terminal", "objective": "x"}));
+        let document = tool(Role::Writer, "write_document", serde_json::json!({"title": "t", "content": "c"}));
+        for (later, earlier) in [(&edit, &edit), (&bash, &write), (&bash, &bash), (&read, &edit), (&edit, &read)] {
+            assert!(later.follows(earlier), "{later:?} after {earlier:?}");
+        }
+        for (later, earlier) in [(&read, &read), (&delegate, &delegate), (&bash, &delegate), (&bash, &document)] {
+            assert!(!later.follows(earlier), "{later:?} beside {earlier:?}");
+        }
+        assert_eq!([&read, &edit, &bash].map(Tool::nature), [Nature::Pure, Nature::Idempotent, Nature::Effect]);
     }
 }

@@ -190,6 +190,33 @@ pub struct CallOf {
     pub run: RunId,
 }
 
+/// Change one place of a file: `POST /associates/{task}/edit`, answered by [`Edited`]. Asked again under the same name, it
+/// is done once.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EditFile {
+    /// Under which control records that it was begun and done.
+    pub effect_id: String,
+    /// Of the tool, as the person was asked about them.
+    pub arguments: serde_json::Value,
+    /// The call of a tool that this is.
+    pub call: CallOf,
+}
+
+/// What came of an [`EditFile`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "edited", rename_all = "snake_case")]
+pub enum Edited {
+    /// The file is as it was wanted, or was when this was done before a crash.
+    Done,
+    /// It was not changed.
+    Failed {
+        /// Why, for the model.
+        message: String,
+    },
+    /// It was begun before a crash, and the file is neither as it was before nor as it would be after.
+    Unknown,
+}
+
 /// One line of the answer to an [`Exec`]. Bytes are base64, because output is not always text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "frame", rename_all = "snake_case")]

@@ -8,10 +8,10 @@ use choir_proto::inbox::{Ask, Asked, Verdict};
 use choir_proto::model::{Answer, ErrorClass, ModelError};
 use choir_proto::wire::mcp::{CallTool, Called, Offers, WhatTools};
 use choir_proto::wire::{
-    AssociateCaptured, AssociateFinished, AssociateStarted, ChangeSettings, ChangesUndone, DocumentSettings,
-    EffectRecord, Exec, ExecFrame, Exit, Fetch, FinishAssociate, LivePath, Mirror, Mirrored, ModelCall, ModelFrame,
-    Models, PAGE_URL_HEADER, ReadTree, Search, SearchHits, StartAssociate, ToolSettings, TreeFiles, UndoChanges,
-    WatchFiles, WatchFrame,
+    AssociateCaptured, AssociateFinished, AssociateStarted, ChangeSettings, ChangesUndone, DocumentSettings, EditFile,
+    Edited, EffectRecord, Exec, ExecFrame, Exit, Fetch, FinishAssociate, LivePath, Mirror, Mirrored, ModelCall,
+    ModelFrame, Models, PAGE_URL_HEADER, ReadTree, Search, SearchHits, StartAssociate, ToolSettings, TreeFiles,
+    UndoChanges, WatchFiles, WatchFrame,
 };
 use choir_proto::{ApiError, Hash, InboxId, TaskId};
 use futures_util::FutureExt;
@@ -231,6 +231,10 @@ impl Control for ControlClient {
             self.send(Method::PUT, &path, content.into()).await.map(|_| ())
         }
         .boxed()
+    }
+
+    fn edit_file(&self, task: TaskId, edit: EditFile) -> BoxFuture<'_, Result<Edited, ControlError>> {
+        async move { self.call(Method::POST, &format!("/associates/{task}/edit"), &edit).await }.boxed()
     }
 
     fn list_files(&self, task: TaskId, path: String) -> BoxFuture<'_, Result<String, ControlError>> {

@@ -192,7 +192,7 @@ impl Performer {
     /// Goes on with a call whose result a crash swallowed.
     async fn pick_up(&self, call: &Begin) -> Result<Performed, HarnessError> {
         let Ok(tool) = &call.tool else { return self.perform(call).await };
-        if tool.nature() == Nature::Repeatable {
+        if matches!(tool.nature(), Nature::Pure | Nature::Idempotent) {
             return self.perform(call).await;
         }
         match self.known(&call.effect_id).await {

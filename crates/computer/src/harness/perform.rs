@@ -9,11 +9,11 @@ use super::{Assignment, Driver, HarnessError, Parent, RunContext, drive};
 use crate::control::{ControlError, OnOutput};
 use choir_core::agent::{Begin, Identity};
 use choir_core::effect;
-use choir_core::tool::{Bash, Tool, replace_once};
+use choir_core::tool::{Bash, Tool};
 use choir_proto::event::{RunAnswered, ToolFinished, ToolOutcome};
 use choir_proto::inbox::{Matter, Verdict};
 use choir_proto::task::{Delegation, Egress, TaskKind, TaskRequest, TaskStatus};
-use choir_proto::wire::{CallOf, EffectRecord, Exec, Exit, OutputStream, StartAssociate};
+use choir_proto::wire::{CallOf, EditFile, Edited, EffectRecord, Exec, Exit, OutputStream, StartAssociate};
 use choir_proto::{Event, Hash, Role, Seq};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -174,17 +174,30 @@ impl Performer {
                 let written = control.write_file(task, file.path.clone(), file.content.clone().into_bytes()).await;
                 Ok(Performed::of(written.map(|()| "Written.".into()).map_err(|error| error.to_string())))
             }
-            Tool::EditFile(edit) => {
-                let edited = async {
-                    let bytes = control.read_file(task, edit.path.clone()).await.map_err(|error| error.to_string())?;
-                    let text = String::from_utf8(bytes).map_err(|_| "The file is not text.".to_owned())?;
-                    let text = replace_once(&text, &edit.old, &edit.new)?;
-                    let written = control.write_file(task, edit.path.clone(), text.into_bytes()).await;
-                    written.map(|()| "Edited.".into()).map_err(|error| error.to_string())
-                };
-                Ok(Performed::of(edited.await))
-            }
+            Tool::EditFile(_) => Ok(self.edit(begin).await),
         }
+    }
+
+    /// Changes one place of a file. Control does it under the call's name, so that a crash neither repeats nor loses it.
+    async fn edit(&self, begin: &Begin) -> Performed {
+        let effect_id = begin.effect_id.clone();
+        let call = self.call_of(begin);
+        let edit = EditFile { effect_id, arguments: begin.call.arguments.clone(), call };
+        match self.context.harness.control.edit_file(self.identity.task, edit).await {
+            Ok(Edited::Done) => Performed::new(ToolOutcome::Ok, "Edited.".into()),
+            Ok(Edited::Failed { message }) => Performed::new(ToolOutcome::Error, message),
+            Ok(Edited::Unknown) => unknown(),
+            Err(error) => match self.known(&begin.effect_id).await {
+                Some(known) => known,
+                None => Performed::new(ToolOutcome::Error, error.to_string()),
+            },
+        }
+    }
+
+    /// The call, as control knows it from the inbox.
+    fn call_of(&self, begin: &Begin) -> CallOf {
+        let (tool, inbox_id) = (begin.call.name.clone(), effect::question(&begin.effect_id));
+        CallOf { tool, inbox_id, run: self.identity.run }
     }
 
     /// Appends facts and the call's result as one unit: after a crash either all of it happened or nothing did.
@@ -269,10 +282,6 @@ impl Performer {
 
     /// What the record knows of an effect that nobody heard the end of; nothing, if it never began.
     pub(super) async fn known(&self, effect_id: &str) -> Option<Performed> {
-        let unknown = || {
-            let said = "The call was cut off. Nobody knows how far it came. Look before you repeat it.";
-            Performed::new(ToolOutcome::Unknown, said.into())
-        };
         match self.context.harness.control.effect(effect_id.to_owned()).await {
             Ok(EffectRecord::Absent) => None,
             Ok(EffectRecord::Exited(Exit { code: Some(code @ ..SIGNALLED), timed_out: false, .. })) => {
@@ -325,6 +334,11 @@ impl Performer {
         performed.raw = Some(output);
         Ok(performed)
     }
+}
+
+fn unknown() -> Performed {
+    let said = "The call was cut off. Nobody knows how far it came. Look before you repeat it.";
+    Performed::new(ToolOutcome::Unknown, said.into())
 }
 
 /// How a command ended, and the limit that it reached.

@@ -121,10 +121,16 @@ fn a_run_cancelled_and_killed_after_every_event_forgets_no_call() {
     }
 }
 
+/// The file that some steps put a word into, one after the other: a word that stands twice was put there twice.
+const LIST: &str = "list";
+
 /// One worker with twenty steps, each of which leaves a mark.
 fn twenty_steps() -> String {
     let call = |name: &str, arguments: serde_json::Value| serde_json::json!({"tool_calls": [{"name": name, "arguments": arguments}]});
-    let steps = (1..=20).map(|step| call("bash", serde_json::json!({"command": format!("step {step}")})));
+    let steps = (1..=20).map(|step| match step % 2 {
+        0 => call("bash", serde_json::json!({"command": format!("step {step}")})),
+        _ => call("edit_file", serde_json::json!({"path": LIST, "old": "end", "new": format!("{step} end")})),
+    });
     let end = call("finish", serde_json::json!({"summary": "done"}));
     let terminal: Vec<_> = steps.chain([end.clone()]).collect();
     let delegate = call("delegate", serde_json::json!({"role": "terminal", "objective": "make the steps"}));
@@ -162,10 +168,22 @@ async fn crash_within(directory: &Path, fake: Arc<Fake>, effects: usize) -> RunI
     run
 }
 
-/// Kills the run of twenty steps at a moment; how often each effect was begun in the end.
-fn twenty_steps_killed(moment: Moment, memory: Memory) -> BTreeMap<String, u64> {
-    let directory = in_memory();
+/// A world in which the steps can be made.
+fn before_the_steps() -> Arc<Fake> {
     let fake = Fake::new(&twenty_steps());
+    fake.files.lock().unwrap().insert(LIST.to_owned(), b"end".to_vec());
+    fake
+}
+
+/// What the file says when every step that edits it was made once.
+fn listed() -> String {
+    (1..=20).step_by(2).map(|step| format!("{step} ")).chain(["end".to_owned()]).collect()
+}
+
+/// Kills the run of twenty steps at a moment; how often each effect was begun in the end, and what the file says.
+fn twenty_steps_killed(moment: Moment, memory: Memory) -> (BTreeMap<String, u64>, String) {
+    let directory = in_memory();
+    let fake = before_the_steps();
     fake.forgets.store(memory == Memory::Lost, std::sync::atomic::Ordering::SeqCst);
     let run = life(async || match moment {
         Moment::After(index) => crash_at(directory.path(), Arc::clone(&fake), index).await,
@@ -176,23 +194,25 @@ fn twenty_steps_killed(moment: Moment, memory: Memory) -> BTreeMap<String, u64> 
         let done = desk.ended(run).await;
         assert_eq!(done.status, RunStatus::Completed, "killed at {moment:?}: {done:?}");
     });
-    fake.effects.lock().unwrap().clone()
+    let list = String::from_utf8(fake.files.lock().unwrap()[LIST].clone()).unwrap();
+    (fake.effects.lock().unwrap().clone(), list)
 }
 
 #[test]
 fn twenty_steps_survive_a_crash_after_every_event_and_without_the_record_they_do_not() {
     let whole = in_memory();
     let (first, events) = life(async || {
-        let desk = Desk::open(whole.path(), Fake::new(&twenty_steps())).await;
+        let desk = Desk::open(whole.path(), before_the_steps()).await;
         let done = desk.ended(desk.accept("count the fruit").await).await;
         (done.seq.0, desk.kinds().await.len() as u64)
     });
     assert!(events > 65, "{events}");
     for moment in (first + 2..events).map(Moment::After).chain((1..=20).map(Moment::Within)) {
-        let effects = twenty_steps_killed(moment, Memory::Kept);
+        let (effects, list) = twenty_steps_killed(moment, Memory::Kept);
         assert_eq!(effects.len(), 20, "killed at {moment:?}: a step is missing");
         assert!(effects.values().all(|times| *times == 1), "killed at {moment:?}: {effects:?}");
+        assert_eq!(list, listed(), "killed at {moment:?}");
     }
-    let effects = twenty_steps_killed(Moment::Within(7), Memory::Lost);
+    let (effects, _) = twenty_steps_killed(Moment::Within(7), Memory::Lost);
     assert!(effects.values().any(|times| *times > 1), "without a record, something is done twice and is seen");
 }

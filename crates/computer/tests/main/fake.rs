@@ -5,14 +5,15 @@ use choir_computer::control::{Control, ControlError, Fetched, Heard, OnFile, OnH
 use choir_computer::serve::{Computer, ServeError};
 use choir_computer::world::RealWorld;
 use choir_core::fold::run::Runs;
+use choir_core::tool::{ReplaceInFile, replace_once};
 use choir_llm::scripted::Scenario;
 use choir_proto::inbox::{Ask, AskKind, Asked, Matter, Reach, Verdict, Waits};
 use choir_proto::model::{Answer, ErrorClass, ModelError};
 use choir_proto::run::Run;
 use choir_proto::wire::{
-    AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, DocumentSettings, EffectRecord, Exec, Exit,
-    Fetch, FinishAssociate, LiveFile, LivePath, Mirror, Mirrored, ModelCall, Models, OutputStream, StartAssociate,
-    ToolSettings, UndoChanges, WatchFiles, WatchFrame,
+    AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, DocumentSettings, EditFile, Edited,
+    EffectRecord, Exec, Exit, Fetch, FinishAssociate, LiveFile, LivePath, Mirror, Mirrored, ModelCall, Models,
+    OutputStream, StartAssociate, ToolSettings, UndoChanges, WatchFiles, WatchFrame,
 };
 use choir_proto::{ComputerId, Hash, InboxId, Role, RunId, TaskId};
 use futures_util::FutureExt;
@@ -264,6 +265,26 @@ impl Control for Fake {
         async move {
             self.files.lock().unwrap().insert(path, content);
             Ok(())
+        }
+        .boxed()
+    }
+
+    fn edit_file(&self, _: TaskId, edit: EditFile) -> BoxFuture<'_, Result<Edited, ControlError>> {
+        async move {
+            // As control does it: begun, made, and known to be made.
+            if self.effects.lock().unwrap().contains_key(&edit.effect_id) && !self.forgets.load(Ordering::SeqCst) {
+                return Ok(Edited::Done);
+            }
+            let wanted: ReplaceInFile = serde_json::from_value(edit.arguments).unwrap();
+            let now = self.files.lock().unwrap().get(&wanted.path).cloned().unwrap_or_default();
+            tokio::task::yield_now().await;
+            match replace_once(&String::from_utf8(now).unwrap(), &wanted.old, &wanted.new) {
+                Err(message) => return Ok(Edited::Failed { message }),
+                Ok(text) => self.files.lock().unwrap().insert(wanted.path, text.into_bytes()),
+            };
+            *self.effects.lock().unwrap().entry(edit.effect_id).or_default() += 1;
+            tokio::task::yield_now().await;
+            Ok(Edited::Done)
         }
         .boxed()
     }

@@ -3,7 +3,7 @@
 use super::Error;
 use rusqlite::Connection;
 
-const VERSION: i64 = 7;
+const VERSION: i64 = 8;
 /// Older ones can corrupt a write-ahead log that two processes use.
 const SQLITE_MIN: i32 = 3_051_003;
 
@@ -64,6 +64,12 @@ const PAGES: &str = "
 CREATE TABLE pages (hash BLOB NOT NULL, sort TEXT NOT NULL, PRIMARY KEY (hash, sort)) STRICT;
 ";
 
+/// From version 7, which knew of no edit whether a crash had come before or after it.
+const EDITS: &str = "
+CREATE TABLE edits (effect TEXT PRIMARY KEY, task BLOB NOT NULL, before BLOB NOT NULL, after BLOB NOT NULL) STRICT;
+CREATE INDEX edits_by_task ON edits (task);
+";
+
 /// Sets up a connection and makes or checks the tables. A newer file is left exactly as it is.
 pub(super) fn prepare(connection: &mut Connection) -> Result<(), Error> {
     refuse_newer(connection)?;
@@ -92,6 +98,9 @@ pub(super) fn prepare(connection: &mut Connection) -> Result<(), Error> {
     }
     if found < 7 {
         step.execute_batch(PAGES)?;
+    }
+    if found < 8 {
+        step.execute_batch(EDITS)?;
     }
     step.pragma_update(None, "user_version", VERSION)?;
     step.commit()?;

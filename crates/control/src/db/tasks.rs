@@ -1,8 +1,9 @@
 //! Which tree each unfinished task works on, so that it goes on over the same one after a crash.
 
 use super::{Db, Error};
+use crate::sandboxes::Edges;
 use choir_proto::{Hash, TaskId};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::path::Path;
 
 /// The trees that unfinished tasks of a data directory need: what they work on, and what came of those that nobody has been
@@ -48,9 +49,24 @@ impl Db {
         let forget = move |c: &Connection, sql| c.execute(sql, [task.as_bytes()]).map(drop);
         self.call(move |c| {
             forget(c, "DELETE FROM tasks WHERE task = ?1")?;
+            forget(c, "DELETE FROM edits WHERE task = ?1")?;
             forget(c, "DELETE FROM finished WHERE task = ?1")
         })
         .await
+    }
+
+    /// Keeps what a file is before an edit and after it, until the task is forgotten.
+    pub(crate) async fn begin_edit(&self, task: TaskId, effect: String, edges: Edges) -> Result<(), Error> {
+        const SQL: &str = "INSERT OR REPLACE INTO edits (effect, task, before, after) VALUES (?1, ?2, ?3, ?4)";
+        let Edges { before, after } = edges;
+        self.call(move |c| c.execute(SQL, params![effect, task.as_bytes(), before.0, after.0]).map(drop)).await
+    }
+
+    /// An edit that was about to be made.
+    pub(crate) async fn edit(&self, effect: String) -> Result<Option<Edges>, Error> {
+        const SQL: &str = "SELECT before, after FROM edits WHERE effect = ?1";
+        let edges = |row: &Row<'_>| Ok(Edges { before: row.get(0).map(Hash)?, after: row.get(1).map(Hash)? });
+        self.call(move |c| c.query_row(SQL, [effect], edges).optional()).await
     }
 
     /// Keeps what came of a task, so that it is told again when it is asked for again.

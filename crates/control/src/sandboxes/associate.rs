@@ -5,7 +5,7 @@ use crate::egress::Proxy;
 use crate::inbox::{Bound, Judge};
 use choir_proto::task::{self, ChangeKind, FileChange, LeftOut};
 use choir_proto::wire::{
-    AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, Check, EffectRecord, Exec, Exit,
+    AssociateCaptured, AssociateFinished, AssociateStarted, CallOf, ChangesUndone, Check, EffectRecord, Exec, Exit,
     FinishAssociate, StartAssociate, UndoChanges,
 };
 use choir_proto::{Hash, TaskId};
@@ -154,7 +154,9 @@ impl Sandboxes {
     /// Runs a command in a task's associate.
     pub(super) async fn exec(&self, task: TaskId, exec: Exec) -> Result<ExecHandle, Error> {
         let associate = self.associate(task).await?;
-        self.check(&associate, &exec).await?;
+        if let Some(call) = &exec.call {
+            self.check(&associate, call, &exec.command).await?;
+        }
         let exec = protocol::Exec {
             effect: EffectId::parse(exec.effect_id)?,
             command: Command::Shell(exec.command),
@@ -191,12 +193,11 @@ impl Sandboxes {
         &self.0.record
     }
 
-    /// What an agent wants run must be what the person said yes to, byte for byte, where a yes is needed.
-    async fn check(&self, associate: &Associate, exec: &Exec) -> Result<(), Error> {
-        let Some(call) = &exec.call else { return Ok(()) };
+    /// What an agent wants done must be what the person said yes to, byte for byte, where a yes is needed.
+    pub(super) async fn check(&self, associate: &Associate, call: &CallOf, subject: &str) -> Result<(), Error> {
         let judge = Judge::new(self.0.db.clone(), self.0.gateway.clone());
         let bound = Bound::Reach(associate.reach());
-        let said = judge.says(&call.tool, &exec.command, bound, call.inbox_id, call.run).await?;
+        let said = judge.says(&call.tool, subject, bound, call.inbox_id, call.run).await?;
         if said.verdict() == Some(true) { Ok(()) } else { Err(Error::NotAllowed) }
     }
 

@@ -4,7 +4,7 @@ use crate::db;
 use crate::http::Refused;
 use choir_sandbox::path::PathError;
 use choir_sandbox::protocol::{EffectIdError, FaultCode};
-use choir_sandbox::record::OpenError;
+use choir_sandbox::record::{OpenError, RecordError};
 use choir_sandbox::runtime::{CallError, ExecError, StartError};
 use http::StatusCode;
 use std::path::PathBuf;
@@ -23,6 +23,9 @@ pub enum Error {
     /// The record of effects cannot be used.
     #[error(transparent)]
     Record(#[from] OpenError),
+    /// It does not take what it should keep.
+    #[error(transparent)]
+    NotRecorded(#[from] RecordError),
     /// The sandbox was refused.
     #[error("a sandbox cannot be had")]
     Start(#[from] StartError),
@@ -74,7 +77,7 @@ impl From<Error> for Refused {
     fn from(error: Error) -> Self {
         let message = sentence(&error);
         match &error {
-            Error::Start(_) | Error::Directory { .. } | Error::Record(_) => {
+            Error::Start(_) | Error::Directory { .. } | Error::Record(_) | Error::NotRecorded(_) => {
                 tracing::warn!(error = &error as &dyn std::error::Error, "no sandbox can be had");
                 Self::unavailable("sandbox_refused", message, "`choir doctor` says how to mend it.")
             }

@@ -5,6 +5,7 @@
 
 mod associate;
 mod collect;
+mod edit;
 mod error;
 pub(crate) mod files;
 mod router;
@@ -13,6 +14,7 @@ pub(crate) mod trees;
 mod workspace;
 
 pub use collect::{Room, collect};
+pub(crate) use edit::Edges;
 pub use error::Error;
 pub use files::parse_path;
 pub use router::service;

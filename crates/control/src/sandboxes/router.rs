@@ -31,6 +31,7 @@ pub fn service(sandboxes: Sandboxes) -> Router {
         .route("/associates/{task}/finish", post(finish))
         .route("/associates/{task}/files", get(read).put(write))
         .route("/associates/{task}/files/list", get(list))
+        .route("/associates/{task}/edit", post(edit))
         .route("/associates/{task}/capture", post(capture))
         .route("/associates/{task}/finished", delete(forget))
         .route("/changes/undo", post(undo))
@@ -117,6 +118,10 @@ async fn write(
 ) -> Result<StatusCode, Refused> {
     all.write_in(task, &at.path, body).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+async fn edit(State(all): State<Sandboxes>, Path(task): Path<TaskId>, body: Bytes) -> Result<Response, Refused> {
+    Ok(axum::Json(all.edit_in(task, parse(&body)?).await?).into_response())
 }
 
 async fn list(State(all): State<Sandboxes>, Path(task): Path<TaskId>, Query(at): Query<At>) -> Result<String, Refused> {

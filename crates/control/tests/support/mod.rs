@@ -56,8 +56,14 @@ impl World {
 
     /// Stopped and started again on the same directory.
     pub(crate) async fn again(self) -> Self {
+        self.again_after(|_| {}).await
+    }
+
+    /// The same, with something done to the directory while nothing runs.
+    pub(crate) async fn again_after(self, meanwhile: impl FnOnce(&Path)) -> Self {
         let Self { control, computer, directory, now } = self;
         control.stop().await;
+        meanwhile(directory.path());
         let options = options(directory.path(), Config::default(), &computer, clock(&now));
         Self::by(options, directory, computer, now).await
     }

@@ -14,8 +14,8 @@ use choir_proto::model::{Answer, AssistantMessage, ErrorClass, ModelError, StopR
 use choir_proto::run::{NewRun, RunStatus};
 use choir_proto::task::Budget;
 use choir_proto::wire::{
-    AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, EffectRecord, Exec, Exit, FinishAssociate,
-    ModelCall, Models, StartAssociate, UndoChanges,
+    AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, EditFile, Edited, EffectRecord, Exec, Exit,
+    FinishAssociate, ModelCall, Models, StartAssociate, UndoChanges,
 };
 use choir_proto::{ComputerId, Event, InboxId, RunId, Seq, TaskId, Timestamp};
 use choir_store::Log;
@@ -222,6 +222,10 @@ impl Control for Network {
     }
 
     fn write_file(&self, _: TaskId, _: String, _: Vec<u8>) -> BoxFuture<'_, Result<(), ControlError>> {
+        refused()
+    }
+
+    fn edit_file(&self, _: TaskId, _: EditFile) -> BoxFuture<'_, Result<Edited, ControlError>> {
         refused()
     }
 

@@ -6,8 +6,8 @@ use choir_computer::world::World;
 use choir_proto::inbox::{Ask, AskKind, Asked, Matter, Reach, Verdict, Waits};
 use choir_proto::model::{Answer, AssistantMessage, ErrorClass, Message, ModelError, StopReason, ToolCall, Usage};
 use choir_proto::wire::{
-    AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, EffectRecord, Exec, Exit, FinishAssociate,
-    ModelCall, Models, OutputStream, StartAssociate, UndoChanges,
+    AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, EditFile, Edited, EffectRecord, Exec, Exit,
+    FinishAssociate, ModelCall, Models, OutputStream, StartAssociate, UndoChanges,
 };
 use choir_proto::{Hash, InboxId, Role, TaskId, Timestamp};
 use futures_util::FutureExt;
@@ -57,6 +57,14 @@ impl Stage {
         self.state().record.contains_key(effect)
     }
 
+    /// What is known of an edit that was begun before.
+    fn edited(&self, effect: &str) -> Edited {
+        match self.state().record.get(effect) {
+            Some(EffectRecord::Exited(_)) => Edited::Done,
+            _ => Edited::Unknown,
+        }
+    }
+
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -97,7 +105,7 @@ impl Stage {
 
     fn call(&self, role: Role, index: usize) -> ToolCall {
         let path = format!("file-{}", self.draw(3));
-        let (name, arguments) = match (role, self.draw(10)) {
+        let (name, arguments) = match (role, self.draw(11)) {
             (_, 0) => ("sing", json!({"song": "x"})),
             (_, 1) => ("finish", json!({"wrong": 1})),
             (Role::Conductor, 2..6) => {
@@ -109,7 +117,8 @@ impl Stage {
             (Role::Researcher, _) => ("request", json!({"kind": "blocked", "question": "may I?"})),
             (Role::Terminal, 2..7) => ("bash", json!({"command": format!("do {}", self.draw(1000))})),
             (Role::Terminal, 7) => ("write_file", json!({"path": path, "content": "x"})),
-            (Role::Terminal, 8) => ("request", json!({"kind": "blocked", "question": "may I?"})),
+            (Role::Terminal, 8) => ("edit_file", json!({"path": path, "old": "x", "new": "y"})),
+            (Role::Terminal, 9) => ("request", json!({"kind": "blocked", "question": "may I?"})),
             (Role::Terminal, _) => ("list_files", json!({"path": "."})),
         };
         said(name, arguments, index)
@@ -215,6 +224,24 @@ impl Control for Stage {
         async {
             self.wait().await;
             Ok(())
+        }
+        .boxed()
+    }
+
+    fn edit_file(&self, _: TaskId, edit: EditFile) -> BoxFuture<'_, Result<Edited, ControlError>> {
+        async move {
+            if self.sabotage != Sabotage::ForgetfulRecord && self.state().record.contains_key(&edit.effect_id) {
+                return Ok(self.edited(&edit.effect_id));
+            }
+            self.state().record.insert(edit.effect_id.clone(), EffectRecord::Started);
+            self.wait().await;
+            if self.sabotage != Sabotage::LostResult {
+                *self.state().done.entry(edit.effect_id.clone()).or_default() += 1;
+            }
+            let exit = Exit { code: Some(0), timed_out: false, duration_ms: 1, limit: None };
+            self.state().record.insert(edit.effect_id, EffectRecord::Exited(exit));
+            self.wait().await;
+            Ok(Edited::Done)
         }
         .boxed()
     }
