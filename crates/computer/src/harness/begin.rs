@@ -1,4 +1,5 @@
-//! Tool calls: intent first, then the act, then the result. Independent calls run at the same time.
+//! Tool calls: intent first, then the act, then the result. Independent calls run at the same time; one that may see what an
+//! earlier one of the same answer leaves waits until the result of that is in the log.
 
 use super::perform::{Performed, Performer};
 use super::{Driver, HarnessError, Signal, stopped};
@@ -16,8 +17,47 @@ use tokio::task::JoinSet;
 /// Calls at work, and their names.
 #[derive(Default)]
 pub(super) struct AtWork {
-    running: FuturesUnordered<BoxFuture<'static, Result<(Begin, Performed), HarnessError>>>,
+    running: FuturesUnordered<Work>,
     names: BTreeSet<String>,
+    /// Those that wait for earlier ones of the same answer.
+    held: Vec<Held>,
+}
+
+type Work = BoxFuture<'static, Result<(Begin, Performed), HarnessError>>;
+
+/// A call that was not begun.
+struct Held {
+    name: String,
+    /// Those at work that it waits for.
+    follows: BTreeSet<String>,
+    work: Work,
+}
+
+impl AtWork {
+    /// Begins a call, or holds it until those that it follows have ended.
+    fn take(&mut self, name: String, follows: BTreeSet<String>, work: Work) {
+        self.names.insert(name.clone());
+        match follows.is_empty() {
+            true => self.running.push(work),
+            false => self.held.push(Held { name, follows, work }),
+        }
+    }
+
+    /// A call has ended: those that waited for nothing else begin.
+    fn ended(&mut self, name: &str) {
+        self.names.remove(name);
+        for mut held in std::mem::take(&mut self.held) {
+            held.follows.remove(name);
+            self.take(held.name, held.follows, held.work);
+        }
+    }
+
+    /// Nobody wants what was not begun.
+    fn let_go(&mut self) {
+        for held in std::mem::take(&mut self.held) {
+            self.names.remove(&held.name);
+        }
+    }
 }
 
 /// When a call was begun.
@@ -41,9 +81,10 @@ impl Driver {
         // Words may have come while the intents were written down. Calls that are refused for them take no time.
         let take_time = !calls.is_empty() && calls.iter().all(|call| call.tool.is_ok());
         let mut has_news = begun == Begun::Now && take_time && !self.agent.is_held_up();
-        for call in calls {
-            if at_work.names.insert(call.effect_id.clone()) {
-                at_work.running.push(self.performer().take_on(call, begun).boxed());
+        let follows: Vec<BTreeSet<String>> = (0..calls.len()).map(|at| followed(&calls, at)).collect();
+        for (call, follows) in calls.into_iter().zip(follows) {
+            if !at_work.names.contains(&call.effect_id) {
+                at_work.take(call.effect_id.clone(), follows, self.performer().take_on(call, begun).boxed());
             }
         }
         let mut ended_by_person = false;
@@ -57,6 +98,7 @@ impl Driver {
                     // Child agents hear the person by themselves; a command has to be told. All of them end soon, and
                     // what they did is still written down.
                     ended_by_person = true;
+                    at_work.let_go();
                     self.kill().await;
                     continue;
                 }
@@ -72,11 +114,11 @@ impl Driver {
             };
             let Some(finished) = next else { return Ok(None) };
             let (call, mut performed) = finished?;
-            at_work.names.remove(&call.effect_id);
             if ended_by_person && matches!(performed.outcome, ToolOutcome::Error | ToolOutcome::Unknown) {
                 performed.outcome = ToolOutcome::Cancelled;
             }
             self.conclude(&call, performed).await?;
+            at_work.ended(&call.effect_id);
             if !ended_by_person && !self.agent.is_held_up() {
                 return Ok(None);
             }
@@ -146,6 +188,16 @@ impl Driver {
             tracing::warn!(%error, "an associate could not be ended");
         }
     }
+}
+
+/// The earlier calls of the same answer that one of them waits for.
+fn followed(calls: &[Begin], at: usize) -> BTreeSet<String> {
+    let call = &calls[at];
+    let Ok(tool) = &call.tool else { return BTreeSet::new() };
+    let is_before = |earlier: &&Begin| {
+        earlier.turn == call.turn && earlier.tool.as_ref().is_ok_and(|earlier| tool.follows(earlier))
+    };
+    calls[..at].iter().filter(is_before).map(|earlier| earlier.effect_id.clone()).collect()
 }
 
 fn unwanted() -> Performed {

@@ -1,9 +1,9 @@
 use crate::fake::{Desk, Fake};
 use choir_computer::actor::RunCommand;
 use choir_computer::journal::Scope;
-use choir_proto::RunStatus;
 use choir_proto::event::{Actor, RunSteered};
 use choir_proto::task::TaskStatus;
+use choir_proto::{Event, RunStatus};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -414,4 +414,29 @@ async fn what_the_person_points_at_reaches_every_agent_as_data_with_its_origin()
         assert!(told.contains("<data>\nthree pears\n\n</data>"), "{told}");
     }
     assert_eq!(done.tasks.len(), 2);
+}
+
+/// Each of these calls finds what the ones before it left, as if it had been alone.
+#[tokio::test]
+async fn calls_of_one_answer_that_depend_on_each_other_keep_its_order() {
+    let edit = |old: &str, new: &str| {
+        let arguments = serde_json::json!({"path": "a.txt", "old": old, "new": new});
+        serde_json::json!({"name": "edit_file", "arguments": arguments})
+    };
+    let write = serde_json::json!({"name": "write_file", "arguments": {"path": "a.txt", "content": "1"}});
+    let read = serde_json::json!({"name": "read_file", "arguments": {"path": "a.txt"}});
+    let finish = serde_json::json!({"tool_calls": [{"name": "finish", "arguments": {"summary": "done"}}]});
+    let calls = serde_json::json!({"tool_calls": [write, edit("1", "12"), edit("2", "23"), edit("3", "34"), read]});
+    let delegate = serde_json::json!({"name": "delegate", "arguments": {"role": "terminal", "objective": "count"}});
+    let conductor = serde_json::json!([{"tool_calls": [delegate]}, finish]);
+    let scenario = serde_json::json!({"roles": {"conductor": conductor, "terminal": [calls, finish]}});
+    let directory = tempfile::tempdir().unwrap();
+    let fake = Fake::new(&scenario.to_string());
+    let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
+    let run = desk.accept("count").await;
+    assert_eq!(desk.ended(run).await.status, RunStatus::Completed);
+    assert_eq!(fake.files.lock().unwrap()["a.txt"], b"1234");
+    let events = desk.events(run).await;
+    let seen = events.iter().filter(|(_, event)| matches!(event, Event::ToolFinished(done) if done.content == "1234"));
+    assert_eq!(seen.count(), 1, "whoever reads last sees everything");
 }
