@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Between two looks for an instance that went away.
-const RETRY: Duration = Duration::from_millis(500);
+pub(crate) const RETRY: Duration = Duration::from_millis(500);
 
 impl Data {
     /// As given, else the platform's. Absolute: sandboxes and the computer's process do not share our working directory.
