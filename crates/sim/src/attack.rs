@@ -39,6 +39,17 @@ pub struct Options {
     /// The real binary, when another user cannot find it.
     #[arg(long, hide = true)]
     pub guest: Option<PathBuf>,
+    /// Say what was seen in words for who started this as another user, and adds it to its own.
+    #[arg(long, hide = true)]
+    pub for_root: bool,
+}
+
+/// Who reads what was seen in all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    ByPerson,
+    /// By the same program, run by root.
+    ByRoot,
 }
 
 /// What was seen in all.
@@ -74,14 +85,10 @@ pub fn run(options: &Options) -> anyhow::Result<bool> {
         total.add(held(options, &guest, directory.path(), (identity, backend))?);
     }
     total.add(director(options, directory.path())?);
-    match is_root {
-        true => total.add(as_ordinary(options, &guest, directory.path())?),
-        false => say(format_args!("{TOTAL} {}", total.words())),
-    }
     if is_root {
-        say(format_args!("\nprobes {}, escapes {}, skipped {}", total.probes, total.escapes, total.skipped));
-        say(format_args!("walls taken away {}, unnoticed {}", total.controls, total.unnoticed));
+        total.add(as_ordinary(options, &guest, directory.path())?);
     }
+    say(total.summary(if options.for_root { Asked::ByRoot } else { Asked::ByPerson }));
     Ok(total.probes > 0 && total.escapes == 0 && total.skipped == 0 && total.unnoticed == 0)
 }
 
@@ -176,7 +183,7 @@ fn as_ordinary(options: &Options, guest: &Path, directory: &Path) -> anyhow::Res
         std::fs::set_permissions(place(name), PermissionsExt::from_mode(0o755))?;
     }
     let mut command = Command::new(place("sim"));
-    command.arg("attack").arg(&options.only).arg("--guest").arg(place("choir"));
+    command.arg("attack").arg(&options.only).arg("--for-root").arg("--guest").arg(place("choir"));
     if options.no_controls {
         command.arg("--no-controls");
     }
@@ -228,6 +235,18 @@ impl Total {
         self.skipped += other.skipped;
         self.controls += other.controls;
         self.unnoticed += other.unnoticed;
+    }
+
+    /// The last words of a run.
+    fn summary(self, asked: Asked) -> String {
+        let Self { probes, escapes, skipped, controls, unnoticed } = self;
+        match asked {
+            Asked::ByRoot => format!("{TOTAL} {}", self.words()),
+            Asked::ByPerson => format!(
+                "\nprobes {probes}, escapes {escapes}, skipped {skipped}\n\
+                 walls taken away {controls}, unnoticed {unnoticed}"
+            ),
+        }
     }
 
     fn words(self) -> String {
@@ -284,6 +303,16 @@ impl Inside {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whoever starts it: root alone adds the numbers of another run to its own.
+    #[test]
+    fn a_run_ends_with_what_was_seen() {
+        let total = Total { probes: 7, escapes: 1, skipped: 2, controls: 3, unnoticed: 4 };
+        let said = total.summary(Asked::ByPerson);
+        assert!(said.contains("probes 7, escapes 1, skipped 2") && !said.contains(TOTAL), "{said}");
+        let said = total.summary(Asked::ByRoot);
+        assert_eq!(said.strip_prefix(TOTAL).and_then(Total::read), Some(total), "{said}");
+    }
 
     #[test]
     fn a_total_is_read_as_it_was_said() {
