@@ -194,6 +194,13 @@ async fn files_are_written_listed_moved_and_removed_and_the_log_is_told() {
     let list = browser.get("/api/files/list?path=").await.value();
     assert_eq!((list["files"][0]["name"].as_str(), list["files"][0]["kind"].as_str()), (Some("b.bin"), Some("file")));
     browser.send(Method::PUT, "/api/files?path=other", bytes::Bytes::from_static(b"precious")).await;
+    let folder = browser.send(Method::PUT, "/api/files?kind=directory&path=m", "".into()).await;
+    assert_eq!(folder.status, StatusCode::OK);
+    let into_itself = browser.json(Method::POST, "/api/files/move", r#"{"from":"m","to":"m/new/deep/m"}"#).await;
+    assert_eq!(into_itself.status, StatusCode::BAD_REQUEST);
+    let inside = browser.get("/api/files/list?path=m").await;
+    assert_eq!(inside.value()["files"], serde_json::json!([]), "what is refused changes nothing");
+    browser.send(Method::DELETE, "/api/files?path=m", "".into()).await;
     let over = browser.json(Method::POST, "/api/files/move", r#"{"from":"b.bin","to":"other"}"#).await;
     assert_eq!((over.status, over.code().as_str()), (StatusCode::CONFLICT, "exists"));
     assert_eq!(browser.get("/api/files?path=other").await.body, "precious");

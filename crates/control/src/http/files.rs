@@ -15,7 +15,7 @@ use choir_proto::event::{Actor, Event, FileChanged};
 use choir_proto::task::ChangeKind;
 use choir_proto::{Hash, Timestamp};
 use choir_sandbox::path::RelativePath;
-use choir_sandbox::protocol::{Entry, FaultCode, FileKind};
+use choir_sandbox::protocol::{Entry, FaultCode, FileKind, Removal};
 use choir_sandbox::runtime::{CallError, Guest};
 use http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};
@@ -262,12 +262,36 @@ pub(super) async fn rename(State(app): State<App>, Json(wanted): Json<Move>) -> 
     // Once only: a second time it might be another file that has the name.
     let keeper = app.sandboxes.keeper().await?;
     keeper.stat(&from).await.map_err(Error::from)?;
-    if let Some((folder, _)) = to.split() {
-        keeper.make_directory(&folder).await.map_err(Error::from)?;
+    let missing = missing_above(&keeper, &to).await?;
+    let moved = async {
+        if let Some(folder) = missing.first() {
+            keeper.make_directory(folder).await?;
+        }
+        keeper.rename(&from, &to).await
+    };
+    if let Err(error) = moved.await {
+        // What is refused changes nothing. A folder in which somebody has put something meanwhile stays.
+        for folder in &missing {
+            keeper.remove(folder, Removal::EmptyDirectory).await.ok();
+        }
+        return Err(Error::from(error).into());
     }
-    keeper.rename(&from, &to).await.map_err(Error::from)?;
     changed(&app, &from, ChangeKind::Deleted, None).await?;
     changed(&app, &to, ChangeKind::Added, None).await
+}
+
+/// The folders above a path that are not there, the deepest first.
+async fn missing_above(keeper: &Guest, path: &RelativePath) -> Result<Vec<RelativePath>, Refused> {
+    let above = |path: &RelativePath| path.split().map(|(above, _)| above).filter(|above| !above.is_root());
+    let mut missing = Vec::new();
+    for folder in std::iter::successors(above(path), above) {
+        match keeper.stat(&folder).await.map_err(Error::from) {
+            Err(error) if is_absent(&error) => missing.push(folder),
+            // What is wrong with it is said by whoever wants to go through.
+            Ok(_) | Err(_) => break,
+        }
+    }
+    Ok(missing)
 }
 
 async fn exists(app: &App, path: &RelativePath) -> Result<bool, Refused> {
