@@ -36,7 +36,7 @@ pub struct Terminal {
     pub id: TerminalId,
     handle: runtime::Terminal,
     size: Mutex<TerminalSize>,
-    shown: broadcast::Sender<Bytes>,
+    shown: broadcast::Sender<Shown>,
     /// How its shell ended; nothing while it runs.
     ended: watch::Receiver<Option<Ended>>,
 }
@@ -48,11 +48,43 @@ pub struct Ended {
     pub exit_code: Option<i32>,
 }
 
+/// What a terminal shows to all its viewers.
+#[derive(Debug, Clone)]
+enum Shown {
+    Output(Bytes),
+    /// All of it, for whoever has seen nothing yet; everybody else has seen it come.
+    Screen(Bytes),
+}
+
 /// One window onto a terminal.
 #[derive(Debug)]
 pub struct Viewer {
     terminal: Arc<Terminal>,
-    shown: broadcast::Receiver<Bytes>,
+    shown: broadcast::Receiver<Shown>,
+    sight: Sight,
+}
+
+/// What a viewer has seen of a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sight {
+    /// Nothing, or not enough: the whole screen comes first.
+    Nothing,
+    /// All until now.
+    All,
+}
+
+impl Sight {
+    /// What a viewer draws of what is shown to everybody.
+    fn see(&mut self, shown: Shown) -> Option<Bytes> {
+        match (shown, *self) {
+            (Shown::Screen(bytes), Self::Nothing) => {
+                *self = Self::All;
+                Some(bytes)
+            }
+            (Shown::Output(bytes), Self::All) => Some(bytes),
+            (Shown::Output(_), Self::Nothing) | (Shown::Screen(_), Self::All) => None,
+        }
+    }
 }
 
 impl Sandboxes {
@@ -147,13 +179,14 @@ impl Sandboxes {
         self,
         id: TerminalId,
         mut output: TerminalOutput,
-        shown: broadcast::Sender<Bytes>,
+        shown: broadcast::Sender<Shown>,
         end: watch::Sender<Option<Ended>>,
     ) {
         let exit_code = loop {
             match output.next().await {
                 // Nobody looks: the guest keeps the screen for whoever comes.
-                Ok(TerminalEvent::Output(bytes) | TerminalEvent::Screen(bytes)) => drop(shown.send(bytes)),
+                Ok(TerminalEvent::Output(bytes)) => drop(shown.send(Shown::Output(bytes))),
+                Ok(TerminalEvent::Screen(bytes)) => drop(shown.send(Shown::Screen(bytes))),
                 Ok(TerminalEvent::Exit(exit)) => match exit.ending {
                     Ending::Code(code) => break Some(code),
                     Ending::Signal(_) | Ending::TimedOut | Ending::Killed => break None,
@@ -214,7 +247,7 @@ impl Terminal {
 
     /// A window onto it; the whole screen comes first.
     pub async fn view(self: &Arc<Self>) -> Result<Viewer, Error> {
-        let viewer = Viewer { terminal: self.clone(), shown: self.shown.subscribe() };
+        let viewer = Viewer { terminal: self.clone(), shown: self.shown.subscribe(), sight: Sight::Nothing };
         self.handle.attach().await?;
         Ok(viewer)
     }
@@ -227,17 +260,34 @@ impl Viewer {
             let missed = tokio::select! {
                 biased;
                 shown = self.shown.recv() => match shown {
-                    Ok(bytes) => return Ok(bytes),
+                    Ok(shown) => match self.sight.see(shown) {
+                        Some(bytes) => return Ok(bytes),
+                        None => continue,
+                    },
                     Err(broadcast::error::RecvError::Lagged(missed)) => missed,
                     Err(broadcast::error::RecvError::Closed) => return Err(self.terminal.ended().await),
                 },
                 ended = self.terminal.ended() => return Err(ended),
             };
             tracing::debug!(missed, "a viewer of a terminal fell behind and gets the whole screen");
-            self.shown = self.shown.resubscribe();
+            (self.shown, self.sight) = (self.shown.resubscribe(), Sight::Nothing);
             if self.terminal.handle.attach().await.is_err() {
                 return Err(self.terminal.ended().await);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_has_seen_nothing_is_shown_the_whole_screen() {
+        let (output, screen) = (|| Shown::Output("output".into()), || Shown::Screen("screen".into()));
+        let (mut first, mut second) = (Sight::All, Sight::Nothing);
+        assert_eq!((first.see(output()), second.see(output())), (Some("output".into()), None));
+        assert_eq!((first.see(screen()), second.see(screen())), (None, Some("screen".into())));
+        assert_eq!((first.see(output()), second.see(output())), (Some("output".into()), Some("output".into())));
     }
 }
