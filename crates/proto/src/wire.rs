@@ -259,6 +259,9 @@ pub struct Exit {
     /// The limit that it reached, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
+    /// How many bytes of what it said were lost, because there was no room to keep them until they were taken.
+    #[serde(default)]
+    pub missed_bytes: u64,
 }
 
 /// What the shim knows of an effect: `GET /effects/{id}`.

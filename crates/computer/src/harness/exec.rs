@@ -104,7 +104,7 @@ impl Place<'_> {
         exit: Option<&Exit>,
         output: Output,
     ) -> Result<CommandResult, HarnessError> {
-        let truncated = output.cut;
+        let truncated = output.cut || exit.is_some_and(|exit| exit.missed_bytes > 0);
         let log = match exit.is_some() || truncated {
             true => Some(output.all.keep(&self.context.harness).await?),
             false => None,

@@ -3,7 +3,7 @@
 use choir_computer::actor::{RunCommand, SessionMessage, ask};
 use choir_computer::control::{Control, ControlError, Fetched, Heard, OnFile, OnHeard, OnOutput};
 use choir_computer::serve::{Computer, ServeError};
-use choir_computer::world::RealWorld;
+use choir_computer::world::{RealWorld, World};
 use choir_core::fold::run::Runs;
 use choir_core::tool::{ReplaceInFile, replace_once};
 use choir_llm::scripted::Scenario;
@@ -15,15 +15,40 @@ use choir_proto::wire::{
     EffectRecord, Exec, Exit, Fetch, FinishAssociate, LiveFile, LivePath, Mirror, Mirrored, ModelCall, Models,
     OutputStream, StartAssociate, ToolSettings, UndoChanges, WatchFiles, WatchFrame,
 };
-use choir_proto::{ComputerId, Hash, InboxId, Role, RunId, TaskId};
+use choir_proto::{ComputerId, Hash, InboxId, Role, RunId, TaskId, Timestamp};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, broadcast, watch};
 use uuid::Uuid;
+
+/// The world as it is, but that time can be made to pass.
+struct Hurried {
+    real: Arc<RealWorld>,
+    passed_ms: Arc<AtomicU64>,
+}
+
+impl World for Hurried {
+    fn now(&self) -> Timestamp {
+        self.real.now()
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.real.elapsed() + Duration::from_millis(self.passed_ms.load(Ordering::SeqCst))
+    }
+
+    fn uuid(&self) -> Uuid {
+        self.real.uuid()
+    }
+
+    fn chance(&self) -> f64 {
+        self.real.chance()
+    }
+}
 
 /// Outlives the computer, as control does.
 pub(crate) struct Fake {
@@ -41,6 +66,9 @@ pub(crate) struct Fake {
     pub(crate) files: Mutex<BTreeMap<String, Vec<u8>>>,
     /// What was taken back.
     pub(crate) undos: Mutex<Vec<UndoChanges>>,
+    /// How long whoever wants a sandbox waits for it, and how much of that has passed, in milliseconds.
+    pub(crate) line_ms: AtomicU64,
+    passed_ms: Arc<AtomicU64>,
     /// A command `wait` runs until it is killed.
     killed: Notify,
     /// What waits for the person, by name, and what they said.
@@ -82,6 +110,8 @@ impl Fake {
             effects: Mutex::default(),
             files: Mutex::default(),
             undos: Mutex::default(),
+            line_ms: AtomicU64::new(0),
+            passed_ms: Arc::default(),
             killed: Notify::new(),
             inbox: watch::Sender::default(),
             auto_accept: AtomicBool::new(false),
@@ -215,6 +245,7 @@ impl Control for Fake {
     }
 
     fn start_associate(&self, _: TaskId, _: StartAssociate) -> BoxFuture<'_, Result<AssociateStarted, ControlError>> {
+        self.passed_ms.fetch_add(self.line_ms.load(Ordering::SeqCst), Ordering::SeqCst);
         async { Ok(AssociateStarted::default()) }.boxed()
     }
 
@@ -224,7 +255,7 @@ impl Control for Fake {
                 let page = self.files.lock().unwrap().get(path).cloned().unwrap();
                 let text = choir_core::page::text(&String::from_utf8_lossy(&page));
                 on_output(OutputStream::Stdout, text.as_bytes());
-                return Ok(Exit { code: Some(0), timed_out: false, duration_ms: 1, limit: None });
+                return Ok(Exit { code: Some(0), timed_out: false, duration_ms: 1, limit: None, missed_bytes: 0 });
             }
             *self.effects.lock().unwrap().entry(exec.effect_id).or_default() += 1;
             if exec.command == "wait" {
@@ -236,8 +267,12 @@ impl Control for Fake {
             if let Some(bytes) = exec.command.strip_prefix("print ") {
                 on_output(OutputStream::Stdout, &b"\x1b[2Jx\xff".repeat(bytes.parse::<usize>().unwrap() / 6));
             }
+            if exec.command == "time" {
+                on_output(OutputStream::Stdout, exec.timeout_ms.to_string().as_bytes());
+            }
             let code = exec.command.strip_prefix("exit ").map_or(0, |code| code.parse().unwrap());
-            Ok(Exit { code: Some(code), timed_out: false, duration_ms: 1, limit: None })
+            let missed_bytes = u64::from(exec.command == "flood");
+            Ok(Exit { code: Some(code), timed_out: false, duration_ms: 1, limit: None, missed_bytes })
         }
         .boxed()
     }
@@ -247,7 +282,13 @@ impl Control for Fake {
             Ok(match self.effects.lock().unwrap().get(&effect_id) {
                 _ if self.forgets.load(Ordering::SeqCst) => EffectRecord::Absent,
                 None => EffectRecord::Absent,
-                Some(_) => EffectRecord::Exited(Exit { code: Some(0), timed_out: false, duration_ms: 1, limit: None }),
+                Some(_) => EffectRecord::Exited(Exit {
+                    code: Some(0),
+                    timed_out: false,
+                    duration_ms: 1,
+                    limit: None,
+                    missed_bytes: 0,
+                }),
             })
         }
         .boxed()
@@ -387,7 +428,8 @@ impl Desk {
     pub(crate) async fn open(directory: &Path, control: Arc<Fake>) -> Self {
         let id = ComputerId::new(Uuid::from_u128(1));
         loop {
-            match Computer::open(directory, id, Arc::clone(&control) as Arc<dyn Control>, RealWorld::new()).await {
+            let world = Arc::new(Hurried { real: RealWorld::new(), passed_ms: control.passed_ms.clone() });
+            match Computer::open(directory, id, Arc::clone(&control) as Arc<dyn Control>, world).await {
                 Ok(computer) => return Self { computer },
                 // The log's thread of an earlier life lets go once it has noticed that all handles are gone.
                 Err(ServeError::Open(choir_store::OpenError::InUse(_))) => tokio::task::yield_now().await,

@@ -294,18 +294,7 @@ async fn commands_run_without_a_model_and_stop_at_the_first_failure() {
     let (_directory, fake, desk) = desk(DOCUMENT).await;
     fake.has_model.store(false, Ordering::SeqCst);
     let task = |commands: &[&str]| serde_json::json!({"kind": "run", "instruction": "try", "commands": commands});
-    let (status, made) = desk.send("POST", "/api/tasks", task(&["one", "exit 3", "two"])).await;
-    assert_eq!(status, 202, "{made}");
-    let path = format!("/api/tasks/{}", made["task_id"].as_str().unwrap());
-    let mut head = desk.computer.app.harness.journal.log().watch();
-    let done = loop {
-        head.mark_unchanged();
-        let (_, result) = desk.send("GET", &path, serde_json::Value::Null).await;
-        if result["status"] != "running" {
-            break result;
-        }
-        head.changed().await.unwrap();
-    };
+    let done = done(&desk, task(&["one", "exit 3", "two"])).await;
     assert_eq!(done["status"], "failed", "{done}");
     let codes: Vec<_> = done["commands"].as_array().unwrap().iter().map(|command| &command["exit_code"]).collect();
     assert_eq!(codes, [&serde_json::json!(0), &serde_json::json!(3)]);
@@ -315,6 +304,30 @@ async fn commands_run_without_a_model_and_stop_at_the_first_failure() {
     assert_eq!((status, refused["error"]["code"].as_str()), (501, Some("not_available")));
     let unknown = serde_json::json!({"kind": "run", "instruction": "x", "allowed_tools": ["sing"]});
     assert_eq!(desk.send("POST", "/api/tasks", unknown).await.0, 400);
+}
+
+/// Gives a task of commands and waits for what comes of it.
+async fn done(desk: &Desk, task: serde_json::Value) -> serde_json::Value {
+    let (status, made) = desk.send("POST", "/api/tasks", task).await;
+    assert_eq!(status, 202, "{made}");
+    let path = format!("/api/tasks/{}", made["task_id"].as_str().unwrap());
+    let mut head = desk.computer.app.harness.journal.log().watch();
+    loop {
+        head.mark_unchanged();
+        let (_, result) = desk.send("GET", &path, serde_json::Value::Null).await;
+        if result["status"] != "running" {
+            return result;
+        }
+        head.changed().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_command_whose_output_was_not_all_kept_says_so() {
+    let (_directory, _, desk) = desk(DOCUMENT).await;
+    let done = done(&desk, serde_json::json!({"kind": "run", "instruction": "x", "commands": ["flood", "calm"]})).await;
+    let truncated: Vec<_> = done["commands"].as_array().unwrap().iter().map(|one| &one["truncated"]).collect();
+    assert_eq!(truncated, [true, false], "{done}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -375,18 +375,19 @@ pub(super) fn read_exit(exit: &protocol::Exit) -> Exit {
         Ending::TimedOut => (None, true),
         Ending::Killed => (Some(KILLED), false),
     };
-    Exit { code, timed_out, duration_ms: exit.duration_ms, limit: None }
+    Exit { code, timed_out, duration_ms: exit.duration_ms, limit: None, missed_bytes: 0 }
 }
 
 /// How a command ended whose sandbox was watched meanwhile.
 pub(super) fn read_finished(finished: &Finished) -> Exit {
-    Exit { limit: finished.limit.map(read_limit), ..read_exit(&finished.exit) }
+    let (limit, missed_bytes) = (finished.limit.map(read_limit), finished.missed_bytes);
+    Exit { limit, missed_bytes, ..read_exit(&finished.exit) }
 }
 
 /// A command whose sandbox was ended for a limit ended with it.
 pub(super) fn ended_for(limit: Limit, after: Duration) -> Exit {
     let duration_ms = after.as_millis() as u64;
-    Exit { code: Some(KILLED), timed_out: false, duration_ms, limit: Some(read_limit(limit)) }
+    Exit { code: Some(KILLED), timed_out: false, duration_ms, limit: Some(read_limit(limit)), missed_bytes: 0 }
 }
 
 fn read_limit(limit: Limit) -> task::Limit {

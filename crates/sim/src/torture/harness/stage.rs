@@ -198,8 +198,13 @@ impl Control for Stage {
             }
             on_output(OutputStream::Stdout, b"did it\n");
             self.wait().await;
-            let exit =
-                Exit { code: Some(i32::from(self.draw(10) == 0)), timed_out: false, duration_ms: 1, limit: None };
+            let exit = Exit {
+                code: Some(i32::from(self.draw(10) == 0)),
+                timed_out: false,
+                duration_ms: 1,
+                limit: None,
+                missed_bytes: 0,
+            };
             self.state().record.insert(exec.effect_id, EffectRecord::Exited(exit.clone()));
             self.wait().await;
             Ok(exit)
