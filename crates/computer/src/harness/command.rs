@@ -36,7 +36,8 @@ struct Worker {
     base_tree: Option<Hash>,
     /// Whether it had to wait for the tasks before it.
     alone: bool,
-    /// When it began, by the clock that only goes forward.
+    /// When it began to work, by the clock that only goes forward. Whoever waits for the person, or in the line of a large
+    /// workspace, is not at work.
     began: Duration,
 }
 
@@ -83,6 +84,7 @@ impl Worker {
         let person = Person { context: &self.context, scope: self.scope(), purse: None, seat: None };
         match start_associate(&person, self.task, start).await? {
             Ok(Some(started)) => {
+                self.began = self.context.harness.journal.world().elapsed();
                 self.base_tree = started.base_tree;
                 self.alone = started.alone;
                 self.append(vec![TaskStarted { base_tree: started.base_tree, alone: started.alone }.into()])

@@ -322,6 +322,19 @@ async fn done(desk: &Desk, task: serde_json::Value) -> serde_json::Value {
     }
 }
 
+/// Whoever waits for a sandbox, because of the person or of the tasks before it, has all its time when it gets one.
+#[tokio::test]
+async fn waiting_for_a_sandbox_is_no_time_at_work() {
+    let (_directory, fake, desk) = desk(DOCUMENT).await;
+    fake.line_ms.store(3_600_000, Ordering::SeqCst);
+    let task = serde_json::json!({"kind": "run", "instruction": "x", "commands": ["time"], "budget": {"time_s": 600}});
+    let done = done(&desk, task).await;
+    assert_eq!(done["status"], "ok", "{done}");
+    let left_ms: u64 = done["commands"][0]["stdout"].as_str().unwrap().lines().last().unwrap().parse().unwrap();
+    assert!((1..=600_000).contains(&left_ms), "{done}");
+    assert!(done["usage"]["time_s"].as_f64().unwrap() < 600.0, "{done}");
+}
+
 #[tokio::test]
 async fn a_command_whose_output_was_not_all_kept_says_so() {
     let (_directory, _, desk) = desk(DOCUMENT).await;
