@@ -5,7 +5,7 @@ use crate::support::World;
 use crate::support::computer::FakeComputer;
 use choir_control::config::{Config, Egress};
 use choir_proto::inbox::{AskKind, Waits};
-use choir_proto::wire::AssociateStarted;
+use choir_proto::wire::{AssociateFinished, AssociateStarted};
 use http::{Method, StatusCode};
 use std::path::PathBuf;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -133,6 +133,10 @@ async fn everything_else_is_refused_and_recorded() {
         contains(body, b"egress.denied") && contains(body, other.as_bytes().split(|b| *b == b':').next().unwrap())
     };
     world.computer.told_that("/internal/record", denied).await;
+    let finished: AssociateFinished = asked(&world, Method::POST, &at("/finish"), r#"{"merge":true}"#).await;
+    for refused in [other.as_str(), "169.254.169.254:80", "evil.crates.io:443"] {
+        assert!(finished.refused.iter().any(|found| found == refused), "{refused}: {:?}", finished.refused);
+    }
 }
 
 #[tokio::test]
@@ -160,12 +164,12 @@ async fn a_wish_above_the_ceiling_is_recorded_and_gives_no_way_out() {
     decide(&world, question, "deny", "once").await;
     assert!(start(&world, &["example.org:443"]).await.waits.is_empty());
     assert_eq!(socket(&world), None);
-    world
-        .computer
-        .told_that("/internal/record", |body| contains(body, b"example.org:443") && contains(body, b"above"))
-        .await;
+    let apart = |body: &[u8]| contains(body, br#""example.org""#) && contains(body, b"443") && contains(body, b"above");
+    world.computer.told_that("/internal/record", apart).await;
     let (said, _) = exec(&world, "e1", "echo \"proxy=$https_proxy\"").await;
     assert_eq!(said, "proxy=\n");
+    let finished: AssociateFinished = asked(&world, Method::POST, &at("/finish"), r#"{"merge":true}"#).await;
+    assert_eq!(finished.refused, ["example.org:443"], "its result says what it went without");
 }
 
 #[tokio::test]

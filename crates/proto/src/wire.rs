@@ -306,6 +306,9 @@ pub struct AssociateFinished {
     /// What it made that no tree can hold, and what it could not see.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<LeftOut>,
+    /// What it wanted to reach and may not; the first of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<String>,
 }
 
 /// Take changes back as one: `POST /changes/undo`. Asked again after a crash, it does the rest and answers for the whole.

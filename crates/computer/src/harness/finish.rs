@@ -119,6 +119,9 @@ impl Home<'_> {
                     say_too(&mut result.summary, &not_kept(left_out));
                 }
                 result.left_out = finished.left_out;
+                if !finished.refused.is_empty() {
+                    say_too(&mut result.summary, &not_reached(&finished.refused));
+                }
                 if self.kind == TaskKind::Inspect && !result.files_changed.is_empty() {
                     // The base with nothing added: it is in no workspace.
                     result.merged_tree = result.base_tree;
@@ -167,7 +170,12 @@ fn kept_out(forbidden: &[String]) -> String {
     format!("Not brought in, because its permissions forbid it: {}. Give it to your computer's user.", named(forbidden))
 }
 
-/// The first of some paths.
+/// What a person has to know of hosts that were refused.
+fn not_reached(refused: &[String]) -> String {
+    format!("Not reached, because this task may not: {}.", named(refused))
+}
+
+/// The first of some paths or hosts.
 fn named(paths: &[String]) -> String {
     let named = paths.iter().take(CONFLICTS_NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
     let more = if paths.len() > CONFLICTS_NAMED_MAX { " and others" } else { "" };

@@ -21,6 +21,15 @@ pub use proxy::{Allowed, Proxy, open};
 
 use crate::outbound::Outbound;
 use choir_proto::TaskId;
+use choir_proto::egress::Host;
+
+/// An entry of a wish, as its attempts would be told: host and port apart. A profile has no port.
+pub(crate) fn parts(entry: &str) -> (String, u16) {
+    match Host::parse_with_port(entry) {
+        Ok((host, port)) => (host.to_string(), port),
+        Err(_) => (entry.to_owned(), 0),
+    }
+}
 
 /// By what the outside is reached.
 #[derive(Debug, Clone, Default)]

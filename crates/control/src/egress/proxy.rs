@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -36,6 +36,9 @@ const ATTEMPTS_AT_ONCE: u32 = 1_000;
 /// How quickly more may follow. Each is kept for good and told to everybody, so a program that tries without end waits.
 const ATTEMPT_EVERY: Duration = Duration::from_millis(50);
 
+/// Of what is refused, so much is named in the result of a task.
+const REFUSED_NAMED_MAX: usize = 20;
+
 /// An open way out. Dropped, it closes every connection that was made through it.
 #[derive(Debug)]
 pub struct Proxy {
@@ -43,9 +46,15 @@ pub struct Proxy {
     reach: String,
     environment: BTreeMap<String, String>,
     serving: AbortHandle,
+    refused: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Proxy {
+    /// What was asked for through it and refused, the first of it.
+    pub fn refused(&self) -> Vec<String> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
     /// The socket, to be shown to the sandbox.
     pub fn path(&self) -> &Path {
         &self.path
@@ -98,9 +107,11 @@ pub fn open(
         wants: broker::Wants::default(),
         pace: Pace::default(),
         decisions,
+        refused: Arc::default(),
     });
+    let refused = door.refused.clone();
     let serving = tokio::spawn(accept(listener, door)).abort_handle();
-    Ok(Proxy { path, reach, environment, serving })
+    Ok(Proxy { path, reach, environment, serving, refused })
 }
 
 struct Door {
@@ -111,6 +122,8 @@ struct Door {
     wants: broker::Wants,
     pace: Pace,
     decisions: mpsc::Sender<Decision>,
+    /// Hosts and ports that were refused, for the result of the task.
+    refused: Arc<Mutex<BTreeSet<String>>>,
 }
 
 /// Everything that was started here is in the set, so that it ends with it.
@@ -253,9 +266,22 @@ impl Door {
 
     async fn decide(&self, host: String, port: u16, outcome: Result<String, String>) {
         self.pace.keep().await;
+        if outcome.is_err() {
+            self.note_refused(&host, port);
+        }
         let decision = Decision { task: self.task, host, port, outcome };
         // Nobody keeps decisions any more: control is stopping, and so will this.
         self.decisions.send(decision).await.ok();
+    }
+}
+
+impl Door {
+    /// What is no host is in the log and nowhere else: it can be any text.
+    fn note_refused(&self, host: &str, port: u16) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if refused.len() < REFUSED_NAMED_MAX && port > 0 && Host::parse(host).is_ok() {
+            refused.insert(format!("{host}:{port}"));
+        }
     }
 }
 

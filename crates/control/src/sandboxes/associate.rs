@@ -73,6 +73,8 @@ struct Outcome {
     forbidden: Vec<String>,
     #[serde(default)]
     left_out: Option<LeftOut>,
+    #[serde(default)]
+    refused: Vec<String>,
 }
 
 impl Sandboxes {
@@ -252,7 +254,8 @@ impl Sandboxes {
         let captured = keeper.capture_task(&name(task)?, tree(base)).await?;
         let (result, left_out) = (captured.tree, left_out(&captured));
         let (conflicts, forbidden) = (Vec::new(), Vec::new());
-        let mut outcome = Outcome { base, result: hash(result), merged: None, conflicts, forbidden, left_out };
+        let refused = self.refused().get(&task).into_iter().flatten().cloned().collect();
+        let mut outcome = Outcome { base, result: hash(result), merged: None, conflicts, forbidden, left_out, refused };
         if finish.checked.is_some_and(|checked| checked != outcome.result) {
             return Err(Error::OtherThanChecked);
         }
@@ -288,10 +291,10 @@ impl Sandboxes {
     }
 
     async fn describe(&self, outcome: Outcome) -> Result<AssociateFinished, Error> {
-        let Outcome { base, result, merged, conflicts, forbidden, left_out } = outcome;
+        let Outcome { base, result, merged, conflicts, forbidden, left_out, refused } = outcome;
         let (files_changed, diff) = self.difference(base, result).await?;
         let (result_tree, merged_tree) = (Some(result), merged);
-        Ok(AssociateFinished { result_tree, merged_tree, files_changed, diff, conflicts, forbidden, left_out })
+        Ok(AssociateFinished { result_tree, merged_tree, files_changed, diff, conflicts, forbidden, left_out, refused })
     }
 
     /// What differs between two trees: the paths, and the text.
@@ -335,6 +338,7 @@ impl Sandboxes {
     pub(super) async fn forget_associate(&self, task: TaskId) -> Result<(), Error> {
         self.kill_associate(task).await;
         self.turns().remove(&task);
+        self.refused().remove(&task);
         if self.0.db.task_base(task).await?.is_some() {
             self.keeper().await?.drop_task(&name(task)?).await?;
             self.0.db.remove_task(task).await?;
@@ -363,6 +367,7 @@ impl Sandboxes {
         let ended = self.0.associates.lock().await.remove(&task);
         if let Some(associate) = ended {
             associate.guest.shutdown().await;
+            self.note_refused(task, associate.egress.iter().flat_map(Proxy::refused));
         }
     }
 }

@@ -36,7 +36,7 @@ use choir_proto::{ComputerId, InboxId, RunId, TaskId, TerminalId};
 use choir_sandbox::guest::GuestRole;
 use choir_sandbox::record::{OpenError, Record};
 use choir_sandbox::runtime::{CallError, Guest, Identity, Overlay, Runtime, Spec, Workspace};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
@@ -112,6 +112,8 @@ struct Parts {
     /// How often somebody began to look whether the session's associate may go.
     rests: watch::Sender<u64>,
     health: watch::Sender<Health>,
+    /// What tasks wanted to reach and may not, each until its result is known.
+    refused: StdMutex<HashMap<TaskId, BTreeSet<String>>>,
 }
 
 /// How sandboxes are, for `/health`. Those of tasks need more of a machine than the others, so that one of these which works
@@ -184,6 +186,7 @@ impl Sandboxes {
             terminals: StdMutex::default(),
             rests: watch::channel(0).0,
             health: watch::channel(Health::default()).0,
+            refused: StdMutex::default(),
         })))
     }
 
@@ -328,10 +331,12 @@ impl Sandboxes {
         if !waits.is_empty() {
             return Ok(Err(waits));
         }
-        for host in above {
+        for entry in above {
             let outcome = Err("it is above what the person allows".to_owned());
+            task.iter().for_each(|task| self.note_refused(*task, [entry.clone()]));
+            let (host, port) = egress::parts(&entry);
             // Nobody keeps decisions any more: control is stopping.
-            self.0.decisions.send(Decision { task, host, port: 0, outcome }).await.ok();
+            self.0.decisions.send(Decision { task, host, port, outcome }).await.ok();
         }
         if policy.is_empty() {
             return Ok(Ok(None));
@@ -344,6 +349,18 @@ impl Sandboxes {
         let opened = egress::open(path.clone(), task, allowed, outside, self.0.decisions.clone())
             .and_then(|proxy| identity::admit(proxy.path(), self.0.identity).map(|()| proxy));
         opened.map(|proxy| Ok(Some(proxy))).map_err(|source| Error::Directory { path, source })
+    }
+}
+
+impl Sandboxes {
+    /// Remembers what a task may not reach, for its result.
+    fn note_refused(&self, task: TaskId, entries: impl IntoIterator<Item = String>) {
+        self.refused().entry(task).or_default().extend(entries);
+    }
+
+    fn refused(&self) -> std::sync::MutexGuard<'_, HashMap<TaskId, BTreeSet<String>>> {
+        // What is lost by a panic in between is a sentence of a summary.
+        self.0.refused.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
