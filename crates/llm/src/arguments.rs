@@ -55,7 +55,7 @@ fn unfenced(text: &str) -> &str {
 }
 
 /// Escapes raw control characters in strings, drops commas before closing brackets, adds missing closing brackets.
-/// Nothing if the text breaks off inside a string or closes what is not open.
+/// Nothing if the text breaks off inside a string or a number, or closes what is not open.
 fn mended(text: &str) -> Option<String> {
     let mut mend = Mend::default();
     let mut rest = text.chars();
@@ -129,6 +129,10 @@ impl Mend {
             Place::Outside => {}
             Place::String | Place::Escape => return None,
         }
+        // The last number may have had more digits.
+        if !self.open.is_empty() && self.out.ends_with(|last: char| last.is_ascii_digit()) {
+            return None;
+        }
         self.out.extend(self.open.into_iter().rev());
         Some(self.out)
     }
@@ -155,7 +159,8 @@ mod tests {
         check("```json\n{\"a\": 1}\n```", json!({"a": 1}));
         check("```\n{\"a\": 1,}\n```", json!({"a": 1}));
         check("{\"a\": \"one\ntwo\tthree\"}", json!({"a": "one\ntwo\tthree"}));
-        check(r#"{"a": {"b": [1"#, json!({"a": {"b": [1]}}));
+        check(r#"{"a": {"b": [true"#, json!({"a": {"b": [true]}}));
+        check(r#"{"a": {"b": [1]"#, json!({"a": {"b": [1]}}));
         check(r#"{"a": "x, }", "b": "\"]""#, json!({"a": "x, }", "b": "\"]"}));
         check(r#""{\"a\": 1}""#, json!({"a": 1}));
         check("[1]", json!([1]));
@@ -165,6 +170,8 @@ mod tests {
     fn what_must_be_guessed_is_given_back() {
         for raw in [
             r#"{"a": "x"#,
+            r#"{"a": 1"#,
+            r#"{"a": {"b": [1"#,
             r#"{"a": 1,"#,
             r#"{"a":"#,
             r#"{"a": 1}}"#,
