@@ -7,7 +7,7 @@ use choir_core::replay::{Divergence, Replayed, replay};
 use choir_llm::{REDACTED, redact};
 use choir_proto::event::Header;
 use choir_proto::{Envelope, Event, Seq, api};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -72,27 +72,74 @@ fn save(path: &Path, lines: &[Value]) -> anyhow::Result<()> {
     std::fs::write(path, text).with_context(|| format!("the transcript cannot be written to {}", path.display()))
 }
 
+/// Fields of events that hold names of effects and hashes, which look like keys and are none.
+const NAMES: [&str; 14] = [
+    "base_ref",
+    "base_tree",
+    "blob",
+    "blobs",
+    "content_hash",
+    "definition",
+    "effect_id",
+    "hash",
+    "log",
+    "merged_tree",
+    "output",
+    "result_tree",
+    "source",
+    "state",
+];
+
+/// Fields in which others name things as they like.
+const FOREIGN: [&str; 2] = ["arguments", "input_schema"];
+
+/// Digits of a name of an effect, and of a hash.
+const NAME_DIGITS: [usize; 2] = [32, 64];
+
 /// An event without anything that looks like a key. The envelope has names and hashes, which look like keys and are none.
 fn clean(mut event: Value) -> Value {
     if let Some(payload) = event.get_mut("payload") {
-        clean_value(payload);
+        clean_value(payload, Holds::Anything);
     }
     event
 }
 
-fn clean_value(value: &mut Value) {
+/// What is known of a value from where it stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Holds {
+    Anything,
+    /// A name, if it looks like one.
+    Name,
+    /// Whatever somebody else said, under names that mean nothing here.
+    Foreign,
+}
+
+fn clean_value(value: &mut Value, holds: Holds) {
     match value {
-        Value::String(text) if !is_name(text) => *text = redact(text),
-        Value::Array(values) => values.iter_mut().for_each(clean_value),
-        Value::Object(fields) => fields.values_mut().for_each(clean_value),
-        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        Value::String(text) if holds == Holds::Name && is_name(text) => {}
+        Value::String(text) => *text = redact(text),
+        Value::Array(values) => values.iter_mut().for_each(|value| clean_value(value, holds)),
+        Value::Object(fields) => clean_fields(fields, holds),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
-/// Ids of effects and things, and hashes: nothing but digits of base 16 in one of three lengths.
+fn clean_fields(fields: &mut Map<String, Value>, holds: Holds) {
+    // The text of a source is kept by its hash; every other text is one.
+    let is_source = fields.contains_key("artifact_id");
+    for (name, value) in fields {
+        let held = match name.as_str() {
+            _ if holds == Holds::Foreign => Holds::Foreign,
+            name if FOREIGN.contains(&name) => Holds::Foreign,
+            name if NAMES.contains(&name) || is_source && name == "text" => Holds::Name,
+            _ => Holds::Anything,
+        };
+        clean_value(value, held);
+    }
+}
+
 fn is_name(text: &str) -> bool {
-    let digits = text.bytes().filter(|byte| *byte != b'-');
-    matches!(text.len(), 32 | 36 | 64) && digits.into_iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    NAME_DIGITS.contains(&text.len()) && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 fn decode(line: &Value) -> anyhow::Result<(Header, Event)> {
@@ -117,5 +164,28 @@ fn tell(replayed: &Result<Replayed, Divergence>, is_whole: bool, json: bool) -> 
             "whole": is_whole, "model_calls": 0,
         })),
         Err(divergence) => Ok(output::line(format!("it leads elsewhere at {divergence}"))?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_key_is_no_name_because_it_looks_like_one() {
+        let (hex, uuid) = ("0123456789abcdef".repeat(4), "01a1ec65-4cc2-7bb9-b488-95eca436a878");
+        let event = json!({"hash": hex, "payload": {
+            "effect_id": &hex[..32], "task_id": uuid, "result": {"base_tree": hex, "commands": [{"log": hex}]},
+            "artifact_id": uuid, "text": hex, "message": {"text": hex, "said": format!("it is {hex}")},
+            "arguments": {"hash": hex, "output": &hex[..32]}, "content": &hex[..32],
+        }});
+        let cleaned = clean(event);
+        let expected = json!({"hash": hex, "payload": {
+            "effect_id": &hex[..32], "task_id": uuid, "result": {"base_tree": hex, "commands": [{"log": hex}]},
+            "artifact_id": uuid, "text": hex, "message": {"text": REDACTED, "said": format!("it is {REDACTED}")},
+            "arguments": {"hash": REDACTED, "output": REDACTED}, "content": REDACTED,
+        }});
+        assert_eq!(cleaned, expected);
     }
 }
