@@ -45,6 +45,8 @@ struct Parts {
     seal: Seal,
     outbound: Outbound,
     /// What is in force now. Changed by settings and provider routes alone.
+    /// As the file says.
+    configured: Settings,
     now: RwLock<Now>,
     available: watch::Sender<wire::Models>,
     failures: model::Failures,
@@ -78,7 +80,8 @@ pub enum Error {
 impl Gateway {
     /// From the configuration and what the desktop has added to it. `base` is where relative script paths begin.
     pub async fn open(config: Config, base: &std::path::Path, db: Db, seal: Seal) -> Result<Self, Error> {
-        let mut now = Now { settings: Settings::open(&config, &db).await?, ..Now::default() };
+        let said = Settings::configured(&config);
+        let mut now = Now { settings: Settings::open(&said, &db).await?, ..Now::default() };
         let in_file = |name: &String| config.provider_order.iter().position(|known| known == name);
         let mut configured: Vec<_> = config.providers.iter().collect();
         configured.sort_by_key(|(name, _)| in_file(name));
@@ -95,6 +98,7 @@ impl Gateway {
             seal,
             outbound: Outbound::default(),
             now: RwLock::new(now),
+            configured: said,
             available: watch::channel(wire::Models::default()).0,
             failures: model::Failures::default(),
             cooling: cooling::Cooling::default(),
@@ -122,6 +126,11 @@ impl Gateway {
 
     /// Every provider, by name.
     pub fn providers(&self) -> Vec<Arc<Provider>> {
+    /// What of it was changed in the desktop, by the names that it has in the file.
+    pub fn overrides(&self) -> Vec<String> {
+        self.settings().overrides(&self.0.configured)
+    }
+
         self.now().providers.into_values().collect()
     }
 
@@ -138,7 +147,7 @@ impl Gateway {
 
     /// Changes settings for good.
     pub async fn change(&self, settings: Settings) -> Result<(), Error> {
-        settings.store(&self.0.db).await?;
+        settings.store(&self.0.configured, &self.0.db).await?;
         self.write(|now| now.settings = settings);
         Ok(())
     }

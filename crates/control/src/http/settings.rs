@@ -29,6 +29,8 @@ pub(super) struct Shown {
     /// How what tasks changed comes into the workspace.
     changes: ChangeSettings,
     providers: Vec<ShownProvider>,
+    /// What was changed here and holds in the place of what choir.toml says, by the names that it has there.
+    overrides: Vec<String>,
     /// While there is no model: what could be added by `PUT /api/providers/{name}`.
     found: Vec<Found>,
 }
@@ -151,6 +153,7 @@ async fn shown(app: &App) -> Shown {
         tools: settings.tools,
         documents: settings.documents,
         changes: settings.changes,
+        overrides: app.gateway.overrides(),
         providers: app.gateway.providers().iter().map(|provider| shown_provider(provider)).collect(),
     }
 }
