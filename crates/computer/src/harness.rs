@@ -39,7 +39,7 @@ use crate::view::ViewReader;
 use account::Purse;
 use begin::{AtWork, Begun, intents};
 use choir_core::agent::{
-    Agent, Begin, DEPTH_MAX, Ending, Identity, Limits, Next, Place, Question, Reaction, patience, react,
+    Agent, Begin, DEPTH_MAX, Ending, Identity, Limits, Next, Place, Question, Reaction, most_tokens, patience, react,
 };
 use choir_proto::event::{Actor, Header, InboxDecided, ModelCalled, ModelFailed, TaskRequested, TaskStarted};
 use choir_proto::inbox::{Matter, Verdict};
@@ -378,8 +378,19 @@ impl Driver {
         if self.offers().await? {
             return Ok(None);
         }
-        let (failures, usd_left) = (self.agent.failures(), Some(self.purse.usd_left()));
+        let (failures, usd_left) = (self.agent.failures(), self.purse.usd_left());
         let request = self.told(request).await?;
+        let reserved = match self.purse.reserve(most_tokens(&request)) {
+            Ok(reserved) => reserved,
+            // What is left when another call has ended decides about this one.
+            Err(mut freed) => {
+                tokio::select! {
+                    // The sender is our own, and lives as long as we wait.
+                    _ = freed.changed() => return Ok(None),
+                    stop = stopped(self.context.signal.clone()) => return stop.map(|()| Some(cancelled())),
+                }
+            }
+        };
         let call = ModelCall { run, task, failures, usd_left, request };
         let control = Arc::clone(&self.context.harness.control);
         // From before the question: a model that appears while we ask must not be missed.
@@ -407,6 +418,7 @@ impl Driver {
             Ok(answer) => {
                 self.go_on().await?;
                 self.purse.add(&answer.usage);
+                drop(reserved);
                 self.free_said = answer.free.map(|free| (world.elapsed(), free));
                 let called = ModelCalled {
                     turn: self.agent.next_turn(),
@@ -421,7 +433,10 @@ impl Driver {
                 self.append(vec![called.into()]).await?;
                 Ok(None)
             }
-            Err(error) => self.failed(error, models, resumed).await,
+            Err(error) => {
+                drop(reserved);
+                self.failed(error, models, resumed).await
+            }
         }
     }
 

@@ -11,7 +11,7 @@ pub mod patience;
 mod policy;
 mod prompt;
 
-pub use limit::{Account, DEPTH_MAX, Limits, Place, Spent, WORKERS_AT_ONCE_MAX, WORKERS_MAX};
+pub use limit::{Account, DEPTH_MAX, Limits, Place, Spent, WORKERS_AT_ONCE_MAX, WORKERS_MAX, most_tokens};
 pub use policy::{ATTEMPTS_MAX, Reaction, attempts, react};
 
 use crate::effect;
@@ -269,16 +269,26 @@ impl Agent {
             return Next::Ask(question.clone());
         }
         if let Some(ending) = self.walled(accounts) {
-            // Nobody ends before those who work for it.
-            let outstanding = self.outstanding();
-            return if outstanding.is_empty() { Next::End(ending) } else { Next::Outstanding(outstanding) };
+            return self.stopped(ending);
         }
         if self.too_long {
             return self.squeezed();
         }
         match compact::plan(self.next_turn(), &self.conversation, self.window) {
             Some(plan) => Next::Compact(plan),
-            None => Next::Model(Box::new(self.request(accounts))),
+            None => self.asking(accounts),
+        }
+    }
+
+    /// The model is asked, if what is left of the tokens is enough for the question.
+    fn asking(&self, accounts: &[Account]) -> Next {
+        let mut request = self.request();
+        match limit::answer_tokens(accounts, limit::question_tokens(&request)) {
+            Ok(left) => {
+                request.tokens_max = request.tokens_max.min(left);
+                Next::Model(Box::new(request))
+            }
+            Err(ending) => self.stopped(ending),
         }
     }
 
@@ -290,6 +300,12 @@ impl Agent {
             summary: policy::given_up(*class, message),
         };
         limit::wall(accounts).or_else(|| failed.map(given_up))
+    /// Nobody ends before those who work for it.
+    fn stopped(&self, ending: Ending) -> Next {
+        let outstanding = self.outstanding();
+        if outstanding.is_empty() { Next::End(ending) } else { Next::Outstanding(outstanding) }
+    }
+
     }
 
     /// A conversation that was too long is shortened; where nothing more can be gained, that is the end.
@@ -304,14 +320,14 @@ impl Agent {
         }
     }
 
-    fn request(&self, accounts: &[Account]) -> ModelRequest {
+    fn request(&self) -> ModelRequest {
         ModelRequest {
             model: self.model.clone(),
             role: self.identity.role,
             system: prompt::system(self.identity.role).to_owned(),
             messages: self.messages(),
             tools: self.tools(),
-            tokens_max: ANSWER_TOKENS_MAX.min(limit::tokens_left(accounts)),
+            tokens_max: ANSWER_TOKENS_MAX,
         }
     }
 

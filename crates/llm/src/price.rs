@@ -236,18 +236,15 @@ impl Price {
         Usage { input_tokens, output_tokens, usd, usd_assumed: usd, ..Usage::default() }
     }
 
-    /// What is sent costs, modestly: a run is not to end for what it would not have paid. Four bytes are a token, and what
-    /// the model was sent before comes from the provider's cache, where it has one.
+    /// What is sent costs. Four bytes are a token; but none is counted on to come from the provider's cache, which may have
+    /// forgotten it, and where keeping it there is dearer than reading it, it is kept.
     fn sent(&self, request: &ModelRequest) -> Usd {
         if *self == Self::FREE {
             return Usd(0);
         }
-        let is_answer = |message: &Message| matches!(message, Message::Assistant(_));
-        let new = request.messages.iter().rposition(is_answer).map_or(0, |last| last + 1);
-        let new_tokens: u64 = request.messages[new..].iter().map(message_tokens).sum();
-        let all = estimate(request).input_tokens;
-        let known = if new > 0 && self.cache_read < self.input { all - new_tokens } else { 0 };
-        self.cost(&Usage { input_tokens: modest(all - known), cache_read_tokens: modest(known), ..Usage::default() })
+        let tokens = modest(estimate(request).input_tokens);
+        let read = self.cost(&Usage { input_tokens: tokens, ..Usage::default() });
+        read.max(self.cost(&Usage { cache_write_tokens: tokens, ..Usage::default() }))
     }
 
     fn dearer(self, other: Self) -> Self {
@@ -368,9 +365,9 @@ mod tests {
         request.tokens_max = 5_000;
         assert_eq!(price.least(&request), Usd(750 + 6_400), "a long one may be cut down to a short one");
         request.messages = vec![Message::Assistant(AssistantMessage::default()), Message::user("y".repeat(12))];
-        assert_eq!(price.affordable(&request, Usd(10_105)), 100, "what was sent before is in the cache");
-        let uncached = Price::read(Rates { cache_read: None, ..rates }).unwrap();
-        assert_eq!(uncached.affordable(&request, Usd(10_780)), 100);
+        assert_eq!(price.affordable(&request, Usd(10_780)), 100, "what was sent before may be forgotten");
+        let kept = Price::read(Rates { cache_write: Some(12.5), ..rates }).unwrap();
+        assert_eq!(kept.affordable(&request, Usd(10_975)), 100, "what is kept costs what keeping costs");
         assert_eq!((Price::FREE.affordable(&request, Usd(0)), Price::FREE.least(&request)), (u32::MAX, Usd(0)));
     }
 

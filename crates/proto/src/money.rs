@@ -28,6 +28,15 @@ impl Usd {
     }
 }
 
+/// Exactly: at least to the cent, and as far as the amount goes.
+impl std::fmt::Display for Usd {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (whole, millionths) = (self.0 / 1_000_000, format!("{:06}", self.0 % 1_000_000));
+        let parts = millionths.trim_end_matches('0');
+        write!(formatter, "${whole}.{parts:0<2}")
+    }
+}
+
 impl std::ops::Add for Usd {
     type Output = Self;
 
@@ -46,5 +55,16 @@ impl<'de> Deserialize<'de> for Usd {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let dollars = f64::deserialize(deserializer)?;
         Self::from_dollars(dollars).ok_or_else(|| serde::de::Error::custom("an amount is a number of dollars from 0"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_amount_is_told_exactly() {
+        let told = [5_000_000, 0, 4_000, 120_000, 1_234_567, 1].map(|micros| Usd(micros).to_string());
+        assert_eq!(told, ["$5.00", "$0.00", "$0.004", "$0.12", "$1.234567", "$0.000001"]);
     }
 }

@@ -6,6 +6,7 @@ use choir_proto::Usd;
 use choir_proto::model::Usage;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::sync::watch;
 
 /// One agent's budget in the tree of its run; cheap to clone.
 #[derive(Clone)]
@@ -18,6 +19,17 @@ struct Inner {
     world: Arc<dyn World>,
     taken: Duration,
     above: Option<Purse>,
+    /// Shared by the whole tree.
+    turns: Turns,
+}
+
+/// Who may ask a model next, in the whole tree.
+#[derive(Clone, Default)]
+struct Turns {
+    /// Held while what is left is looked at and taken, so that nobody else takes the same.
+    taking: Arc<Mutex<()>>,
+    /// Rings when something was given back.
+    freed: watch::Sender<()>,
 }
 
 #[derive(Default)]
@@ -29,6 +41,25 @@ struct Used {
     /// How many wait right now, and since when anybody does: who waits at the same time is not excused twice.
     waiting: usize,
     since: Duration,
+    /// Tokens that calls under way may take.
+    under_way: u64,
+}
+
+/// Tokens that a call under way may take: nobody else counts on them as long as this is held.
+#[must_use]
+pub(super) struct Reservation {
+    purse: Purse,
+    tokens: u64,
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.purse.each_up(|purse| {
+            let mut used = purse.lock();
+            used.under_way = used.under_way.saturating_sub(self.tokens);
+        });
+        self.purse.0.turns.freed.send_replace(());
+    }
 }
 
 impl Used {
@@ -57,13 +88,27 @@ impl Purse {
     /// A budget within the one above. `before` is what earlier processes used.
     pub(super) fn new(limits: Limits, before: Spent, world: Arc<dyn World>, above: Option<Self>) -> Self {
         let taken = world.elapsed();
-        Self(Arc::new(Inner {
-            limits,
-            used: Mutex::new(Used { spent: before, ..Used::default() }),
-            world,
-            taken,
-            above,
-        }))
+        let turns = above.as_ref().map_or_else(Turns::default, |above| above.0.turns.clone());
+        let used = Mutex::new(Used { spent: before, ..Used::default() });
+        Self(Arc::new(Inner { limits, used, world, taken, above, turns }))
+    }
+
+    /// Takes the tokens that a call may use at most. Near the wall calls go one at a time, because most take far less: what
+    /// rings when one has ended, if that has to be seen first.
+    pub(super) fn reserve(&self, tokens: u64) -> Result<Reservation, watch::Receiver<()>> {
+        // Before anything is looked at, so that nothing that is given back is missed.
+        let freed = self.0.turns.freed.subscribe();
+        let _taking = self.0.turns.taking.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut fits = true;
+        self.each_up(|purse| {
+            let used = purse.lock();
+            fits &= used.under_way == 0 || used.spent.tokens + used.under_way + tokens <= purse.0.limits.tokens;
+        });
+        if !fits {
+            return Err(freed);
+        }
+        self.each_up(|purse| purse.lock().under_way += tokens);
+        Ok(Reservation { purse: self.clone(), tokens })
     }
 
     /// Adds one answer, here and all the way up.
@@ -100,9 +145,9 @@ impl Purse {
         Duration::from_millis(left.unwrap_or_default())
     }
 
-    /// What the tightest budget leaves of the money.
-    pub(super) fn usd_left(&self) -> Usd {
-        self.accounts().iter().map(Account::usd_left).min().unwrap_or_default()
+    /// What the tightest budget leaves of the money, where there is one.
+    pub(super) fn usd_left(&self) -> Option<Usd> {
+        self.accounts().iter().filter_map(Account::usd_left).min()
     }
 
     /// Time at work.
@@ -136,6 +181,7 @@ mod tests {
     use super::*;
     use choir_core::agent::Place;
     use choir_proto::Timestamp;
+    use choir_proto::task::Budget;
     use uuid::Uuid;
 
     /// A clock that is set by hand.
@@ -158,6 +204,25 @@ mod tests {
         fn chance(&self) -> f64 {
             0.0
         }
+    }
+
+    #[test]
+    fn near_the_wall_of_tokens_calls_go_one_at_a_time() {
+        let world: Arc<dyn World> = Arc::new(ByHand::default());
+        let budget = |tokens| Budget { tokens: Some(tokens), ..Budget::default() };
+        let limits = |tokens| Limits::of(Some(&budget(tokens)), Place::Below);
+        let first = Purse::new(limits(100), Spent::default(), world.clone(), None);
+        let below = || Purse::new(limits(1_000), Spent::default(), world.clone(), Some(first.clone()));
+        let (one, two) = (below(), below());
+        let far = (one.reserve(40).unwrap(), two.reserve(60).unwrap());
+        drop(far);
+        let near = one.reserve(80).unwrap();
+        let mut freed = two.reserve(30).err().expect("the first may need it");
+        assert!(!freed.has_changed().unwrap());
+        drop(near);
+        assert!(freed.has_changed().unwrap(), "and is waited for");
+        freed.mark_unchanged();
+        assert!(two.reserve(200).is_ok(), "alone, the wall is for the answer to keep to");
     }
 
     #[test]

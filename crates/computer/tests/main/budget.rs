@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// Every answer costs the same; `conductor` sends two workers at once, and each of those takes five steps.
 fn shared() -> String {
-    let usage = r#""usage": {"input_tokens": 90, "output_tokens": 10, "usd": 0.01}"#;
+    let usage = r#""usage": {"input_tokens": 9000, "output_tokens": 1000, "usd": 0.01}"#;
     let bash =
         |n: u32| format!(r#"{{"tool_calls": [{{"name": "bash", "arguments": {{"command": "{n}"}}}}], {usage}}}"#);
     let steps: Vec<String> = (1..=4).map(bash).collect();
@@ -38,15 +38,20 @@ async fn run(budget: serde_json::Value) -> (Arc<Fake>, choir_proto::Run) {
 async fn each_wall_stands_around_the_whole_tree_and_has_its_own_ending() {
     for (budget, status) in [
         (serde_json::json!({"steps": 7}), RunStatus::OutOfSteps),
-        (serde_json::json!({"tokens": 700}), RunStatus::OutOfBudget),
+        (serde_json::json!({"tokens": 70_000}), RunStatus::OutOfBudget),
         (serde_json::json!({"usd": 0.07}), RunStatus::OutOfBudget),
     ] {
         let (_, done) = run(budget.clone()).await;
         assert_eq!(done.status, status, "{budget}: {done:?}");
         // Two may ask in the same moment; the wall is checked before each.
-        let calls = done.usage.tokens() / 100;
+        let calls = done.usage.tokens() / 10_000;
         assert!((7..=8).contains(&calls), "{budget}: {calls} calls");
     }
+    let (_, done) = run(serde_json::json!({"tokens": 70_100})).await;
+    assert_eq!(done.usage.tokens(), 70_000, "a hundred are not enough for a question: {done:?}");
+    let (fake, done) = run(serde_json::json!({"tokens": 50})).await;
+    assert_eq!((done.status, done.usage.tokens()), (RunStatus::OutOfBudget, 0), "{done:?}");
+    assert_eq!(fake.model_calls.load(std::sync::atomic::Ordering::SeqCst), 0, "nobody is asked");
     let (_, done) = run(serde_json::json!({"time_s": 0.0})).await;
     assert_eq!((done.status, done.usage.tokens()), (RunStatus::OutOfTime, 0), "nothing is spent behind a wall");
 }
@@ -72,7 +77,10 @@ async fn a_receipt_adds_up() {
     let id = desk.accept("work").await;
     let done = desk.ended(id).await;
     assert_eq!(done.status, RunStatus::Completed);
-    assert_eq!(done.usage, Usage { input_tokens: 1080, output_tokens: 120, usd: Usd(120_000), ..Usage::default() });
+    assert_eq!(
+        done.usage,
+        Usage { input_tokens: 108_000, output_tokens: 12_000, usd: Usd(120_000), ..Usage::default() }
+    );
     let mut sum = (0, 0.0);
     for task in &done.tasks {
         assert_eq!(task.status, TaskStatus::Ok);
@@ -89,7 +97,7 @@ async fn what_was_spent_before_a_restart_still_counts() {
     let fake = Fake::new(&shared().replace("\"command\": \"3\"", "\"command\": \"wait\""));
     let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
     let id = desk.accept_with(serde_json::json!({"prompt": "work", "budget": {"steps": 8}})).await;
-    let before = desk.until(id, |run| run.usage.tokens() == 700).await;
+    let before = desk.until(id, |run| run.usage.tokens() == 70_000).await;
     assert_eq!(before.status, RunStatus::Running);
     while fake.effects.lock().unwrap().len() < 6 {
         tokio::task::yield_now().await;
@@ -98,5 +106,5 @@ async fn what_was_spent_before_a_restart_still_counts() {
     let desk = Desk::open(directory.path(), fake).await;
     let done = desk.ended(id).await;
     assert_eq!(done.status, RunStatus::OutOfSteps, "{done:?}");
-    assert!((8..=9).contains(&(done.usage.tokens() / 100)), "{:?}", done.usage);
+    assert!((8..=9).contains(&(done.usage.tokens() / 10_000)), "{:?}", done.usage);
 }

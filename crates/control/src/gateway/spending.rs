@@ -26,12 +26,10 @@ impl Gateway {
         // Before anything is looked up, so that nothing that is given back is missed.
         let mut freed = self.0.reserved.freed.subscribe();
         let mut spent = self.spent(call.run).await.map_err(|error| unaccounted(&error))?;
-        let limit = self.settings().budget.usd_per_run;
-        // The run's own budget may be tighter than the person's; never wider.
-        let limit = call.usd_left.map_or(limit, |left| limit.min(spent + left));
+        let wall = Wall::of(self.settings().budget.usd_per_run, call.usd_left.map(|left| spent + left));
         let wish = Wish { most: tariff.price.most(&call.request), least };
         loop {
-            if let Some(taken) = self.0.reserved.take(call.run, wish, spent, limit) {
+            if let Some(taken) = self.0.reserved.take(call.run, wish, spent, &wall) {
                 return taken.map_err(|error| if tariff.is_assumed { told_of_price(error, provider) } else { error });
             }
             // The sender is our own, and lives as long as we ask.
@@ -157,6 +155,23 @@ pub(super) struct Reserved {
     freed: watch::Sender<()>,
 }
 
+/// What a run may spend in all, and which wall that is.
+#[derive(Debug, Clone)]
+struct Wall {
+    limit: Usd,
+    name: String,
+}
+
+impl Wall {
+    /// The budget that somebody asked for may be tighter than the one for every run; never wider.
+    fn of(each: Usd, asked: Option<Usd>) -> Self {
+        match asked.filter(|asked| *asked < each) {
+            Some(limit) => Self { limit, name: "the budget that was asked for".to_owned() },
+            None => Self { limit: each, name: format!("the run's budget of {each} (usd_per_run)") },
+        }
+    }
+}
+
 /// What a call may cost.
 #[derive(Debug, Clone, Copy)]
 struct Wish {
@@ -177,18 +192,15 @@ pub(super) struct Reservation {
 
 impl Reserved {
     /// Nothing: it has to be seen first what those under way cost.
-    fn take(&self, run: RunId, wish: Wish, spent: Usd, limit: Usd) -> Option<Result<Reservation, ModelError>> {
+    fn take(&self, run: RunId, wish: Wish, spent: Usd, wall: &Wall) -> Option<Result<Reservation, ModelError>> {
         let Wish { most, least } = wish;
+        let Wall { limit, name } = wall;
+        let limit = *limit;
         let mut all = self.lock();
         let under_way = Usd(all.get(&run).copied().unwrap_or(0));
         // A run that has spent nothing at a limit of nothing may still use models that cost nothing.
         if spent > limit || (spent == limit && most > Usd(0)) {
-            let message = format!(
-                "the run's budget of ${:.2} is used up: ${:.4} spent, ${:.4} under way",
-                limit.dollars(),
-                spent.dollars(),
-                under_way.dollars()
-            );
+            let message = format!("{name} is used up: {spent} spent, {under_way} under way");
             return Some(Err(out_of_budget(message)));
         }
         if under_way > Usd(0) && spent + under_way + most > limit {
@@ -196,12 +208,7 @@ impl Reserved {
         }
         let left = Usd(limit.0 - spent.0.saturating_add(under_way.0).min(limit.0));
         if least > left {
-            let message = format!(
-                "${:.4} of the run's budget of ${:.2} are left, and the shortest answer costs ${:.4}",
-                left.dollars(),
-                limit.dollars(),
-                least.dollars()
-            );
+            let message = format!("{left} of {name} are left, and the shortest answer costs {least}");
             return Some(Err(out_of_budget(message)));
         }
         let usd = most.min(left).0;
@@ -264,7 +271,7 @@ mod tests {
         let reserved = Reserved::default();
         let take = |most, spent| {
             let wish = Wish { most: Usd(most), least: Usd(5) };
-            reserved.take(RUN.into(), wish, Usd(spent), Usd(100))
+            reserved.take(RUN.into(), wish, Usd(spent), &Wall::of(Usd(100), None))
         };
         let first = take(60, 0).unwrap().unwrap();
         let beside = take(40, 0).unwrap().unwrap();
@@ -282,8 +289,19 @@ mod tests {
 
     #[test]
     fn free_models_need_no_money() {
-        assert!(
-            Reserved::default().take(RUN.into(), Wish { most: Usd(0), least: Usd(0) }, Usd(0), Usd(0)).unwrap().is_ok()
-        );
+        let (nothing, wall) = (Wish { most: Usd(0), least: Usd(0) }, Wall::of(Usd(0), None));
+        assert!(Reserved::default().take(RUN.into(), nothing, Usd(0), &wall).unwrap().is_ok());
+    }
+
+    #[test]
+    fn the_wall_that_is_reached_is_named_exactly() {
+        let said = |each, asked| {
+            let wish = Wish { most: Usd(9_000), least: Usd(8_000) };
+            Reserved::default().take(RUN.into(), wish, Usd(0), &Wall::of(each, asked)).unwrap().unwrap_err().message
+        };
+        let each = said(Usd(4_000), Some(Usd(90_000)));
+        assert!(each.starts_with("$0.004 of the run's budget of $0.004 (usd_per_run) are left"), "{each}");
+        let asked = said(Usd(5_000_000), Some(Usd(4_000)));
+        assert!(asked.starts_with("$0.004 of the budget that was asked for are left"), "{asked}");
     }
 }

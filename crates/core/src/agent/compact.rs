@@ -98,8 +98,12 @@ fn shorten(text: &mut String, text_bytes: u32) {
 }
 
 fn tokens(conversation: &[Message]) -> u64 {
-    let bytes: u64 = conversation.iter().map(message_bytes).sum();
-    bytes.div_ceil(BYTES_PER_TOKEN)
+    bytes(conversation).div_ceil(BYTES_PER_TOKEN)
+}
+
+/// What a conversation takes; a picture counts as what it is worth.
+pub(super) fn bytes(conversation: &[Message]) -> u64 {
+    conversation.iter().map(message_bytes).sum()
 }
 
 fn message_bytes(message: &Message) -> u64 {

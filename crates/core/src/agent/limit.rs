@@ -1,15 +1,19 @@
 //! Walls around an agent and everything below it, each with its own ending.
 
-use super::Ending;
-use choir_proto::model::Usage;
+use super::{Ending, compact};
+use choir_proto::model::{ModelRequest, ToolSpec, Usage};
 use choir_proto::task::{Budget, TaskStatus};
 use choir_proto::{Role, TaskId, Usd};
 
-/// Walls that hold where nobody asked for others. "Unlimited" does not exist.
-const WORKER: Limits = Limits { time_ms: 30 * 60 * 1000, steps: 50, tokens: 1_000_000, usd: Usd(5_000_000) };
+/// Walls that hold where nobody asked for others. "Unlimited" does not exist: what a run may cost the person has set in
+/// control, which holds the money.
+const WORKER: Limits = Limits { time_ms: 30 * 60 * 1000, steps: 50, tokens: 1_000_000, usd: None };
 
 /// The first agent's walls stand around the whole run.
-const FIRST: Limits = Limits { time_ms: 4 * 60 * 60 * 1000, steps: 200, tokens: 5_000_000, usd: Usd(5_000_000) };
+const FIRST: Limits = Limits { time_ms: 4 * 60 * 60 * 1000, steps: 200, tokens: 5_000_000, usd: None };
+
+/// Of English; of code a token has fewer.
+const BYTES_PER_TOKEN: u64 = 4;
 
 /// Agents below agents. A plan that needs more is a loop.
 pub const DEPTH_MAX: u32 = 4;
@@ -29,8 +33,8 @@ pub struct Limits {
     pub steps: u32,
     /// Tokens of any sort.
     pub tokens: u64,
-    /// Money.
-    pub usd: Usd,
+    /// Money, where somebody asked for a wall of their own.
+    pub usd: Option<Usd>,
 }
 
 /// Where in a run's tree an agent stands.
@@ -99,7 +103,7 @@ impl Limits {
             time_ms: time_ms.map_or(default.time_ms, |seconds| (seconds * 1000.0) as u64),
             steps: budget.steps.unwrap_or(default.steps),
             tokens: budget.tokens.unwrap_or(default.tokens),
-            usd: budget.usd.unwrap_or(default.usd),
+            usd: budget.usd.or(default.usd),
         }
     }
 }
@@ -110,9 +114,14 @@ impl Account {
         self.limits.time_ms.saturating_sub(self.spent.time_ms)
     }
 
-    /// What is left of the money.
-    pub fn usd_left(&self) -> Usd {
-        Usd(self.limits.usd.0.saturating_sub(self.spent.usd.0))
+    /// What is left of the money, where there is a wall.
+    pub fn usd_left(&self) -> Option<Usd> {
+        self.limits.usd.map(|limit| Usd(limit.0.saturating_sub(self.spent.usd.0)))
+    }
+
+    /// What is left of the tokens.
+    fn tokens_left(&self) -> u64 {
+        self.limits.tokens.saturating_sub(self.spent.tokens)
     }
 
     fn wall(&self) -> Option<Ending> {
@@ -128,18 +137,40 @@ impl Account {
             return end(TaskStatus::OutOfBudget, format!("All {} tokens are used.", limits.tokens));
         }
         // A budget of nothing still allows models that cost nothing.
-        let free = limits.usd == Usd(0) && spent.usd == Usd(0);
-        if spent.usd >= limits.usd && !free {
-            return end(TaskStatus::OutOfBudget, format!("The budget of ${:.2} is used.", limits.usd.dollars()));
+        let is_free = |limit: Usd| limit == Usd(0) && spent.usd == Usd(0);
+        match limits.usd.filter(|limit| spent.usd >= *limit && !is_free(*limit)) {
+            Some(limit) => end(TaskStatus::OutOfBudget, format!("The budget of {limit} is used.")),
+            None => None,
         }
-        None
     }
 }
 
-/// What the next answer may take of the tokens that are left, here and further up.
-pub(super) fn tokens_left(accounts: &[Account]) -> u32 {
-    let left = accounts.iter().map(|account| account.limits.tokens.saturating_sub(account.spent.tokens)).min();
-    left.map_or(u32::MAX, |left| u32::try_from(left).unwrap_or(u32::MAX))
+/// What an answer may take of the tokens that are left, here and further up, after so many for the question; the ending, if
+/// not even that is left.
+pub(super) fn answer_tokens(accounts: &[Account], question: u64) -> Result<u32, Ending> {
+    let tightest = accounts.iter().min_by_key(|account| account.tokens_left());
+    let Some(account) = tightest else { return Ok(u32::MAX) };
+    match account.tokens_left().checked_sub(question).filter(|left| *left > 0) {
+        Some(left) => Ok(u32::try_from(left).unwrap_or(u32::MAX)),
+        None => {
+            let (left, all) = (account.tokens_left(), account.limits.tokens);
+            let summary =
+                format!("{left} of {all} tokens are left, and the next question alone takes about {question}.");
+            Err(Ending { status: TaskStatus::OutOfBudget, summary })
+        }
+    }
+}
+
+/// What a question takes, modestly: a run is not to end for tokens that it would not have used.
+pub(super) fn question_tokens(request: &ModelRequest) -> u64 {
+    let tool = |tool: &ToolSpec| tool.name.len() + tool.description.len() + tool.input_schema.to_string().len();
+    let beside = request.system.len() + request.tools.iter().map(tool).sum::<usize>();
+    (beside as u64 + compact::bytes(&request.messages)) / BYTES_PER_TOKEN
+}
+
+/// What a question and its answer may take at most.
+pub fn most_tokens(request: &ModelRequest) -> u64 {
+    question_tokens(request) + u64::from(request.tokens_max)
 }
 
 /// The ending, if a wall is reached before the next turn: the agent's own, or one further up.

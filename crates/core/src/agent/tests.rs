@@ -258,16 +258,38 @@ fn each_wall_has_its_own_ending() {
 
 #[test]
 fn an_answer_may_take_no_more_than_is_left() {
-    let budget = Budget { tokens: Some(1_000), ..Budget::default() };
-    let above =
-        Account { limits: Limits::of(Some(&budget), Place::First), spent: Spent { tokens: 900, ..Spent::default() } };
+    let question = limit::question_tokens(&agent().request());
+    let with = |left: u64| {
+        let budget = Budget { tokens: Some(900 + left), ..Budget::default() };
+        let spent = Spent { tokens: 900, ..Spent::default() };
+        Account { limits: Limits::of(Some(&budget), Place::First), spent }
+    };
     let own = Account { limits: Limits::of(None, Place::Below), spent: Spent::default() };
     let tokens_max = |accounts: &[Account]| match agent().next(accounts) {
         Next::Model(request) => request.tokens_max,
         other => panic!("{other:?}"),
     };
-    assert_eq!(tokens_max(&[own, above]), 100);
+    assert_eq!(tokens_max(&[own, with(question + 100)]), 100);
     assert_eq!(tokens_max(&[own]), ANSWER_TOKENS_MAX);
+    // Not even for the question: nobody is asked.
+    for left in [50, question] {
+        let Next::End(ending) = agent().next(&[own, with(left)]) else { panic!("{left} are left") };
+        assert_eq!(ending.status, TaskStatus::OutOfBudget);
+        assert!(ending.summary.starts_with(&format!("{left} of {} tokens", 900 + left)), "{}", ending.summary);
+    }
+}
+
+#[test]
+fn money_is_a_wall_here_only_where_somebody_asked_for_one_and_is_told_exactly() {
+    let spent = Spent { usd: Usd(40_000_000), ..Spent::default() };
+    for place in [Place::First, Place::Below] {
+        let account = Account { limits: Limits::of(None, place), spent };
+        assert!(matches!(agent().next(&[account]), Next::Model(_)), "what a run may cost is set in control");
+    }
+    let budget = Budget { usd: Some(Usd(4_000)), ..Budget::default() };
+    let account = Account { limits: Limits::of(Some(&budget), Place::First), spent };
+    let Next::End(ending) = agent().next(&[account]) else { panic!("it is used") };
+    assert_eq!(ending.summary, "The budget of $0.004 is used.");
 }
 
 #[test]
