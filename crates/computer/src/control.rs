@@ -28,6 +28,9 @@ pub enum ControlError {
     /// The person has to decide something first; then it can be asked again.
     #[error("waiting for the person: {}", .0.question)]
     Waits(Box<Waits>),
+    /// There is no sandbox any more; another one can be started.
+    #[error("{0}")]
+    NoSandbox(String),
     /// It cannot be reached, or broke off.
     #[error("control cannot be reached: {0}")]
     Gone(String),
@@ -57,7 +60,7 @@ impl From<ControlError> for NotFetched {
     fn from(error: ControlError) -> Self {
         let status = match error {
             ControlError::Refused(_) | ControlError::Waits(_) => StatusCode::FORBIDDEN,
-            ControlError::Gone(_) => StatusCode::BAD_GATEWAY,
+            ControlError::Gone(_) | ControlError::NoSandbox(_) => StatusCode::BAD_GATEWAY,
         };
         Self { status, message: error.to_string() }
     }

@@ -150,7 +150,7 @@ impl Undoer {
         let verb = if fold(&past).brings_in(&undoes) { "brought in" } else { "taken back" };
         let finished = match self.harness.control.undo(UndoChanges { undoes, path, again }).await {
             Ok(undone) => self.undone(id, undone, verb).await,
-            Err(ControlError::Refused(why)) => failed(id, why),
+            Err(ControlError::Refused(why) | ControlError::NoSandbox(why)) => failed(id, why),
             // Control is gone and this process with it: the next start goes on.
             Err(gone @ (ControlError::Gone(_) | ControlError::Waits(_))) => {
                 return Err(UndoError::Refused(gone.to_string()));

@@ -61,6 +61,8 @@ pub struct Agent {
     /// How often in a row it wanted to end before those at work for it.
     early_ends: u32,
     usage: Usage,
+    /// Whether nobody knows how one of its calls ended.
+    has_unknown: bool,
     /// As the last answer's model has it.
     window: Option<u64>,
     /// Whether the model has refused the conversation as too long, and nothing was done about it yet.
@@ -157,6 +159,7 @@ impl Agent {
             waits: false,
             early_ends: 0,
             usage: Usage::default(),
+            has_unknown: false,
             window: None,
             too_long: false,
             question: None,
@@ -213,6 +216,11 @@ impl Agent {
     /// Tokens and money so far.
     pub fn usage(&self) -> Usage {
         self.usage
+    }
+
+    /// Whether nobody knows how one of its calls ended.
+    pub fn has_unknown(&self) -> bool {
+        self.has_unknown
     }
 
     /// The number of the model's next turn.
@@ -386,6 +394,7 @@ impl Agent {
         let result = ToolResult { call_id: finished.call_id.clone(), content: finished.content.clone(), is_error };
         if let Some(at) = self.away.iter().position(|call| call.effect_id == finished.effect_id) {
             self.away.remove(at);
+        self.has_unknown |= finished.outcome == ToolOutcome::Unknown;
             return self.hear(None, prompt::late(&result));
         }
         self.set(&finished.effect_id, CallState::Finished(result));

@@ -13,6 +13,9 @@ use serde::{Deserialize, Serialize};
 /// Header by which control tells the computer who asks. Only control holds the other end of the socket.
 pub const ACTOR_HEADER: &str = "x-choir-actor";
 
+/// The code of a refusal because a task's associate is gone: another one can be started over the same layer.
+pub const NO_SANDBOX: &str = "no_sandbox";
+
 /// A model call on behalf of a task: `POST /model`, answered by lines of [`ModelFrame`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelCall {

@@ -10,8 +10,8 @@ use choir_proto::wire::mcp::{CallTool, Called, Offers, WhatTools};
 use choir_proto::wire::{
     AssociateCaptured, AssociateFinished, AssociateStarted, ChangeSettings, ChangesUndone, DocumentSettings, EditFile,
     Edited, EffectRecord, Exec, ExecFrame, Exit, Fetch, FinishAssociate, LivePath, Mirror, Mirrored, ModelCall,
-    ModelFrame, Models, PAGE_URL_HEADER, ReadTree, Search, SearchHits, StartAssociate, ToolSettings, TreeFiles,
-    UndoChanges, WatchFiles, WatchFrame,
+    ModelFrame, Models, NO_SANDBOX, PAGE_URL_HEADER, ReadTree, Search, SearchHits, StartAssociate, ToolSettings,
+    TreeFiles, UndoChanges, WatchFiles, WatchFrame,
 };
 use choir_proto::{ApiError, Hash, InboxId, TaskId};
 use futures_util::FutureExt;
@@ -359,6 +359,7 @@ async fn refusal(response: Response<Incoming>) -> ControlError {
     let status = response.status();
     let body = response.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     match serde_json::from_slice::<ApiError>(&body) {
+        Ok(error) if error.error.code == NO_SANDBOX => ControlError::NoSandbox(error.error.message),
         Ok(error) => ControlError::Refused(error.error.message),
         Err(_) if status == StatusCode::NOT_FOUND => ControlError::Refused("it is not there".into()),
         Err(_) => ControlError::Refused(format!("control answered {status}")),

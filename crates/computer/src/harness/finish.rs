@@ -1,10 +1,11 @@
 //! How an agent ends: its changes come home or stay out, and everybody who asked is told.
 
+use super::past::Past;
 use super::{Driver, Harness, HarnessError, RunContext};
 use crate::control::ControlError;
 use choir_core::agent::Ending;
 use choir_core::fold::task::running;
-use choir_core::verify::Checks;
+use choir_core::verify::{self, Checks};
 use choir_proto::event::TaskFinished;
 use choir_proto::task::{Diff, Egress, LeftOut, TaskKind, TaskResult, TaskStatus, TaskUsage, VerifySource};
 use choir_proto::wire::FinishAssociate;
@@ -16,8 +17,11 @@ const DIFF_BYTES_INLINE_MAX: usize = 32 * 1024;
 
 impl Driver {
     /// Appends what came of the agent.
-    pub(super) async fn end(&mut self, ending: Ending) -> Result<TaskResult, HarnessError> {
+    pub(super) async fn end(&mut self, mut ending: Ending) -> Result<TaskResult, HarnessError> {
         self.retract().await?;
+        if let Some(unknown) = self.unknown().await? {
+            ending.summary = format!("{} {unknown}", ending.summary);
+        }
         let usage = self.agent.usage();
         let questions = Vec::from_iter((ending.status == TaskStatus::NeedsInput).then(|| ending.summary.clone()));
         let mut result = TaskResult {
@@ -48,6 +52,15 @@ impl Driver {
             Role::Conductor | Role::Writer => {}
         }
         Ok(result)
+    }
+
+    /// Which of its calls nobody knows the end of, in a sentence.
+    async fn unknown(&self) -> Result<Option<String>, HarnessError> {
+        if !self.agent.has_unknown() {
+            return Ok(None);
+        }
+        let past = Past::read(self.context.harness.journal.log(), self.identity.run).await?;
+        Ok(verify::unknown(past.of_agent(self.identity.task, false).map(|(_, event)| event)))
     }
 
     /// Where a researcher read, nothing is left behind.

@@ -163,15 +163,17 @@ impl Performer {
                 if let Err(why) = self.reading_room().await? {
                     return Ok(Performed::new(ToolOutcome::Error, why));
                 }
-                let read = control.read_file(task, at.path.clone()).await.map_err(|error| error.to_string());
+                let read = self.in_sandbox(|| control.read_file(task, at.path.clone())).await;
+                let read = read.map_err(|error| error.to_string());
                 Ok(Performed::of_bytes(read))
             }
             Tool::ListFiles(at) => {
-                let listed = control.list_files(task, at.path.clone()).await.map_err(|error| error.to_string());
-                Ok(Performed::of(listed))
+                let listed = self.in_sandbox(|| control.list_files(task, at.path.clone())).await;
+                Ok(Performed::of(listed.map_err(|error| error.to_string())))
             }
             Tool::WriteFile(file) => {
-                let written = control.write_file(task, file.path.clone(), file.content.clone().into_bytes()).await;
+                let content = || file.content.clone().into_bytes();
+                let written = self.in_sandbox(|| control.write_file(task, file.path.clone(), content())).await;
                 Ok(Performed::of(written.map(|()| "Written.".into()).map_err(|error| error.to_string())))
             }
             Tool::EditFile(_) => Ok(self.edit(begin).await),
@@ -183,7 +185,8 @@ impl Performer {
         let effect_id = begin.effect_id.clone();
         let call = self.call_of(begin);
         let edit = EditFile { effect_id, arguments: begin.call.arguments.clone(), call };
-        match self.context.harness.control.edit_file(self.identity.task, edit).await {
+        let control = &self.context.harness.control;
+        match self.in_sandbox(|| control.edit_file(self.identity.task, edit.clone())).await {
             Ok(Edited::Done) => Performed::new(ToolOutcome::Ok, "Edited.".into()),
             Ok(Edited::Failed { message }) => Performed::new(ToolOutcome::Error, message),
             Ok(Edited::Unknown) => unknown(),
@@ -255,6 +258,31 @@ impl Performer {
         Person { context: &self.context, scope: self.scope(), purse: Some(&self.purse), seat: Some(&self.seat) }
     }
 
+    /// Does something with files that may be done twice; in a new sandbox over the same layer, where the old one is gone.
+    async fn in_sandbox<T, F>(&self, mut attempt: impl FnMut() -> F) -> Result<T, ControlError>
+    where
+        F: Future<Output = Result<T, ControlError>>,
+    {
+        let mut tries = 1;
+        loop {
+            match attempt().await {
+                Err(ControlError::NoSandbox(_))
+                    if tries < BEGINNINGS_MAX && !self.context.signal.borrow().cancelled =>
+                {
+                    self.start_again().await?;
+                    tries += 1;
+                }
+                ended => return ended,
+            }
+        }
+    }
+
+    async fn start_again(&self) -> Result<(), ControlError> {
+        let (egress, run) = (self.egress.clone(), Some(self.identity.run));
+        let start = StartAssociate { egress, run, base: None, check: None };
+        again(|| self.context.harness.control.start_associate(self.identity.task, start.clone())).await.map(drop)
+    }
+
     /// Runs a command; in a new sandbox over the same layer, whenever the old one died before it began.
     async fn exec(&self, exec: Exec, on_output: OnOutput) -> Result<Exit, ControlError> {
         let control = &self.context.harness.control;
@@ -265,8 +293,6 @@ impl Performer {
                 on_output.lock().unwrap_or_else(|poisoned| poisoned.into_inner())(stream, bytes);
             })
         };
-        let start =
-            StartAssociate { egress: self.egress.clone(), run: Some(self.identity.run), base: None, check: None };
         let mut tries = 1;
         loop {
             let ended = control.exec(self.identity.task, exec.clone(), shared()).await;
@@ -275,7 +301,7 @@ impl Performer {
             if !never_began || tries == BEGINNINGS_MAX || self.context.signal.borrow().cancelled {
                 return ended;
             }
-            again(|| control.start_associate(self.identity.task, start.clone())).await?;
+            self.start_again().await?;
             tries += 1;
         }
     }

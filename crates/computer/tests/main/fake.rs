@@ -77,6 +77,8 @@ pub(crate) struct Fake {
     pub(crate) auto_accept: AtomicBool,
     /// Whether the record of effects is of no use.
     pub(crate) forgets: AtomicBool,
+    /// Whether the sandbox has died; another one is started when it is asked for.
+    pub(crate) sandbox_is_dead: AtomicBool,
     /// Tools that need a yes.
     pub(crate) asks_for: Mutex<Vec<String>>,
     /// Prompts with these words are never answered.
@@ -116,6 +118,7 @@ impl Fake {
             inbox: watch::Sender::default(),
             auto_accept: AtomicBool::new(false),
             forgets: AtomicBool::new(false),
+            sandbox_is_dead: AtomicBool::new(false),
             asks_for: Mutex::default(),
             silent: Mutex::default(),
             is_slow: AtomicBool::new(false),
@@ -161,7 +164,7 @@ impl Control for Fake {
                 on_heard(Heard::Asked("fake/silent".to_owned()));
                 return std::future::pending().await;
             }
-            let script = self.scenario.answer(&call.request)?;
+            let script = self.scenario.answer_after(&call.request, call.failures)?;
             if call.request.role == Role::Conductor && self.is_thoughtful.load(Ordering::SeqCst) {
                 self.thinks.notify_one();
                 self.pace.acquire().await.unwrap().forget();
@@ -246,6 +249,7 @@ impl Control for Fake {
 
     fn start_associate(&self, _: TaskId, _: StartAssociate) -> BoxFuture<'_, Result<AssociateStarted, ControlError>> {
         self.passed_ms.fetch_add(self.line_ms.load(Ordering::SeqCst), Ordering::SeqCst);
+        self.sandbox_is_dead.store(false, Ordering::SeqCst);
         async { Ok(AssociateStarted::default()) }.boxed()
     }
 
@@ -258,6 +262,9 @@ impl Control for Fake {
                 return Ok(Exit { code: Some(0), timed_out: false, duration_ms: 1, limit: None, missed_bytes: 0 });
             }
             *self.effects.lock().unwrap().entry(exec.effect_id).or_default() += 1;
+            if exec.command == "kill the sandbox" {
+                self.sandbox_is_dead.store(true, Ordering::SeqCst);
+            }
             if exec.command == "wait" {
                 self.killed.notified().await;
                 return Err(ControlError::Refused("killed".into()));
@@ -269,6 +276,9 @@ impl Control for Fake {
             }
             if exec.command == "time" {
                 on_output(OutputStream::Stdout, exec.timeout_ms.to_string().as_bytes());
+            }
+            if exec.command == "vanish" {
+                return Ok(Exit { code: None, timed_out: false, duration_ms: 1, limit: None, missed_bytes: 0 });
             }
             let code = exec.command.strip_prefix("exit ").map_or(0, |code| code.parse().unwrap());
             let missed_bytes = u64::from(exec.command == "flood");
@@ -296,6 +306,9 @@ impl Control for Fake {
 
     fn read_file(&self, _: TaskId, path: String) -> BoxFuture<'_, Result<Vec<u8>, ControlError>> {
         async move {
+            if self.sandbox_is_dead.load(Ordering::SeqCst) {
+                return Err(ControlError::NoSandbox("no associate runs for this task".into()));
+            }
             let missing = || ControlError::Refused(format!("{path} is not there"));
             self.files.lock().unwrap().get(&path).cloned().ok_or_else(missing)
         }

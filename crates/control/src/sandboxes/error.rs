@@ -2,6 +2,7 @@
 
 use crate::db;
 use crate::http::Refused;
+use choir_proto::wire::NO_SANDBOX;
 use choir_sandbox::path::PathError;
 use choir_sandbox::protocol::{EffectIdError, FaultCode};
 use choir_sandbox::record::{OpenError, RecordError};
@@ -103,7 +104,12 @@ impl From<Error> for Refused {
                 Self::new(StatusCode::FORBIDDEN, "not_allowed", message, "Ask for it first, and change nothing of it.")
             }
             Error::Effect(_) => Self::bad_request(message, "Use letters, digits and `._:-`."),
-            Error::NoAssociate | Error::NoTerminal => {
+            Error::NoAssociate => Self::new(StatusCode::NOT_FOUND, NO_SANDBOX, message, "Start another one."),
+            // Whether it did what was asked nobody knows; whoever may ask again needs another one.
+            Error::Call(CallError::Lost) => {
+                Self::new(StatusCode::BAD_GATEWAY, NO_SANDBOX, message, "Start another one.")
+            }
+            Error::NoTerminal => {
                 Self::new(StatusCode::NOT_FOUND, "not_found", message, "It may have ended; start another one.")
             }
             Error::OtherThanChecked => {
@@ -117,7 +123,7 @@ impl From<Error> for Refused {
                 Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message, "Take a smaller file.")
             }
             Error::Call(CallError::Changed) => Self::new(StatusCode::CONFLICT, "changed", message, "Try again."),
-            Error::Call(CallError::Lost | CallError::Unexpected) | Error::Exec(_) => {
+            Error::Call(CallError::Unexpected) | Error::Exec(_) => {
                 tracing::warn!(error = &error as &dyn std::error::Error, "a sandbox failed");
                 Self::new(StatusCode::BAD_GATEWAY, "sandbox_failed", message, "Try again; a new sandbox is started.")
             }
