@@ -8,6 +8,7 @@ mod crew;
 mod document;
 mod elsewhere;
 mod exec;
+mod failure;
 mod figure;
 mod finish;
 mod gate;
@@ -38,12 +39,10 @@ use crate::search::Finder;
 use crate::view::ViewReader;
 use account::Purse;
 use begin::{AtWork, Begun, intents};
-use choir_core::agent::{
-    Agent, Begin, DEPTH_MAX, Ending, Identity, Limits, Next, Place, Question, Reaction, most_tokens, patience, react,
-};
-use choir_proto::event::{Actor, Header, InboxDecided, ModelCalled, ModelFailed, TaskRequested, TaskStarted};
+use choir_core::agent::{Agent, Begin, DEPTH_MAX, Ending, Identity, Limits, Next, Place, Question, most_tokens};
+use choir_proto::event::{Actor, Header, InboxDecided, ModelCalled, TaskRequested, TaskStarted};
 use choir_proto::inbox::{Matter, Verdict};
-use choir_proto::model::{ErrorClass, ModelError, ModelRequest};
+use choir_proto::model::ModelRequest;
 use choir_proto::run::Selection;
 use choir_proto::task::{TaskRequest, TaskResult, TaskStatus, Verify};
 use choir_proto::wire::{AssociateStarted, Live, ModelCall, StartAssociate};
@@ -438,57 +437,6 @@ impl Driver {
                 self.failed(error, models, resumed).await
             }
         }
-    }
-
-    async fn failed(
-        &mut self,
-        error: ModelError,
-        mut models: watch::Receiver<u64>,
-        resumed: u64,
-    ) -> Result<Option<Ending>, HarnessError> {
-        let attempt = self.agent.failures() + 1;
-        let turn = self.agent.next_turn();
-        let ModelError { class, message, .. } = error.clone();
-        let reaction = react(&error, attempt, self.context.harness.journal.world().chance());
-        // A missing model is not the model's failure: the run waits and says so, once.
-        if class != ErrorClass::NoModel {
-            self.go_on().await?;
-            let failed = ModelFailed { turn, attempt, class, message: message.clone() };
-            let delayed = match reaction {
-                Reaction::Retry { after_ms } => patience::retried(class, &message, attempt, after_ms),
-                Reaction::Park | Reaction::Stop(_) => None,
-            };
-            self.append([failed.into()].into_iter().chain(delayed.map(Event::from)).collect()).await?;
-        }
-        match reaction {
-            Reaction::Stop(status) => Ok(Some(Ending { status, summary: message })),
-            Reaction::Retry { after_ms } => {
-                // Patience ends with the budget.
-                let wait = Duration::from_millis(after_ms).min(self.purse.time_left());
-                tokio::select! {
-                    () = tokio::time::sleep(wait) => Ok(None),
-                    stop = stopped(self.context.signal.clone()) => stop.map(|()| Some(cancelled())),
-                }
-            }
-            Reaction::Park => {
-                let message = format!("waiting for a model: {message}");
-                self.context.waiting.for_model(&self.context.harness.journal, self.identity.run, message).await?;
-                let _waits = self.purse.wait();
-                let mut signal = self.context.signal.clone();
-                // Asked again, it says by itself whether it goes on.
-                tokio::select! {
-                    changed = models.changed() => changed.map_err(|_| HarnessError::LetGo)?,
-                    told = signal.wait_for(|signal| signal.resumed > resumed) => drop(told.map_err(|_| HarnessError::LetGo)?),
-                    stop = stopped(self.context.signal.clone()) => return stop.map(|()| Some(cancelled())),
-                }
-                Ok(None)
-            }
-        }
-    }
-
-    /// Says that the run goes on, if the log says that it waits.
-    async fn go_on(&self) -> Result<(), HarnessError> {
-        self.context.waiting.go_on(&self.context.harness.journal, self.identity.run).await
     }
 
     /// Asks what only the person knows, and lets the agent hear the answer.

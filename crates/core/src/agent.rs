@@ -12,7 +12,7 @@ mod policy;
 mod prompt;
 
 pub use limit::{Account, DEPTH_MAX, Limits, Place, Spent, WORKERS_AT_ONCE_MAX, WORKERS_MAX, most_tokens};
-pub use policy::{ATTEMPTS_MAX, Reaction, attempts, react};
+pub use policy::{ATTEMPTS_MAX, Reaction, attempts, is_hopeless, react};
 
 use crate::effect;
 use crate::tool::{DELEGATE, FINISH, Finish, FinishStatus, Tool, specs};
@@ -300,20 +300,23 @@ impl Agent {
         }
     }
 
-    /// Why there is no further turn, if there is none.
-    fn walled(&self, accounts: &[Account]) -> Option<Ending> {
-        let failed = self.last_failure.as_ref().filter(|(class, _)| self.failures >= attempts(*class));
-        let given_up = |(class, message): &(ErrorClass, String)| Ending {
-            status: TaskStatus::Failed,
-            summary: policy::given_up(*class, message),
-        };
-        limit::wall(accounts).or_else(|| failed.map(given_up))
     /// Nobody ends before those who work for it.
     fn stopped(&self, ending: Ending) -> Next {
         let outstanding = self.outstanding();
         if outstanding.is_empty() { Next::End(ending) } else { Next::Outstanding(outstanding) }
     }
 
+    /// Why there is no further turn, if there is none.
+    fn walled(&self, accounts: &[Account]) -> Option<Ending> {
+        let failed = self.last_failure.as_ref().filter(|(class, _)| {
+            // What passes is waited for: see `react`.
+            self.failures >= attempts(*class) && !policy::passes(*class)
+        });
+        let given_up = |(class, message): &(ErrorClass, String)| Ending {
+            status: TaskStatus::Failed,
+            summary: policy::given_up(*class, message),
+        };
+        limit::wall(accounts).or_else(|| failed.map(given_up))
     }
 
     /// A conversation that was too long is shortened; where nothing more can be gained, that is the end.
@@ -391,10 +394,10 @@ impl Agent {
 
     fn finished(&mut self, finished: &choir_proto::event::ToolFinished) {
         let is_error = finished.outcome != ToolOutcome::Ok;
+        self.has_unknown |= finished.outcome == ToolOutcome::Unknown;
         let result = ToolResult { call_id: finished.call_id.clone(), content: finished.content.clone(), is_error };
         if let Some(at) = self.away.iter().position(|call| call.effect_id == finished.effect_id) {
             self.away.remove(at);
-        self.has_unknown |= finished.outcome == ToolOutcome::Unknown;
             return self.hear(None, prompt::late(&result));
         }
         self.set(&finished.effect_id, CallState::Finished(result));

@@ -235,3 +235,79 @@ async fn what_points_nowhere_or_is_not_asked_for_is_refused() {
     let title = "x".repeat(2_000);
     assert_eq!(desk.send("POST", "/api/documents", json!({"title": title, "content": ""})).await.0, 400);
 }
+
+/// A provider that fails again and again is waited for; the person sees why, and their word is enough to ask it once more.
+#[tokio::test]
+async fn a_model_that_fails_for_long_parks_the_run_and_a_word_brings_it_on() {
+    let error = r#"{"class": "overloaded", "message": "the provider is overloaded", "retry_after_ms": 0, "times": 7}"#;
+    let scenario = format!(
+        r#"{{"roles": {{"conductor": [
+            {{"tool_calls": [{{"name": "finish", "arguments": {{"summary": "done"}}}}], "error": {error}}}]}}}}"#
+    );
+    let directory = tempfile::tempdir().unwrap();
+    let desk = Desk::open(directory.path(), Fake::new(&scenario)).await;
+    let run = desk.accept("be patient").await;
+    let waits = desk.until(run, |run| run.status == RunStatus::Blocked || run.status.is_ending()).await;
+    let reason = waits.reason.unwrap_or_default();
+    assert!(waits.status == RunStatus::Blocked && reason.contains("the provider is overloaded"), "{reason}");
+    let failed = async || desk.kinds().await.iter().filter(|kind| *kind == "model.failed").count();
+    assert_eq!(failed().await, 6);
+    desk.command(run, RunCommand::Resume).await;
+    let mut head = desk.computer.app.harness.journal.log().watch();
+    while failed().await < 7 {
+        head.changed().await.unwrap();
+    }
+    desk.command(run, RunCommand::Resume).await;
+    assert_eq!(desk.ended(run).await.status, RunStatus::Completed);
+}
+
+fn worker(calls: &[Value]) -> String {
+    let finish = json!({"tool_calls": [{"name": "finish", "arguments": {"summary": "done"}}]});
+    let steps = calls.iter().map(|call| json!({"tool_calls": [call]}));
+    json!({"roles": {"terminal": steps.chain([finish]).collect::<Vec<_>>()}}).to_string()
+}
+
+async fn task(desk: &Desk, instruction: &str) -> Value {
+    let (status, asked) = desk.send("POST", "/api/tasks", json!({"kind": "edit", "instruction": instruction})).await;
+    assert_eq!(status, 202, "{asked}");
+    let path = format!("/api/tasks/{}", asked["task_id"].as_str().unwrap());
+    let mut head = desk.computer.app.harness.journal.log().watch();
+    loop {
+        head.mark_unchanged();
+        let (_, result) = desk.send("GET", &path, Value::Null).await;
+        if result["status"] != "running" {
+            return result;
+        }
+        head.changed().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_file_is_read_in_a_new_sandbox_when_the_old_one_has_died() {
+    let calls = [
+        json!({"name": "bash", "arguments": {"command": "kill the sandbox"}}),
+        json!({"name": "read_file", "arguments": {"path": "a.txt"}}),
+    ];
+    let directory = tempfile::tempdir().unwrap();
+    let fake = Fake::new(&worker(&calls));
+    fake.files.lock().unwrap().insert("a.txt".into(), b"still here".to_vec());
+    let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
+    assert_eq!(task(&desk, "look").await["status"], "ok");
+    let query = choir_store::Query { limit: 1000, ..Default::default() };
+    let events = desk.computer.app.harness.journal.log().read(query).await.unwrap();
+    let read = events.iter().filter_map(|event| match event.event() {
+        Ok(Event::ToolFinished(done)) => Some(done.content),
+        _ => None,
+    });
+    assert!(read.into_iter().any(|content| content == "still here"));
+}
+
+#[tokio::test]
+async fn a_task_of_which_a_call_is_unknown_says_so() {
+    let call = json!({"name": "bash", "arguments": {"command": "vanish"}});
+    let directory = tempfile::tempdir().unwrap();
+    let desk = Desk::open(directory.path(), Fake::new(&worker(&[call]))).await;
+    let result = task(&desk, "vanish").await;
+    let summary = result["summary"].as_str().unwrap();
+    assert!(summary.starts_with("done Nobody knows how one of its calls ended"), "{result}");
+}

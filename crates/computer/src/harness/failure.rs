@@ -1,0 +1,86 @@
+//! A model that did not answer: asked again, waited for, or given up, as `core` decides.
+
+use super::{Driver, HarnessError, cancelled, stopped};
+use choir_core::agent::{Ending, Reaction, patience, react};
+use choir_proto::Event;
+use choir_proto::event::ModelFailed;
+use choir_proto::model::{ErrorClass, ModelError};
+use std::time::Duration;
+use tokio::sync::watch;
+
+impl Driver {
+    /// Writes down that a model did not answer, and does what that calls for. `models` and `resumed` are from before it was
+    /// asked, so that nothing that changed meanwhile is missed.
+    pub(super) async fn failed(
+        &mut self,
+        error: ModelError,
+        models: watch::Receiver<u64>,
+        resumed: u64,
+    ) -> Result<Option<Ending>, HarnessError> {
+        let attempt = self.agent.failures() + 1;
+        let reaction = react(&error, attempt, self.context.harness.journal.world().chance());
+        // A missing model is not the model's failure: the run waits and says so, once.
+        if error.class != ErrorClass::NoModel {
+            self.write_down(&error, attempt, reaction).await?;
+        }
+        match reaction {
+            Reaction::Stop(status) => Ok(Some(Ending { status, summary: error.message })),
+            Reaction::Retry { after_ms } => {
+                // Patience ends with the budget.
+                let wait = Duration::from_millis(after_ms).min(self.purse.time_left());
+                tokio::select! {
+                    () = tokio::time::sleep(wait) => Ok(None),
+                    stop = stopped(self.context.signal.clone()) => stop.map(|()| Some(cancelled())),
+                }
+            }
+            Reaction::Park { again_ms } => {
+                let message = format!("waiting for a model: {}", error.message);
+                self.context.waiting.for_model(&self.context.harness.journal, self.identity.run, message).await?;
+                self.park(again_ms, models, resumed).await
+            }
+        }
+    }
+
+    async fn write_down(&mut self, error: &ModelError, attempt: u32, reaction: Reaction) -> Result<(), HarnessError> {
+        let ModelError { class, message, .. } = error.clone();
+        let delayed = match reaction {
+            Reaction::Retry { after_ms } => patience::retried(class, &message, attempt, after_ms),
+            Reaction::Park { .. } | Reaction::Stop(_) => None,
+        };
+        // Whoever waits goes on waiting; the others are at work, whatever the log says.
+        if !matches!(reaction, Reaction::Park { .. }) {
+            self.go_on().await?;
+        }
+        let failed = ModelFailed { turn: self.agent.next_turn(), attempt, class, message };
+        self.append([failed.into()].into_iter().chain(delayed.map(Event::from)).collect()).await
+    }
+
+    /// Waits until a model may be there. Asked again, it says by itself whether it goes on.
+    async fn park(
+        &self,
+        again_ms: Option<u64>,
+        mut models: watch::Receiver<u64>,
+        resumed: u64,
+    ) -> Result<Option<Ending>, HarnessError> {
+        let _waits = self.purse.wait();
+        let mut signal = self.context.signal.clone();
+        let again = async {
+            match again_ms {
+                Some(again_ms) => tokio::time::sleep(Duration::from_millis(again_ms)).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = again => {}
+            changed = models.changed() => changed.map_err(|_| HarnessError::LetGo)?,
+            told = signal.wait_for(|signal| signal.resumed > resumed) => drop(told.map_err(|_| HarnessError::LetGo)?),
+            stop = stopped(self.context.signal.clone()) => return stop.map(|()| Some(cancelled())),
+        }
+        Ok(None)
+    }
+
+    /// Says that the run goes on, if the log says that it waits.
+    pub(super) async fn go_on(&self) -> Result<(), HarnessError> {
+        self.context.waiting.go_on(&self.context.harness.journal, self.identity.run).await
+    }
+}
