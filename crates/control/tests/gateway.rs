@@ -15,6 +15,7 @@ use choir_proto::{Role, RunId, Usd};
 use http::{Method, StatusCode};
 use http_body_util::BodyExt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -355,6 +356,26 @@ async fn a_provider_that_echoes_the_key_does_not_leak_it() {
 }
 
 #[tokio::test]
+async fn a_provider_that_says_the_key_in_its_answer_does_not_leak_it() {
+    let (url, _) = provider(says(&format!("Your key is {KEY}, is it not?"), 5)).await;
+    let world = World::start().await;
+    let body = format!(r#"{{"kind":"openai","base_url":"{url}","key":"{KEY}"}}"#);
+    world.browser().await.json(Method::PUT, "/api/providers/mine", body).await;
+    let heard = frames(&world.computer, &call(1)).await;
+    let text: String = heard
+        .iter()
+        .filter_map(|frame| match frame {
+            ModelFrame::Delta(Delta::Text { text }) => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    let Some(ModelFrame::Answer(answer)) = heard.last() else { panic!("{heard:?}") };
+    assert_eq!((text.as_str(), answer.message.text.as_str()), (SAID_WITHOUT, SAID_WITHOUT));
+}
+
+const SAID_WITHOUT: &str = "Your key is [redacted], is it not?";
+
+#[tokio::test]
 async fn failures_have_their_classes() {
     let cases: [(Behaviour, ErrorClass); 4] = [
         (Arc::new(|| StatusCode::TOO_MANY_REQUESTS.into_response()), ErrorClass::RateLimit),
@@ -411,6 +432,60 @@ async fn a_provider_that_fails_again_and_again_is_passed_over() {
     assert_eq!(answers(2).await.as_deref(), Some("second/huge"));
     assert_eq!(answers(4).await, None, "and then its turn again");
     assert!(asked_bad.try_recv().is_ok());
+}
+
+/// No patience mends a wrong key, an unknown model, or a provider that wants to be left alone for a day.
+#[tokio::test]
+async fn who_is_asked_in_vain_is_followed_by_another_at_once() {
+    let refused = |status: StatusCode, wait: &'static str| -> Behaviour {
+        Arc::new(move || (status, [("retry-after", wait)], "no").into_response())
+    };
+    let (good, _) = provider(says("It is I.", 5)).await;
+    for (status, wait) in
+        [(StatusCode::UNAUTHORIZED, "0"), (StatusCode::NOT_FOUND, "0"), (StatusCode::TOO_MANY_REQUESTS, "86400")]
+    {
+        let (bad, _) = provider(refused(status, wait)).await;
+        let mut config = config(&bad);
+        let second = Provider { base_url: Some(good.clone()), ..config.providers["local"].clone() };
+        config.providers.insert("second".to_owned(), second);
+        config.models.default = "local/tiny".to_owned();
+        let alone = World::with(config.clone(), FakeComputer::default()).await;
+        assert!(matches!(frames(&alone.computer, &call(1)).await.last(), Some(ModelFrame::Error(_))), "{status}");
+        config.models.fallback = vec!["second/huge".to_owned()];
+        let world = World::with(config, FakeComputer::default()).await;
+        for _ in 0..2 {
+            let heard = frames(&world.computer, &call(1)).await;
+            let Some(ModelFrame::Answer(answer)) = heard.last() else { panic!("{status}: {heard:?}") };
+            assert_eq!(answer.model, "second/huge", "{status}");
+        }
+    }
+}
+
+/// A server that was starting when it was first asked what it has is asked again.
+#[tokio::test]
+async fn a_list_of_models_that_failed_is_not_the_last_word() {
+    let has_started = Arc::new(AtomicBool::new(false));
+    let behaviour = says("Hello.", 5);
+    let answer = async |State((started, behaviour)): State<(Arc<AtomicBool>, Behaviour)>, request: Request| match (
+        request.uri().path(),
+        started.load(Ordering::SeqCst),
+    ) {
+        ("/v1/models", false) => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+        ("/v1/models", true) => r#"{"data":[{"id":"tiny"}]}"#.into_response(),
+        _ => behaviour(),
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let router = Router::new().fallback(answer).with_state((Arc::clone(&has_started), behaviour));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    let world = World::with(config(&url), FakeComputer::default()).await;
+    let model = async || match frames(&world.computer, &call(1)).await.pop() {
+        Some(ModelFrame::Answer(answer)) => answer.model,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(model().await, "local/default");
+    has_started.store(true, Ordering::SeqCst);
+    assert_eq!(model().await, "local/tiny");
 }
 
 #[tokio::test]

@@ -92,6 +92,11 @@ impl Decoder {
         }
     }
 
+    /// Whether the provider has said that nothing follows, or nothing could be understood any more.
+    pub fn is_done(&self) -> bool {
+        self.done || self.failed.is_some()
+    }
+
     /// The whole answer, once all bytes have been pushed.
     pub fn finish(mut self) -> Result<Answer, ModelError> {
         if let Some(error) = self.failed {

@@ -6,11 +6,13 @@ mod cooling;
 mod discovery;
 mod listen;
 mod model;
+mod probe;
 mod provider;
 mod router;
 mod settings;
 mod spending;
 mod tariff;
+mod veil;
 
 pub use discovery::{Found, look_around};
 pub use provider::{KeyFrom, Provider, ProviderError};
@@ -43,10 +45,10 @@ pub struct Gateway(Arc<Parts>);
 struct Parts {
     db: Db,
     seal: Seal,
-    outbound: Outbound,
-    /// What is in force now. Changed by settings and provider routes alone.
     /// As the file says.
     configured: Settings,
+    outbound: Outbound,
+    /// What is in force now. Changed by settings and provider routes alone.
     now: RwLock<Now>,
     available: watch::Sender<wire::Models>,
     failures: model::Failures,
@@ -96,9 +98,9 @@ impl Gateway {
         let gateway = Self(Arc::new(Parts {
             db,
             seal,
+            configured: said,
             outbound: Outbound::default(),
             now: RwLock::new(now),
-            configured: said,
             available: watch::channel(wire::Models::default()).0,
             failures: model::Failures::default(),
             cooling: cooling::Cooling::default(),
@@ -124,13 +126,13 @@ impl Gateway {
         self.now().settings
     }
 
-    /// Every provider, by name.
-    pub fn providers(&self) -> Vec<Arc<Provider>> {
     /// What of it was changed in the desktop, by the names that it has in the file.
     pub fn overrides(&self) -> Vec<String> {
         self.settings().overrides(&self.0.configured)
     }
 
+    /// Every provider, by name.
+    pub fn providers(&self) -> Vec<Arc<Provider>> {
         self.now().providers.into_values().collect()
     }
 
@@ -191,9 +193,9 @@ impl Gateway {
         }
     }
 
-    /// Another one, when the chosen one has failed too often in a row: each is tried a few times, then the next, and then
-    /// the first again.
-    fn fall_back(&self, chosen: Option<Chosen>, failures: u32) -> Option<Chosen> {
+    /// Everybody who may be asked, beginning with whose turn it is: each is tried a few times, then the next, and then the first
+    /// again.
+    fn in_turn(&self, chosen: Option<Chosen>, failures: u32) -> Vec<Chosen> {
         let now = self.now();
         let named = now.settings.models.fallback.iter().filter_map(|wanted| {
             let (provider, model) = wanted.split_once('/')?;
@@ -202,7 +204,9 @@ impl Gateway {
         });
         let mut all: Vec<Chosen> = chosen.into_iter().chain(named).collect();
         let turn = (failures / TRIES_EACH) as usize;
-        (!all.is_empty()).then(|| all.swap_remove(turn % all.len()))
+        let first = turn.checked_rem(all.len()).unwrap_or_default();
+        all.rotate_left(first);
+        all
     }
 
     fn now(&self) -> Now {

@@ -1,13 +1,15 @@
 //! One call to a model: chosen, checked against the budget, sent, streamed through, and paid for.
 
-use super::Gateway;
-use super::listen::{Broken, STALL, listen};
+use super::listen::{Broken, STALL, let_end, listen};
 use super::provider::Provider;
 use super::spending::Bill;
 use super::tariff::Tariff;
+use super::veil::Veil;
+use super::{Chosen, Gateway};
 use crate::config::ProviderKind;
 use crate::db::Cost;
-use choir_llm::{Decoder, Endpoint, Format, Outgoing, Preset, classify, encode, price};
+use choir_core::agent::is_hopeless;
+use choir_llm::{Decoder, Endpoint, Format, Outgoing, Preset, classify, encode};
 use choir_proto::model::{Answer, ErrorClass, ModelError, ModelRequest, StopReason};
 use choir_proto::wire::{ModelCall, ModelFrame};
 use choir_proto::{TaskId, Usd};
@@ -19,10 +21,8 @@ use tokio::sync::mpsc;
 
 /// How much of a refusal is read for its message.
 const REFUSAL_BYTES_MAX: usize = 64 << 10;
-/// Longest list of models that is read.
-const LIST_BYTES_MAX: usize = 1 << 20;
 /// What is asked for where a server does not say what it has: single-model servers ignore the name.
-const UNNAMED_MODEL: &str = "default";
+pub(super) const UNNAMED_MODEL: &str = "default";
 /// Tasks whose failed attempts are remembered.
 const TASKS_MAX: usize = 10_000;
 
@@ -44,21 +44,38 @@ impl Gateway {
         frames.send(ended).await.ok();
     }
 
+    /// Asks whose turn it is; where that one is asked in vain, the next at once.
     async fn ask(&self, mut call: ModelCall, frames: &Frames) -> Result<Answer, ModelError> {
-        let chosen = self.choose(call.request.model.as_deref(), call.request.role);
-        let chosen = self.fall_back(chosen, call.failures);
-        let (provider, model) = chosen.ok_or_else(|| no_model(call.request.model.as_deref()))?;
+        let (asked, wanted) = (call.request.model.clone(), call.request.tokens_max);
+        let chosen = self.choose(asked.as_deref(), call.request.role);
+        let mut failed = None;
+        for chosen in self.in_turn(chosen, call.failures) {
+            (call.request.model, call.request.tokens_max) = (asked.clone(), wanted);
+            match self.ask_chosen(chosen, &mut call, frames).await {
+                Err(error) if is_hopeless(&error) => failed = failed.or(Some(error)),
+                answered => return answered,
+            }
+        }
+        Err(failed.unwrap_or_else(|| no_model(asked.as_deref())))
+    }
+
+    async fn ask_chosen(
+        &self,
+        (provider, model): Chosen,
+        call: &mut ModelCall,
+        frames: &Frames,
+    ) -> Result<Answer, ModelError> {
         let model = match model {
             None if provider.scenario.is_none() => {
                 // A run without money asks nobody, not even what there is. What an answer costs is known only then.
-                drop(self.reserve(&call, &Tariff::of(&provider, None), Usd(0), &provider.name).await?);
+                drop(self.reserve(call, &Tariff::of(&provider, None), Usd(0), &provider.name).await?);
                 Some(self.first_model(&provider).await)
             }
             model => model,
         };
         let tariff = Tariff::of(&provider, model.as_deref());
         let least = tariff.price.least(&call.request);
-        let reserved = self.reserve(&call, &tariff, least, &provider.name).await?;
+        let reserved = self.reserve(call, &tariff, least, &provider.name).await?;
         let wanted = call.request.tokens_max;
         call.request.tokens_max = wanted.min(tariff.price.affordable(&call.request, reserved.left));
         let is_short = call.request.tokens_max < wanted;
@@ -69,11 +86,11 @@ impl Gateway {
                     tokio::time::sleep(provider.pause).await;
                 }
                 call.request.model = model.map(|model| format!("{}/{model}", provider.name));
-                self.play(scenario, &call, frames).await?
+                self.play(scenario, call, frames).await?
             }
             None => {
                 let model = model.unwrap_or_default();
-                let mut bill = Bill::new(self, &call, &tariff, format!("{}/{model}", provider.name));
+                let mut bill = Bill::new(self, call, &tariff, format!("{}/{model}", provider.name));
                 let mut answer = self.ask_provider(&provider, &model, &call.request, frames, &mut bill).await?;
                 bill.is_due = false;
                 tariff.charge(&call.request, &mut answer);
@@ -140,79 +157,26 @@ impl Gateway {
         }
         bill.is_due = true;
         let mut decoder = Decoder::new(format, bill.model.clone());
-        listen(&mut decoder, response.bytes_stream(), frames, &mut bill.heard_bytes).await.map_err(|broken| {
-            match broken {
+        let mut veil = Veil::of(provider.key.as_ref());
+        let mut pieces = Box::pin(response.bytes_stream());
+        listen(&mut decoder, &mut pieces, frames, &mut veil, &mut bill.heard_bytes).await.map_err(
+            |broken| match broken {
                 Broken::Connection(error) => unreachable(provider, error),
                 Broken::Answer(error) => redacted(provider, error),
                 Broken::Stalled => stalled(provider),
                 Broken::Unwanted => cancelled(),
-            }
-        })?;
-        decoder.finish().map_err(|error| redacted(provider, error))
+            },
+        )?;
+        let_end(pieces);
+        decoder.finish().map(|answer| veil.clean(answer)).map_err(|error| redacted(provider, error))
     }
 
-    /// Asks a provider for its models, once, and takes the first whose price is known, else the first.
+    /// Asks a provider for its models, until it has said them once.
     async fn first_model(&self, provider: &Provider) -> String {
-        provider.first_model.get_or_init(|| async { self.list_models(provider).await }).await.clone()
+        let listed =
+            provider.first_model.get_or_try_init(|| async { self.first_listed(provider).await.ok_or(()) }).await;
+        listed.map_or_else(|()| UNNAMED_MODEL.to_owned(), Clone::clone)
     }
-
-    async fn list_models(&self, provider: &Provider) -> String {
-        let models = self.models_of(provider).await.unwrap_or_default();
-        let priced = |model: &&String| price::listed(&format!("{}/{model}", provider.name)).is_some();
-        let first = models.iter().find(priced).or(models.first());
-        first.cloned().unwrap_or_else(|| UNNAMED_MODEL.to_owned())
-    }
-
-    /// Tries a provider: its models, or why it does not answer.
-    pub async fn test(&self, provider: &Provider) -> Result<Vec<String>, ModelError> {
-        if !provider.is_usable() {
-            return Err(no_model(Some(&provider.name)));
-        }
-        match &provider.scenario {
-            // It plays whatever it is asked for, so there is nothing to list.
-            Some(_) => Ok(Vec::new()),
-            None => self.models_of(provider).await,
-        }
-    }
-
-    /// The models that a provider offers, in its order.
-    async fn models_of(&self, provider: &Provider) -> Result<Vec<String>, ModelError> {
-        if provider.kind == ProviderKind::Bedrock {
-            let message = format!("the models of `{0}` cannot be listed here; name one as {0}/MODEL", provider.name);
-            return Err(ModelError { class: ErrorClass::BadRequest, message, retry_after_ms: None });
-        }
-        let probe = ModelRequest {
-            model: None,
-            role: choir_proto::Role::Conductor,
-            system: String::new(),
-            messages: Vec::new(),
-            tools: Vec::new(),
-            tokens_max: 1,
-        };
-        let (format, outgoing) = outgoing(provider, UNNAMED_MODEL, &probe)?;
-        let url = models_url(&outgoing.url);
-        let sent = self.0.outbound.get(&url, &outgoing.headers).await;
-        let mut response = sent.map_err(|error| unreachable(provider, error))?;
-        if !response.status().is_success() {
-            return Err(refused(provider, format, response).await);
-        }
-        let body = prefix(&mut response, LIST_BYTES_MAX).await;
-        let list: ModelList = serde_json::from_slice(&body).map_err(|_| {
-            let message = format!("`{}` answered with something that is no list of models", provider.name);
-            ModelError { class: ErrorClass::Garbage, message, retry_after_ms: None }
-        })?;
-        Ok(list.data.into_iter().map(|model| model.id).collect())
-    }
-}
-
-#[derive(serde::Deserialize)]
-struct ModelList {
-    data: Vec<ModelName>,
-}
-
-#[derive(serde::Deserialize)]
-struct ModelName {
-    id: String,
 }
 
 /// How often the same turn of a task has failed, for scenarios that fail on purpose.
@@ -239,7 +203,11 @@ impl Failures {
     }
 }
 
-fn outgoing(provider: &Provider, model: &str, request: &ModelRequest) -> Result<(Format, Outgoing), ModelError> {
+pub(super) fn outgoing(
+    provider: &Provider,
+    model: &str,
+    request: &ModelRequest,
+) -> Result<(Format, Outgoing), ModelError> {
     let format = match provider.kind {
         ProviderKind::Anthropic => Format::Anthropic,
         ProviderKind::Openai => Format::OpenAi,
@@ -270,14 +238,7 @@ fn signed(mut outgoing: Outgoing, format: Format, provider: &Provider) -> Outgoi
     outgoing
 }
 
-/// The list stands beside the place where questions are asked, in both formats.
-fn models_url(url: &str) -> String {
-    let (path, query) = url.split_once('?').map_or((url, String::new()), |(path, query)| (path, format!("?{query}")));
-    let base = path.strip_suffix("/chat/completions").or_else(|| path.strip_suffix("/messages")).unwrap_or(path);
-    format!("{base}/models{query}")
-}
-
-async fn refused(provider: &Provider, format: Format, mut response: reqwest::Response) -> ModelError {
+pub(super) async fn refused(provider: &Provider, format: Format, mut response: reqwest::Response) -> ModelError {
     let status = response.status().as_u16();
     let mut headers = response.headers().clone();
     // The moment from which a provider's "come back at" is counted, where it does not say it itself.
@@ -293,7 +254,7 @@ async fn refused(provider: &Provider, format: Format, mut response: reqwest::Res
 }
 
 /// The beginning of a body; what a broken connection left of it is enough for a message.
-async fn prefix(response: &mut reqwest::Response, bytes_max: usize) -> Vec<u8> {
+pub(super) async fn prefix(response: &mut reqwest::Response, bytes_max: usize) -> Vec<u8> {
     let mut body = Vec::new();
     while body.len() < bytes_max
         && let Ok(Some(bytes)) = response.chunk().await
@@ -312,7 +273,7 @@ fn redacted(provider: &Provider, error: ModelError) -> ModelError {
     ModelError { message, ..error }
 }
 
-fn unreachable(provider: &Provider, error: reqwest::Error) -> ModelError {
+pub(super) fn unreachable(provider: &Provider, error: reqwest::Error) -> ModelError {
     let (class, what) = match &error {
         error if error.is_timeout() => (ErrorClass::Timeout, "did not answer in time"),
         error if error.is_body() || error.is_decode() => (ErrorClass::Truncated, "broke off in the middle"),
@@ -341,7 +302,7 @@ fn host_of(url: &str) -> String {
     host.unwrap_or_else(|| "its address".into())
 }
 
-fn no_model(asked: Option<&str>) -> ModelError {
+pub(super) fn no_model(asked: Option<&str>) -> ModelError {
     let message = match asked {
         Some(asked) => format!("there is no usable provider for `{asked}`"),
         None => "no model is configured".to_owned(),
