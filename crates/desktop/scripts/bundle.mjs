@@ -6,7 +6,8 @@ import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { brotliCompressSync, constants } from 'node:zlib';
+import { buffer } from 'node:stream/consumers';
+import { constants, createBrotliCompress } from 'node:zlib';
 
 const here = resolve(dirname(fileURLToPath(import.meta.url)), '..');
 const COMPRESSIBLE = /\.(js|css|wasm|html|svg)$/;
@@ -44,7 +45,7 @@ writeFileSync(
     icons: symbols(),
   }),
 );
-compress(partial);
+await compress(partial);
 rmSync(dist, { recursive: true, force: true });
 renameSync(partial, dist);
 
@@ -127,16 +128,47 @@ function fill(template, values) {
   });
 }
 
-function compress(directory) {
+async function compress(directory) {
   for (const found of readdirSync(directory, { recursive: true, withFileTypes: true })) {
     if (!found.isFile() || !COMPRESSIBLE.test(found.name)) continue;
     const path = join(found.parentPath ?? found.path, found.name);
-    // The largest blocks and fifteen direct distances: half a percent less of what is mostly code.
-    const params = {
-      [constants.BROTLI_PARAM_QUALITY]: QUALITY,
-      [constants.BROTLI_PARAM_LGBLOCK]: constants.BROTLI_MAX_INPUT_BLOCK_BITS,
-      [constants.BROTLI_PARAM_NDIRECT]: 15,
-    };
-    writeFileSync(`${path}.br`, brotliCompressSync(readFileSync(path), { params }));
+    const bytes = readFileSync(path);
+    writeFileSync(`${path}.br`, await brotli(path.endsWith('.wasm') ? apart(bytes) : [bytes]));
   }
+}
+
+// Each part has statistics of its own within the one stream.
+async function brotli(parts) {
+  const stream = createBrotliCompress({ params: { [constants.BROTLI_PARAM_QUALITY]: QUALITY } });
+  const packed = buffer(stream);
+  for (const part of parts) {
+    await new Promise((done) => stream.write(part, done));
+    if (part !== parts.at(-1)) await new Promise((done) => stream.flush(constants.BROTLI_OPERATION_FLUSH, done));
+  }
+  stream.end();
+  return packed;
+}
+
+// Code and data of a wasm module are as unlike as two languages: apart, they take a third of a percent less.
+function apart(wasm) {
+  const CODE = 10;
+  const DATA = 11;
+  const cuts = sections(wasm).filter(({ id }) => id === CODE || id === DATA).map(({ at }) => at);
+  return [0, ...cuts].map((from, index) => wasm.subarray(from, cuts[index] ?? wasm.length));
+}
+
+// The sections of a wasm module: a byte that says what it is, a length in groups of seven bits, and so many bytes.
+function sections(wasm) {
+  const HEADER = 8;
+  const found = [];
+  for (let at = HEADER; at < wasm.length; ) {
+    let [size, end, bits] = [0, at + 1, 0];
+    do {
+      size |= (wasm[end] & 0x7f) << bits;
+      bits += 7;
+    } while (wasm[end++] & 0x80);
+    found.push({ id: wasm[at], at });
+    at = end + size;
+  }
+  return found;
 }

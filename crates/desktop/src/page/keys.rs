@@ -4,12 +4,12 @@ use super::apps;
 use super::bridge::{self, Held};
 use super::cards::{control, open_trace};
 use super::desk::Desk;
-use super::server::{self, Failure};
+use super::server::{self, Failure, Kept};
 use choir_desktop::computer::focused;
 use choir_desktop::geometry::{self, Arrow};
 use choir_desktop::menu::{Action, Verb, Wish};
 use choir_proto::desktop::{App, DesktopCommand, Rect, Shape, Subject, Window};
-use choir_proto::document::{Document, NewDocument};
+use choir_proto::document::NewDocument;
 use dioxus::prelude::*;
 use wasm_bindgen_futures::spawn_local;
 
@@ -156,7 +156,7 @@ fn next_window(desk: Desk) {
 fn new_document(desk: Desk) {
     spawn_local(async move {
         let body = NewDocument { title: "Untitled".to_owned(), content: String::new() };
-        let answer: Result<Document, Failure> = server::send("POST", "/api/documents", &body).await;
+        let answer: Result<Kept, Failure> = server::send("POST", "/api/documents", &body).await;
         match answer {
             Ok(document) => desk.open(App::Writer, Some(Subject::Document(document.document_id))),
             Err(failure) => desk.undone("No document was begun.", &failure),

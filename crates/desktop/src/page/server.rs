@@ -2,9 +2,9 @@
 
 use super::bridge;
 use choir_desktop::json;
-use choir_proto::ApiError;
-use serde::Serialize;
+use choir_proto::{ApiError, DocumentId};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::pin::Pin;
 
 /// Why a request brought nothing.
@@ -34,6 +34,13 @@ impl std::fmt::Display for Failure {
     }
 }
 
+/// What matters of a document that was just written. The whole of it is read in one place.
+#[derive(Deserialize)]
+pub(crate) struct Kept {
+    pub(crate) document_id: DocumentId,
+    pub(crate) version: u32,
+}
+
 /// What came back from a request that was taken.
 struct Taken {
     status: u16,
@@ -41,8 +48,8 @@ struct Taken {
 }
 
 /// Reads.
-pub(crate) async fn get<T: DeserializeOwned>(path: &str) -> Result<T, Failure> {
-    understand(&ask("GET", path, None).await?)
+pub(crate) fn get<T: DeserializeOwned>(path: &str) -> impl Future<Output = Result<T, Failure>> {
+    answer("GET", path, None)
 }
 
 /// Reads text as it is.
@@ -50,10 +57,19 @@ pub(crate) async fn get_text(path: &str) -> Result<String, Failure> {
     Ok(ask("GET", path, None).await?.text)
 }
 
-/// Sends a body and reads the answer.
-pub(crate) async fn send<B: Serialize, T: DeserializeOwned>(method: &str, path: &str, body: &B) -> Result<T, Failure> {
-    let body = serde_json::to_string(body).map_err(|_| Failure::Unreachable)?;
-    understand(&ask(method, path, Some(body)).await?)
+/// Sends a body and reads the answer. What waits for the answer depends only on that, and is in the page as often as there are
+/// kinds of answers, whatever was sent.
+pub(crate) fn send<'a, B: Serialize, T: DeserializeOwned>(
+    method: &'a str,
+    path: &'a str,
+    body: &B,
+) -> impl Future<Output = Result<T, Failure>> + use<'a, B, T> {
+    // What is sent from here can be written down: names, numbers and texts.
+    answer(method, path, Some(serde_json::to_string(body).unwrap_or_default()))
+}
+
+async fn answer<T: DeserializeOwned>(method: &str, path: &str, body: Option<String>) -> Result<T, Failure> {
+    understand(&ask(method, path, body).await?)
 }
 
 /// Acts where neither body nor answer matters.

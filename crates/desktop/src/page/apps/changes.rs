@@ -63,8 +63,13 @@ impl Review {
 #[component]
 pub(crate) fn Changes(run: RunId) -> Element {
     let desk = use_desk();
-    let review =
-        Review { desk, run, found: use_signal(|| None), kept: use_signal(Vec::new), busy: use_signal(|| false) };
+    let review = use_hook(|| Review {
+        desk,
+        run,
+        found: Signal::new(None),
+        kept: Signal::new(Vec::new()),
+        busy: Signal::new(false),
+    });
     // Read at first, and whenever a task of it has ended or was taken back.
     use_effect(move || {
         desk.changed.read();

@@ -4,11 +4,11 @@ use super::writer::{Page, Shown};
 use crate::page::bridge::{self, Held};
 use crate::page::desk::use_desk;
 use crate::page::rich::IconButton;
-use crate::page::server::{self, Failure};
+use crate::page::server::{self, Failure, Kept};
 use choir_desktop::icon::Icon;
 use choir_desktop::trace::role;
 use choir_desktop::words::{ago, version_words};
-use choir_proto::document::{Document, EditDocument, VersionSummary};
+use choir_proto::document::{EditDocument, VersionSummary};
 use dioxus::prelude::*;
 use serde::Deserialize;
 use web_sys::Element as Node;
@@ -122,8 +122,7 @@ fn bring_back(page: Page, base_version: u32, content: String) {
     let mut view = page.view;
     spawn(async move {
         let body = EditDocument { base_version, content };
-        let answer: Result<Document, Failure> =
-            server::send("PUT", &format!("/api/documents/{}", page.id), &body).await;
+        let answer: Result<Kept, Failure> = server::send("PUT", &format!("/api/documents/{}", page.id), &body).await;
         match answer {
             Ok(document) => {
                 view.set(Shown::Text);

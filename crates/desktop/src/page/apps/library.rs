@@ -5,7 +5,7 @@ use crate::page::desk::{Desk, late, use_desk};
 use crate::page::home::{DocumentRow, RunRow};
 use crate::page::keys::perform;
 use crate::page::rich::{Glyph, IconButton};
-use crate::page::server;
+use crate::page::server::{self, Kept};
 use crate::page::stream::know_removed;
 use choir_desktop::icon::Icon;
 use choir_desktop::menu::Action;
@@ -149,7 +149,7 @@ fn rename(desk: Desk, id: DocumentId, title: String) {
             let document: Document = server::get(&path).await?;
             let content = retitled(&document.content, &title);
             let body = EditDocument { base_version: document.version, content };
-            server::send::<_, Document>("PUT", &path, &body).await
+            server::send::<_, Kept>("PUT", &path, &body).await
         };
         if let Err(failure) = renamed.await {
             desk.undone("It kept its name.", &failure);

@@ -65,15 +65,15 @@ struct Reader {
 impl Reader {
     fn new(run: Option<RunId>, after: u64) -> Self {
         let desk = use_desk();
-        let reader = Self {
+        let reader = use_hook(|| Self {
             desk,
             run,
-            lines: use_signal(Vec::new),
-            read: use_signal(|| after),
-            first: use_signal(|| after),
-            busy: use_signal(|| false),
-            failed: use_signal(|| None),
-        };
+            lines: Signal::new(Vec::new()),
+            read: Signal::new(after),
+            first: Signal::new(after),
+            busy: Signal::new(false),
+            failed: Signal::new(None),
+        });
         // Once a second at most, and only if the log has grown.
         use_effect(move || {
             desk.now.read();

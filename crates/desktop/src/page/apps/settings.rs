@@ -144,11 +144,11 @@ pub(crate) fn FoundProviders() -> Element {
 #[component]
 fn ProviderRow(provider: Provider, offered: Offered) -> Element {
     let desk = use_desk();
-    let mut key = use_signal(String::new);
-    let mut trial = use_signal(|| Trial::Untried);
-    let name = use_signal(|| provider.name.clone());
-    // What holds, until somebody types another address.
-    let mut moved = use_signal(|| None::<String>);
+    // An address holds until somebody types another.
+    let (name, mut key, mut moved, mut trial) = use_hook(|| {
+        let name = Signal::new(provider.name.clone());
+        (name, Signal::new(String::new()), Signal::new(None::<String>), Signal::new(Trial::Untried))
+    });
     let address = moved().unwrap_or_else(|| provider.base_url.clone());
     let is_moved = moved.read().as_ref().is_some_and(|moved| moved.trim() != provider.base_url);
     let (mark, label, words) = match &*trial.read() {
@@ -254,10 +254,8 @@ fn changed(fields: &[(&str, &str)]) -> Value {
 #[component]
 fn NewProvider(wanted: bool) -> Element {
     let desk = use_desk();
-    let mut name = use_signal(|| "anthropic".to_owned());
-    let mut kind = use_signal(|| "anthropic".to_owned());
-    let mut address = use_signal(String::new);
-    let mut key = use_signal(String::new);
+    let [mut name, mut kind, mut address, mut key] =
+        use_hook(|| ["anthropic", "anthropic", "", ""].map(|text| Signal::new(text.to_owned())));
     rsx! {
         details { class: "more", open: wanted,
             summary { "Add a provider" }
@@ -296,9 +294,10 @@ fn NewProvider(wanted: bool) -> Element {
 #[component]
 fn Models(settings: View, offered: Offered) -> Element {
     let desk = use_desk();
-    let mut default = use_signal(|| settings.models.default.clone());
-    let mut roles = use_signal(|| settings.models.roles.clone());
-    let verdicts = use_signal(BTreeMap::new);
+    let (mut default, mut roles, verdicts) = use_hook(|| {
+        let models = settings.models.clone();
+        (Signal::new(models.default), Signal::new(models.roles), Signal::new(BTreeMap::new()))
+    });
     let first = settings.model().map_or_else(|| "PROVIDER/MODEL".to_owned(), |model| format!("the first of {model}"));
     rsx! {
         section { "aria-labelledby": "settings-models",
@@ -388,8 +387,10 @@ fn test_models(wanted: Vec<String>, mut verdicts: Signal<Verdicts>, offered: Off
 #[component]
 fn Walls(settings: View) -> Element {
     let desk = use_desk();
-    let mut dollars = use_signal(|| format!("{:.2}", settings.budget.usd_per_run));
-    let mut ceiling = use_signal(|| settings.egress.ceiling.join(", "));
+    let [mut dollars, mut ceiling] = use_hook(|| {
+        let dollars = format!("{:.2}", settings.budget.usd_per_run);
+        [dollars, settings.egress.ceiling.join(", ")].map(Signal::new)
+    });
     rsx! {
         section { "aria-labelledby": "settings-walls",
             h2 { id: "settings-walls", "Limits" }
