@@ -45,6 +45,22 @@ journey("a long document and a million lines leave the desktop usable", {}, asyn
   await usable(page);
 });
 
+journey("a page that breaks says so, and a reload brings back what was being written", {}, async (world) => {
+  await world.start();
+  const page = await world.signIn();
+  await prompt(page).fill("Half a tho");
+  world.expect(/page error: .*unreachable/);
+  // As a fault of the page's program does it.
+  await page.evaluate(() => void setTimeout(() => { throw new WebAssembly.RuntimeError("unreachable"); }));
+  const alert = page.getByRole("alert").filter({ hasText: "This page broke. Reload it; nothing was lost." });
+  await alert.waitFor();
+  await world.assertAccessible(page);
+  await alert.getByRole("button", { name: "Reload" }).click();
+  await alert.waitFor({ state: "detached" });
+  await prompt(page).and(page.locator(":enabled")).waitFor();
+  assert.equal(await prompt(page).inputValue(), "Half a tho");
+});
+
 journey("a folder of a hundred thousand files is listed, says what it leaves out, and finds each of them", {}, async (world) => {
   await world.start();
   const page = await world.signIn();

@@ -1,6 +1,8 @@
 import init from 'choir-desktop-bindgen';
+import { sayBroken, watchBreaks } from './broken.js';
 import { keepFocus } from './focus.js';
 
+watchBreaks(globalThis, sayBroken);
 keepFocus();
 
 try {
