@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { journey } from "./harness.mjs";
-import { ask, call, prompt, text, window } from "./speech.mjs";
+import { ask, call, choose, prompt, text, until, window } from "./speech.mjs";
 
 const FIRST = "What is six times seven? Ask the shell and write it down.";
 
@@ -118,6 +118,44 @@ journey("files and pictures are pasted and dropped into the prompt bar, and reac
   assert.deepEqual(paths.sort(), ["uploads/picture.png", "uploads/table.csv"]);
   const { files } = await call(page, "GET", "/api/files/list?path=uploads");
   assert.deepEqual(files.map(({ name, size }) => [name, size]), [["picture.png", 4], ["table.csv", 4]]);
+});
+
+journey("what is called alike is attached side by side, and nothing takes the place of another", { scenario: "document.json" }, async (world) => {
+  await world.start();
+  const page = await world.signIn();
+  await prompt(page).waitFor();
+  // Every picture of a clipboard has the same name, and two may come at once.
+  for (const byte of [1, 2]) await prompt(page).evaluate(give, { event: "paste", name: "image.png", type: "image/png", bytes: [byte] });
+  const mentioned = page.getByRole("list", { name: "To look at" });
+  for (const name of ["uploads/image.png", "uploads/image-2.png"]) await mentioned.getByText(name).waitFor();
+  await prompt(page).evaluate(give, { event: "paste", name: "image.png", type: "image/png", bytes: [3] });
+  await mentioned.getByText("uploads/image-3.png").waitFor();
+  const bytes = await page.evaluate(async () => {
+    const read = async (name) => new Uint8Array(await (await fetch(`/api/files?path=uploads/${name}`)).arrayBuffer())[0];
+    return Promise.all(["image.png", "image-2.png", "image-3.png"].map(read));
+  });
+  assert.deepEqual(bytes.sort(), [1, 2, 3]);
+
+  // A document and a run of one title, by their completion.
+  await ask(page, FIRST);
+  await text(window(page, "Writer").first()).filter({ hasText: "The answer is 42." }).waitFor();
+  await call(page, "POST", "/api/documents", { title: FIRST, content: `# ${FIRST}\n` });
+  for (const kind of ["document", "run"]) {
+    await prompt(page).fill("");
+    await prompt(page).pressSequentially("@what");
+    await page.getByRole("option", { name: "What is six times seven" }).filter({ hasText: kind }).click();
+  }
+  assert.equal(await mentioned.getByRole("listitem").filter({ hasText: "What is six times seven" }).count(), 2);
+  // A long text is taken as it is, and one that is too long comes back with the computer's own words.
+  await prompt(page).fill("x".repeat(300_000));
+  world.expect(/refused request: 4\d\d POST .*\/api\/runs/);
+  world.forgive(/console error: Failed to load resource/);
+  await prompt(page).press("Enter");
+  await page.getByRole("alert").getByText("Your words are still in the prompt bar.").waitFor();
+  assert.equal((await prompt(page).inputValue()).length, 300_000);
+  await prompt(page).fill(`${"y".repeat(30_000)} end`);
+  await prompt(page).press("Enter");
+  await until(page, async () => (await (await fetch("/api/runs")).json()).runs[0].prompt.length === 30_004);
 });
 
 journey("the tab says what runs and what waits, and the badge leads there", { scenario: "studio.json" }, async (world) => {

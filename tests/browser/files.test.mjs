@@ -50,6 +50,70 @@ journey("folders are made, files dropped, looked at, renamed, thrown away and br
   assert.equal(await readFile(await download.path(), "utf8"), "name,price\npears,3\n");
 });
 
+journey("an upload over a file keeps the old one, and its undo brings it back", {}, async (world) => {
+  await world.start();
+  const page = await world.signIn();
+  await prompt(page).waitFor();
+  await call(page, "PUT", "/api/files?path=papers/notes.txt", "old\n", "application/octet-stream");
+  await choose(page, "Files");
+  const files = window(page, "Files");
+  await files.getByRole("button", { name: "papers", exact: true }).last().click();
+  await files.getByRole("button", { name: /^notes\.txt/ }).first().click();
+  const preview = files.getByRole("region", { name: "Preview of notes.txt" });
+  await preview.getByText("old").waitFor();
+  const content = () => page.evaluate(async () => (await fetch("/api/files?path=papers/notes.txt")).text());
+  const upload = async (text) => {
+    const choosing = page.waitForEvent("filechooser");
+    await files.getByRole("button", { name: "Upload" }).click();
+    await (await choosing).setFiles({ name: "notes.txt", mimeType: "text/plain", buffer: Buffer.from(text) });
+    await files.getByText("The old papers/notes.txt is in the trash.").waitFor();
+  };
+  await upload("new\n");
+  assert.equal(await content(), "new\n");
+  // What is looked at follows.
+  await preview.getByText("new").waitFor();
+  await files.getByRole("button", { name: "Undo", exact: true }).click();
+  await page.getByRole("status").getByText("papers/notes.txt is back.").waitFor();
+  assert.equal(await content(), "old\n");
+  await preview.getByText("old").waitFor();
+});
+
+journey("a folder follows what others do to it, in every browser, and what a terminal did", {}, async (world) => {
+  await world.start();
+  const page = await world.signIn();
+  await prompt(page).waitFor();
+  await choose(page, "Files");
+  const other = await world.join(page);
+  const files = window(page, "Files");
+  await window(other, "Files").getByText("Nothing here", { exact: true }).waitFor();
+  await files.getByText("Nothing here", { exact: true }).waitFor();
+  const put = (path, text) => call(other, "PUT", `/api/files?path=${path}`, text, "application/octet-stream");
+  await put("list.txt", "one\n");
+  const entry = (browser, name) => window(browser, "Files").getByRole("button", { name: new RegExp(`^${name}`) }).first();
+  for (const browser of [page, other]) await entry(browser, "list.txt").waitFor();
+  // Whatever is being looked at or written stays, and follows.
+  await entry(page, "list.txt").click();
+  const preview = files.getByRole("region", { name: "Preview of list.txt" });
+  await preview.getByText("one").waitFor();
+  await files.getByRole("button", { name: "New folder" }).click();
+  await files.getByRole("textbox", { name: "Name of the folder" }).fill("half a na");
+  await put("list.txt", "two\n");
+  await preview.getByText("two").waitFor();
+  assert.equal(await files.getByRole("textbox", { name: "Name of the folder" }).inputValue(), "half a na");
+  await call(other, "POST", "/api/files/move", { from: "list.txt", to: "moved.txt" });
+  await entry(page, "moved.txt").waitFor();
+  await entry(page, "list.txt").waitFor({ state: "detached" });
+
+  // A shell tells nobody; who turns back to the folder sees what it did.
+  await choose(page, "Terminal");
+  const input = window(page, "Terminal").getByRole("textbox", { name: "Terminal input" });
+  await input.focus();
+  await page.keyboard.type("touch by-hand && echo do''ne\n");
+  await window(page, "Terminal").getByText(/^done/).first().waitFor();
+  await page.getByRole("navigation", { name: "Taskbar" }).getByRole("button", { name: /^Files/ }).click();
+  await entry(page, "by-hand").waitFor();
+});
+
 journey("large files say how far they are, both ways, end up whole, and can be stopped", {}, async (world) => {
   await world.start();
   const page = await world.signIn();

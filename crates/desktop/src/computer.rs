@@ -76,6 +76,8 @@ pub enum Touches {
     Evidence,
     /// What runs changed in the workspace.
     Changes,
+    /// The workspace.
+    Files,
     /// Nothing that the page shows all the time.
     Nothing,
 }
@@ -90,6 +92,7 @@ impl Touches {
             "inbox" => Self::Inbox,
             "proposal" | "citation" | "artifact" | "figure" => Self::Evidence,
             "undo" => Self::Changes,
+            "file" => Self::Files,
             _ => Self::Nothing,
         }
     }

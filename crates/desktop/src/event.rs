@@ -274,7 +274,7 @@ pub(crate) mod tests {
                     desktop::apply(&mut self.2, envelope.header.run, event);
                 }
                 Touches::Desktop => desktop::apply(&mut self.2, envelope.header.run, event),
-                Touches::Inbox | Touches::Evidence | Touches::Changes | Touches::Nothing => {}
+                Touches::Inbox | Touches::Evidence | Touches::Changes | Touches::Files | Touches::Nothing => {}
             }
         }
     }

@@ -36,6 +36,9 @@ pub struct Entry {
     /// Bytes.
     #[serde(default)]
     pub size: u64,
+    /// When it was written last, as the server says it: what is looked at here is only whether it changed.
+    #[serde(default)]
+    pub modified_at: String,
 }
 
 /// What an entry is.
@@ -95,6 +98,11 @@ impl Sorted {
     /// How many entries there are.
     pub fn count(&self) -> usize {
         self.entries.len()
+    }
+
+    /// The entry of this name.
+    pub fn find(&self, name: &str) -> Option<&Entry> {
+        self.entries.iter().map(|(_, entry)| entry).find(|entry| entry.name == name)
     }
 
     /// Those whose name holds the words; long folders are cut after filtering.
@@ -230,6 +238,17 @@ pub fn not_a_name(name: &str) -> Option<&'static str> {
     }
 }
 
+/// This name, or one like it that nothing else has.
+pub fn free_name(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    // What begins with a dot is hidden, and has no ending by that.
+    let (stem, ending) = match name.rfind('.') {
+        Some(at) if at > 0 => name.split_at(at),
+        _ => (name, ""),
+    };
+    let numbered = (2_u64..).map(|number| format!("{stem}-{number}{ending}"));
+    std::iter::once(name.to_owned()).chain(numbered).find(|wanted| !is_taken(wanted)).unwrap_or_default()
+}
+
 /// A name or path as it is shown: letters that nobody sees, or that turn others around, are spelled out, so that nothing looks
 /// like something else.
 pub fn plainly(name: &str) -> String {
@@ -269,7 +288,7 @@ mod tests {
 
     #[test]
     fn folders_come_first_and_the_filter_knows_no_case() {
-        let entry = |name: &str, kind| Entry { name: name.to_owned(), kind, size: 1 };
+        let entry = |name: &str, kind| Entry { name: name.to_owned(), kind, size: 1, modified_at: String::new() };
         let files = vec![entry("b.txt", Kind::File), entry("A.txt", Kind::File), entry("src", Kind::Directory)];
         let sorted = Sorted::from(Listing { files, next: None });
         let names = |wanted| sorted.shown(wanted).into_iter().map(|entry| entry.name).collect::<Vec<_>>();
@@ -279,7 +298,8 @@ mod tests {
 
     #[test]
     fn a_long_folder_is_cut_and_its_last_file_is_still_found() {
-        let file = |number| Entry { name: format!("File {number}"), kind: Kind::File, size: 1 };
+        let file =
+            |number| Entry { name: format!("File {number}"), kind: Kind::File, size: 1, modified_at: String::new() };
         let sorted = Sorted::from(Listing { files: (0..100_000).map(file).collect(), next: Some("x".to_owned()) });
         assert_eq!((sorted.count(), sorted.shown("").len(), sorted.more), (100_000, ENTRIES_MAX, true));
         assert_eq!(sorted.shown("file 99999"), [file(99_999)]);
@@ -316,6 +336,16 @@ mod tests {
         assert_eq!(not_a_name("notes.txt"), None);
         let all = ["", "..", "../x", "a\u{7}"].map(|name| not_a_name(name).is_some_and(|why| why.ends_with('.')));
         assert_eq!(all, [true; 4]);
+    }
+
+    #[test]
+    fn a_name_that_is_taken_gets_a_number() {
+        let taken = ["image.png", "image-2.png", ".env", "notes"];
+        let free = |name| free_name(name, |wanted| taken.contains(&wanted));
+        assert_eq!(
+            ["image.png", "photo.png", ".env", "notes"].map(free),
+            ["image-3.png", "photo.png", ".env-2", "notes-2"]
+        );
     }
 
     #[test]

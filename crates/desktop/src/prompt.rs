@@ -140,6 +140,15 @@ impl Mention {
         }
     }
 
+    /// What tells it from every other: several things may be called alike.
+    pub fn key(&self) -> String {
+        match self {
+            Self::Document(id, _) => format!("document {id}"),
+            Self::Run(id, _) => format!("run {id}"),
+            Self::Path(path) => format!("file {path}"),
+        }
+    }
+
     /// What kind of thing it is.
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -303,6 +312,21 @@ mod tests {
         let found = candidates("read", &Runs::default(), &Documents::default(), &files);
         assert_eq!(found, [Mention::Path("README.md".to_owned())]);
         assert_eq!(found[0].context(), Context::Path(PathContext { path: "README.md".to_owned() }));
+    }
+
+    #[test]
+    fn things_of_one_name_are_told_apart() {
+        let id = "01970000-0000-7000-8000-000000000001";
+        let title = "Trees".to_owned();
+        let all = [
+            Mention::Document(id.parse().unwrap(), title.clone()),
+            Mention::Run(id.parse().unwrap(), title.clone()),
+            Mention::Path(title),
+        ];
+        assert!(all.iter().all(|one| one.name() == "Trees"));
+        for (place, one) in all.iter().enumerate() {
+            assert!(all[place + 1..].iter().all(|other| other.key() != one.key()));
+        }
     }
 
     fn run(seq: u64, prompt: &str) -> choir_proto::Run {

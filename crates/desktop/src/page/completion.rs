@@ -71,9 +71,7 @@ impl Offer {
         let Some(mention) = self.found.peek().get(index).cloned() else { return };
         let before = completing(&self.desk.prompt.peek()).map(|(before, _)| before.to_owned());
         self.desk.prompt.set(before.unwrap_or_default());
-        if !self.desk.mentions.peek().contains(&mention) {
-            self.desk.mentions.write().push(mention);
-        }
+        self.desk.mention(mention);
     }
 }
 

@@ -102,6 +102,8 @@ pub(crate) struct Desk {
     pub(crate) evidence: Signal<Seq>,
     /// The last event after which a run's changes may be others.
     pub(crate) changed: Signal<Seq>,
+    /// The last event after which the workspace may be another.
+    pub(crate) files: Signal<Seq>,
     /// The last event that wrote a version of a document down; what is typed has a number before that.
     pub(crate) versioned: Signal<Seq>,
     /// The text that goes on paper.
@@ -138,6 +140,7 @@ impl Desk {
                 inbox: Signal::new(Vec::new()),
                 evidence: Signal::new(Seq::default()),
                 changed: Signal::new(Seq::default()),
+                files: Signal::new(Seq::default()),
                 versioned: Signal::new(Seq::default()),
                 printed: Signal::new(None),
                 wish: Signal::new(None),
@@ -217,6 +220,13 @@ impl Desk {
     /// The canvas, without subscribing to it.
     pub(crate) fn canvas_now(self) -> Size {
         *self.canvas.peek()
+    }
+
+    /// Shows the agents something, once.
+    pub(crate) fn mention(mut self, mention: Mention) {
+        if !self.mentions.peek().contains(&mention) {
+            self.mentions.write().push(mention);
+        }
     }
 
     /// Tells something that goes by itself.

@@ -5,9 +5,10 @@ use super::completion::{Completion, Offer};
 use super::desk::{Desk, Link, use_desk};
 use super::rich::Glyph;
 use super::sending::{remember_draft, submit};
-use super::transfer::{Moved, upload};
+use super::server::Failure;
+use super::transfer::{Moved, listing, make_folder, upload};
 use choir_desktop::computer::focused;
-use choir_desktop::files::{is_name, join, query};
+use choir_desktop::files::{free_name, is_name, join, plainly, query};
 use choir_desktop::icon::Icon;
 use choir_desktop::prompt::{Intention, Mention, Recall, history, intentions};
 use dioxus::prelude::*;
@@ -23,14 +24,14 @@ pub(crate) fn PromptBar() -> Element {
     let choice = Choice::follow(desk);
     let send = move || submit(desk, choice.now());
     use_effect(move || remember_draft(desk));
-    let mut drops = use_signal(|| None::<Held>);
+    let (mut drops, given) = use_hook(|| (Signal::new(None::<Held>), Signal::new(Vec::new())));
     rsx! {
         form {
             class: "prompt",
             onsubmit: move |event| { event.prevent_default(); send() },
             onmounted: move |event| {
                 let Some(element) = event.data().downcast::<Node>().cloned() else { return };
-                drops.set(Some(bridge::drops(&element, move |name, file| attach(desk, name, file))));
+                drops.set(Some(bridge::drops(&element, move |name, file| attach(desk, given, name, file))));
             },
             Precautions {}
             Mentions {}
@@ -140,7 +141,6 @@ fn Field(choice: Choice, send: EventHandler<()>) -> Element {
             "aria-autocomplete": "list",
             "aria-controls": if offer.is_open() { "completion" },
             "aria-activedescendant": if offer.is_open() { "completion-{offer.at}" },
-            maxlength: "20000",
             "aria-label": "Prompt",
             placeholder: "Ask for anything",
             enterkeyhint: "send",
@@ -214,7 +214,7 @@ fn Mentions() -> Element {
     rsx! {
         ul { class: "mentions", "aria-label": "To look at",
             for (index, mention) in mentions.into_iter().enumerate() {
-                li { key: "{mention.name()}",
+                li { key: "{mention.key()}",
                     Glyph { icon: if mention.kind() == "file" { Icon::File } else { Icon::FileText } }
                     span { class: "name", "{mention.name()}" }
                     button {
@@ -230,18 +230,35 @@ fn Mentions() -> Element {
 }
 
 /// A file that was dropped or pasted goes into the workspace, and the agents are shown it.
-fn attach(mut desk: Desk, name: String, file: wasm_bindgen::JsValue) {
+fn attach(desk: Desk, given: Signal<Vec<String>>, name: String, file: wasm_bindgen::JsValue) {
     if !is_name(&name) {
         return desk.tell(format!("“{name}” is not a name for a file."));
     }
-    let path = join(UPLOADS, &name);
     spawn_local(async move {
-        match upload(desk, &format!("/api/files?path={}", query(&path)), &name, file).await {
-            Ok(Moved::Whole) => desk.mentions.write().push(Mention::Path(path)),
-            Ok(Moved::Stopped) => desk.tell(format!("{name} was not attached.")),
-            Err(failure) => desk.fail(&format!("{name} was not attached."), &failure),
+        let sent = async {
+            let path = join(UPLOADS, &claim(given, &name).await?);
+            let moved = upload(desk, &format!("/api/files?path={}", query(&path)), &name, file).await?;
+            Ok((path, moved))
+        };
+        match sent.await {
+            Ok((path, Moved::Whole)) => desk.mention(Mention::Path(path)),
+            Ok((_, Moved::Stopped)) => desk.tell(format!("{} was not attached.", plainly(&name))),
+            Err(failure) => desk.fail(&format!("{} was not attached.", plainly(&name)), &failure),
         }
     });
+}
+
+/// A name that no file there has. What comes from a clipboard is always called the same, and none of it may take another's place:
+/// a name that was given to a file on its way is not given again.
+async fn claim(mut given: Signal<Vec<String>>, name: &str) -> Result<String, Failure> {
+    make_folder(UPLOADS).await?;
+    let there = listing(&query(UPLOADS)).await?;
+    let mut given = given.write();
+    let name = free_name(name, |wanted| {
+        given.iter().any(|other| other == wanted) || there.files.iter().any(|entry| entry.name == wanted)
+    });
+    given.push(name.clone());
+    Ok(name)
 }
 
 /// With which model, and for how much at most.

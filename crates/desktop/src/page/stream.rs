@@ -112,6 +112,7 @@ async fn load(mut desk: Desk) -> Result<(), Failure> {
     desk.refresh_inbox();
     desk.evidence.set(before.seq);
     desk.changed.set(before.seq);
+    desk.files.set(before.seq);
     desk.versioned.set(before.seq);
     // What became ready while nobody followed is shown now.
     let sent = desk.sent.peek().clone();
@@ -230,7 +231,11 @@ fn fold(mut desk: Desk, envelope: &Envelope, event: Option<&Event>) {
             }
         }
         Touches::Evidence => desk.evidence.set(seq),
-        Touches::Changes => desk.changed.set(seq),
+        Touches::Changes => {
+            desk.changed.set(seq);
+            desk.files.set(seq);
+        }
+        Touches::Files => desk.files.set(seq),
         Touches::Runs | Touches::Documents | Touches::Desktop | Touches::Nothing => {}
     }
     if let Some(event) = event {
@@ -264,7 +269,7 @@ fn fold_view(mut desk: Desk, envelope: &Envelope, event: &Event) {
         }
         Touches::Desktop if is_known(desk, event) => {}
         Touches::Desktop => desktop::apply(&mut desk.desktop.write(), envelope.header.run, event),
-        Touches::Inbox | Touches::Evidence | Touches::Changes | Touches::Nothing => {}
+        Touches::Inbox | Touches::Evidence | Touches::Changes | Touches::Files | Touches::Nothing => {}
     }
 }
 
@@ -277,7 +282,10 @@ fn is_known(desk: Desk, event: &Event) -> bool {
 /// What the page does of its own accord when something happened.
 fn react(mut desk: Desk, envelope: &Envelope, event: &Event) {
     match (event, envelope.header.run) {
-        (Event::TaskFinished(_), _) => desk.changed.set(envelope.header.seq),
+        (Event::TaskFinished(_), _) => {
+            desk.changed.set(envelope.header.seq);
+            desk.files.set(envelope.header.seq);
+        }
         // A thread has a place in its document, which only the server knows.
         (Event::RunAccepted(accepted), _) if accepted.request.selection.is_some() => {
             desk.evidence.set(envelope.header.seq);

@@ -3,7 +3,7 @@
 use super::bridge::{self, Transfer};
 use super::desk::Desk;
 use super::server::{self, Failure};
-use choir_desktop::files::plainly;
+use choir_desktop::files::{Listing, READ_MAX, plainly, query};
 use choir_desktop::words::elapsed;
 use choir_proto::Timestamp;
 use wasm_bindgen::JsValue;
@@ -32,6 +32,23 @@ pub(crate) async fn download(desk: Desk, address: &str, name: &str, size: u64) -
     let (transfer, notice) = begin(desk, format!("Downloading {} …", plainly(name)));
     let answer = server::done(transfer.download(address, name, size).await);
     end(desk, &transfer, notice, answer)
+}
+
+/// A folder with all of its pages; the path is a query's value already.
+pub(crate) async fn listing(path: &str) -> Result<Listing, Failure> {
+    let mut all: Listing = server::get(&format!("/api/files/list?path={path}")).await?;
+    while all.files.len() < READ_MAX {
+        let Some(after) = all.next.take() else { break };
+        let page: Listing = server::get(&format!("/api/files/list?path={path}&after={}", query(&after))).await?;
+        all.files.extend(page.files);
+        all.next = page.next;
+    }
+    Ok(all)
+}
+
+/// Makes a folder, and those above it. One that is there stays as it is.
+pub(crate) async fn make_folder(path: &str) -> Result<(), Failure> {
+    server::act("PUT", &format!("/api/files?kind=directory&path={}", query(path))).await
 }
 
 fn begin(desk: Desk, words: String) -> (Transfer, u32) {

@@ -7,15 +7,16 @@ use crate::page::bridge::{self, Held};
 use crate::page::desk::{Desk, late, use_desk};
 use crate::page::rich::{Glyph, IconButton};
 use crate::page::server::{self, Failure};
-use crate::page::transfer::{DOWNLOAD_BYTES_MAX, Moved, download, upload};
+use crate::page::transfer::{DOWNLOAD_BYTES_MAX, Moved, download, listing, make_folder, upload};
+use choir_desktop::computer::focused;
 use choir_desktop::files::{
-    ENTRIES_MAX, Entry, Kind, Listing, READ_MAX, Sorted, TRASH, crumbs, deleted_at, folder, is_name, join, not_a_name,
-    plainly, query, restored, trashed,
+    ENTRIES_MAX, Entry, Kind, Sorted, TRASH, crumbs, deleted_at, folder, is_name, join, not_a_name, plainly, query,
+    restored, trashed,
 };
 use choir_desktop::icon::Icon;
 use choir_desktop::words::{bytes, moment};
-use choir_proto::WindowId;
 use choir_proto::desktop::{DesktopCommand, Subject};
+use choir_proto::{Seq, WindowId};
 use dioxus::prelude::*;
 use serde::Serialize;
 use serde::de::IgnoredAny;
@@ -23,6 +24,9 @@ use std::pin::Pin;
 use wasm_bindgen::JsValue;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::Element as Node;
+
+/// What happens within so long is looked at once.
+const SETTLE_MS: u32 = 250;
 
 /// One folder as the window shows it.
 #[derive(Clone, Copy, PartialEq)]
@@ -32,15 +36,42 @@ pub(super) struct Folder {
     pub(super) path: Signal<String>,
     pub(super) listing: Signal<Option<Result<Sorted, String>>>,
     chosen: Signal<Option<Entry>>,
-    renaming: Signal<Option<Entry>>,
-    /// What was deleted last: where it was, and where it is in the trash.
-    deleted: Signal<Option<(String, String)>>,
+    /// The name that is being changed.
+    renaming: Signal<Option<String>>,
+    /// What was put away last.
+    gone: Signal<Option<Gone>>,
     /// The name of a folder that is being made.
     making: Signal<Option<String>>,
     /// Why a name that was typed is not taken.
     fault: Signal<Option<String>>,
     /// The name that was just given: its row takes the keyboard when it is there.
     fresh: Signal<Option<String>>,
+    /// The last event after which the workspace may be another, when that was looked at last.
+    seen: Signal<Seq>,
+    /// Whether the window was in front then.
+    front: Signal<bool>,
+    /// Whether the folder is about to be read.
+    waits: Signal<bool>,
+}
+
+/// Something that went to the trash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Gone {
+    /// Where it was.
+    from: String,
+    /// Where it is in the trash.
+    to: String,
+    /// Why.
+    by: By,
+}
+
+/// What put something away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// The person's word.
+    Deletion,
+    /// A file that has its name now.
+    Upload,
 }
 
 #[derive(Serialize)]
@@ -53,8 +84,43 @@ impl Folder {
     pub(super) fn load(self) {
         let Ok(path) = self.path.try_peek().map(|path| query(&path)) else { return };
         spawn_local(async move {
-            let listing = whole(&path).await;
-            late(self.listing, Some(listing.map(Sorted::from).map_err(|failure| failure.to_string())));
+            let listing = listing(&path).await.map(Sorted::from);
+            if let Ok(sorted) = &listing {
+                self.look_again(sorted);
+            }
+            late(self.listing, Some(listing.map_err(|failure| failure.to_string())));
+        });
+    }
+
+    /// The chosen file as it is now; one that is gone is not looked at any longer.
+    fn look_again(self, sorted: &Sorted) {
+        let Some(chosen) = self.chosen.try_peek().ok().and_then(|chosen| chosen.clone()) else { return };
+        let now = sorted.find(&chosen.name);
+        if now != Some(&chosen) {
+            late(self.chosen, now.cloned());
+        }
+    }
+
+    /// Reads the folder again when the log says that files changed, and when the window comes to the front: what a terminal did
+    /// is in no log.
+    fn follow(mut self) {
+        let desk = self.desk;
+        use_effect(move || {
+            let front = focused(&desk.desktop.read()).map(|top| top.window_id) == Some(self.window_id);
+            let seq = *desk.files.read();
+            let news = seq != *self.seen.peek() || (front && !*self.front.peek());
+            self.seen.set(seq);
+            self.front.set(front);
+            if !news || *self.waits.peek() {
+                return;
+            }
+            self.waits.set(true);
+            spawn(async move {
+                // Many files change at once, more often than one.
+                bridge::pause(SETTLE_MS).await;
+                self.waits.set(false);
+                self.load();
+            });
         });
     }
 
@@ -72,8 +138,10 @@ impl Folder {
         if !is_name(&name) {
             return self.desk.tell(format!("“{}” is not a name for a file.", plainly(&name)));
         }
+        // The window may show another folder before all of it is there.
+        let path = join(&self.path.peek(), &name);
         spawn_local(async move {
-            let sent = upload(self.desk, &self.address(&name), &name, file).await;
+            let sent = self.replace(&path, &name, file).await;
             let name = plainly(&name);
             match sent {
                 Ok(Moved::Whole) => self.desk.tell(format!("{name} is in the workspace.")),
@@ -82,6 +150,23 @@ impl Folder {
             }
             self.load();
         });
+    }
+
+    /// Uploads. A file that had the name goes to the trash before, and comes back if the new one does not come.
+    async fn replace(self, path: &str, name: &str, file: JsValue) -> Result<Moved, Failure> {
+        let there = listing(&query(folder(path))).await?;
+        let old = there.files.iter().find(|entry| entry.name == name && entry.kind != Kind::Directory);
+        let gone = old.map(|_| Gone::now(path.to_owned(), By::Upload));
+        if let Some(gone) = &gone {
+            shift(&gone.from, &gone.to).await?;
+        }
+        let sent = upload(self.desk, &format!("/api/files?path={}", query(path)), name, file).await;
+        match (&sent, gone) {
+            (Ok(Moved::Whole), gone @ Some(_)) => late(self.gone, gone),
+            (_, Some(gone)) => self.restore(gone.to, gone.from),
+            (_, None) => {}
+        }
+        sent
     }
 
     fn get(self, entry: Entry) {
@@ -99,12 +184,11 @@ impl Folder {
 
     /// Deleting is moving to the trash, so that it can be taken back, now and later.
     fn delete(self, entry: Entry) {
-        let from = join(&self.path.peek(), &entry.name);
-        let to = trashed(&from, bridge::time().0 / 1_000);
+        let gone = Gone::now(join(&self.path.peek(), &entry.name), By::Deletion);
         spawn_local(async move {
-            match shift(&from, &to).await {
+            match shift(&gone.from, &gone.to).await {
                 Ok(()) => {
-                    late(self.deleted, Some((from, to)));
+                    late(self.gone, Some(gone));
                     late(self.chosen, None);
                 }
                 Err(failure) => self.desk.undone("Nothing was deleted.", &failure),
@@ -114,8 +198,18 @@ impl Folder {
     }
 
     fn undo(mut self) {
-        if let Some((from, to)) = self.deleted.take() {
-            self.restore(to, from);
+        match self.gone.take() {
+            Some(Gone { from, to, by: By::Deletion }) => self.restore(to, from),
+            Some(Gone { from, to, by: By::Upload }) => {
+                let new = Gone::now(from.clone(), By::Deletion);
+                spawn_local(async move {
+                    match shift(&new.from, &new.to).await {
+                        Ok(()) => self.restore(to, from),
+                        Err(failure) => self.desk.undone("The new one stays, and the old one in the trash.", &failure),
+                    }
+                });
+            }
+            None => {}
         }
     }
 
@@ -169,16 +263,12 @@ impl Folder {
     }
 }
 
-/// A folder with all of its pages.
-async fn whole(path: &str) -> Result<Listing, Failure> {
-    let mut all: Listing = server::get(&format!("/api/files/list?path={path}")).await?;
-    while all.files.len() < READ_MAX {
-        let Some(after) = all.next.take() else { break };
-        let page: Listing = server::get(&format!("/api/files/list?path={path}&after={}", query(&after))).await?;
-        all.files.extend(page.files);
-        all.next = page.next;
+impl Gone {
+    /// What goes to the trash now.
+    fn now(from: String, by: By) -> Self {
+        let to = trashed(&from, bridge::time().0 / 1_000);
+        Self { from, to, by }
     }
-    Ok(all)
 }
 
 async fn move_path(from: &str, to: &str) -> Result<(), Failure> {
@@ -204,28 +294,30 @@ async fn sweep(left: &str) {
     }
 }
 
-async fn make_folder(path: &str) -> Result<(), Failure> {
-    server::act("PUT", &format!("/api/files?kind=directory&path={}", query(path))).await
-}
-
 #[component]
 pub(crate) fn Files(window_id: WindowId, path: String) -> Element {
     let desk = use_desk();
-    let folder = Folder {
-        desk,
-        window_id,
-        path: use_signal(|| path),
-        listing: use_signal(|| None),
-        chosen: use_signal(|| None),
-        renaming: use_signal(|| None),
-        deleted: use_signal(|| None),
-        making: use_signal(|| None),
-        fault: use_signal(|| None),
-        fresh: use_signal(|| None),
-    };
-    let mut drops = use_signal(|| None::<Held>);
-    let wanted = use_signal(String::new);
-    use_hook(|| folder.load());
+    // One hook for all of them: each of its own would be in the page as often.
+    let (folder, wanted, mut drops) = use_hook(|| {
+        let folder = Folder {
+            desk,
+            window_id,
+            path: Signal::new(path),
+            listing: Signal::new(None),
+            chosen: Signal::new(None),
+            renaming: Signal::new(None),
+            gone: Signal::new(None),
+            making: Signal::new(None),
+            fault: Signal::new(None),
+            fresh: Signal::new(None),
+            seen: Signal::new(*desk.files.peek()),
+            front: Signal::new(true),
+            waits: Signal::new(false),
+        };
+        folder.load();
+        (folder, Signal::new(String::new()), Signal::new(None::<Held>))
+    });
+    folder.follow();
     rsx! {
         div {
             class: "files",
@@ -239,7 +331,7 @@ pub(crate) fn Files(window_id: WindowId, path: String) -> Element {
                 List { folder, wanted }
                 for entry in folder.chosen.read().clone() {
                     Preview {
-                        key: "{entry.name}",
+                        key: "{entry.name} {entry.modified_at}",
                         address: folder.address(&entry.name),
                         entry,
                         onclose: move |()| late(folder.chosen, None),
@@ -377,7 +469,7 @@ fn fault(folder: Folder) -> Element {
 
 #[component]
 pub(super) fn EntryRow(folder: Folder, entry: Entry) -> Element {
-    if folder.renaming.read().as_ref() == Some(&entry) {
+    if folder.renaming.read().as_ref() == Some(&entry.name) {
         return rsx! { Rename { folder, entry } };
     }
     let mut folder = folder;
@@ -439,7 +531,7 @@ pub(super) fn EntryRow(folder: Folder, entry: Entry) -> Element {
                         onclick: move |_| {
                             folder.fault.set(None);
                             folder.making.set(None);
-                            folder.renaming.set(Some(renamed.clone()));
+                            folder.renaming.set(Some(renamed.name.clone()));
                         },
                     }
                     IconButton {
@@ -483,9 +575,12 @@ fn Rename(folder: Folder, entry: Entry) -> Element {
     }
 }
 
-/// Deleting asks nothing and can be taken back.
+/// Deleting and replacing ask nothing and can be taken back.
 #[component]
 fn Undo(folder: Folder) -> Element {
-    let name = folder.deleted.read().as_ref().map(|(from, _)| plainly(from));
+    let name = folder.gone.read().as_ref().map(|gone| match gone.by {
+        By::Deletion => plainly(&gone.from),
+        By::Upload => format!("The old {}", plainly(&gone.from)),
+    });
     rsx! { InTheTrash { name, undo: move |()| folder.undo() } }
 }
