@@ -77,6 +77,38 @@ journey("a terminal is copied from, pasted into, searched, followed and found ag
   await run("echo is-$KEPT", "is-still-here");
 });
 
+journey("a terminal that has ended says so, with what it wrote, and another can be started", {}, async (world) => {
+  const choir = await world.start();
+  const page = await world.signIn();
+  await prompt(page).waitFor();
+  await choose(page, "Terminal");
+  const terminal = window(page, "Terminal");
+  const input = terminal.getByRole("textbox", { name: "Terminal input" });
+  const start = terminal.getByRole("button", { name: "Start a terminal" });
+  const run = async (command, shown) => {
+    await input.focus();
+    await page.keyboard.type(`${command}\n`);
+    await terminal.getByText(shown).first().waitFor();
+  };
+  await run("echo la''st; exit 3", /^last/);
+  await terminal.getByRole("status").getByText("Ended with 3.").waitFor();
+  await terminal.getByText(/^last/).first().waitFor();
+  await world.assertAccessible(page);
+  await start.click();
+  await start.waitFor({ state: "detached" });
+  await run("echo ag''ain", /^again/);
+
+  // A computer that was started again has no terminals of before; the window says so.
+  world.forgive(/refused request: 404 GET .*\/api\/terminals/);
+  world.forgive(/console error|failed request/);
+  await choir.kill();
+  await world.start();
+  await terminal.getByRole("status").getByText("Ended.").waitFor();
+  await start.click();
+  await start.waitFor({ state: "detached" });
+  await run("echo on''ce more", /^once more/);
+});
+
 /// Where words stand on the screen.
 async function glyphs(terminal, words) {
   const row = terminal.locator(".xterm-rows > div").filter({ hasText: words }).last();

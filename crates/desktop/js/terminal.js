@@ -19,7 +19,11 @@ const REST_MS = 250;
 
 const NAMES = ['black', 'red', 'green', 'yellow', 'blue', 'magenta', 'cyan', 'white'];
 
-// Opens a terminal in an element; `onState` hears `connecting`, `open`, `away`, or `find` when the person wants to search.
+// What the server says of a terminal whose program has ended: `ended`, or `ended with 0`.
+const ENDED = /^ended\b/;
+
+// Opens a terminal in an element; `onState` hears `connecting`, `open`, `away`, `ended` and with what if that is known, or `find`
+// when the person wants to search.
 // Titles and clipboards that a program asks for (OSC 0, 2 and 52) go nowhere: nobody listens to them.
 export function openTerminal(parent, id, onState) {
   const terminal = new Terminal({
@@ -80,6 +84,7 @@ export function openTerminal(parent, id, onState) {
 
 class Line {
   constructor(id, terminal, onState) {
+    this.id = id;
     this.address = new URL(`/api/terminals/${encodeURIComponent(id)}`, location.href);
     this.address.protocol = this.address.protocol === 'https:' ? 'wss:' : 'ws:';
     this.terminal = terminal;
@@ -91,11 +96,12 @@ class Line {
 
   connect() {
     this.onState('connecting');
-    let backlog = 0;
+    let [backlog, opened] = [0, false];
     const socket = new WebSocket(this.address);
     socket.binaryType = 'arraybuffer';
     this.socket = socket;
     socket.onopen = () => {
+      opened = true;
       this.retry = RETRY_FIRST_MS;
       this.terminal.reset();
       this.resize();
@@ -110,7 +116,22 @@ class Line {
       this.terminal.write(new Uint8Array(data), () => (backlog -= data.byteLength));
       if (backlog > BACKLOG_BYTES_MAX) socket.close();
     };
-    socket.onclose = () => this.away();
+    socket.onclose = ({ reason }) => this.over(reason, opened);
+  }
+
+  // A terminal that has ended says how. One that was never reached may be gone, which the server tells when it is asked.
+  async over(reason, opened) {
+    if (this.closed) return;
+    if (ENDED.test(reason)) return this.onState(reason);
+    if (!opened && (await this.gone())) return this.closed || this.onState('ended');
+    this.away();
+  }
+
+  async gone() {
+    const answer = await fetch('/api/terminals', { credentials: 'same-origin' }).catch(() => undefined);
+    if (!answer?.ok) return false;
+    const { terminals } = await answer.json();
+    return terminals.every(({ terminal_id }) => terminal_id !== this.id);
   }
 
   away() {

@@ -310,7 +310,7 @@ pub(crate) async fn open_editor(
     Ok((opened, held))
 }
 
-/// Opens the screen of a terminal; it says `connecting`, `open`, `away`, or `find`.
+/// Opens the screen of a terminal; it says `connecting`, `open`, `away`, `ended …`, or `find`.
 pub(crate) async fn open_terminal(
     element: &Element,
     id: &str,

@@ -86,14 +86,14 @@ impl Console {
 }
 
 #[component]
-pub(crate) fn Terminal(id: TerminalId) -> Element {
+pub(crate) fn Terminal(id: TerminalId, window_id: WindowId) -> Element {
     let desk = use_desk();
-    let console = Console {
-        opened: use_signal(|| None),
-        state: use_signal(|| "connecting".to_owned()),
-        wanted: use_signal(|| None),
-        missing: use_signal(|| false),
-    };
+    let console = use_hook(|| Console {
+        opened: Signal::new(None),
+        state: Signal::new("connecting".to_owned()),
+        wanted: Signal::new(None),
+        missing: Signal::new(false),
+    });
     let opened = console.opened;
     rsx! {
         div { class: "console",
@@ -111,11 +111,44 @@ pub(crate) fn Terminal(id: TerminalId) -> Element {
             }
             Find { console }
             Hand { console }
-            if *console.state.read() == "away" {
-                p { class: "veil", role: "status", "The terminal is away; trying to reach it again." }
+            {state(desk, console, window_id)}
+        }
+    }
+}
+
+/// What a person should know of a terminal that does not answer.
+fn state(desk: Desk, console: Console, window_id: WindowId) -> Element {
+    let state = console.state.read();
+    // What it wrote can still be read above.
+    let ended = state.strip_prefix("ended").map(|how| format!("Ended{how}."));
+    rsx! {
+        div { role: "status",
+            if *state == "away" {
+                p { class: "veil", "The terminal is away; trying to reach it again." }
+            }
+            if let Some(words) = ended {
+                p { class: "veil ended",
+                    "{words}"
+                    button {
+                        r#type: "button",
+                        class: "secondary",
+                        onclick: move |_| start(desk, window_id, Box::new(move |failure| desk.fail("No terminal was started.", &failure))),
+                        "Start a terminal"
+                    }
+                }
             }
         }
     }
+}
+
+/// Starts a terminal in a window that has none.
+fn start(desk: Desk, window_id: WindowId, refused: Box<dyn FnOnce(Failure)>) {
+    spawn_local(async move {
+        match create().await {
+            Ok(subject) => desk.command(DesktopCommand::Show { window_id, subject }),
+            Err(failure) => refused(failure),
+        }
+    });
 }
 
 /// For hands without a keyboard and a mouse.
@@ -186,14 +219,7 @@ fn Find(console: Console) -> Element {
 pub(crate) fn NoTerminal(window_id: WindowId) -> Element {
     let desk = use_desk();
     let reason = use_signal(|| None::<String>);
-    let start = move |_| {
-        spawn_local(async move {
-            match create().await {
-                Ok(subject) => desk.command(DesktopCommand::Show { window_id, subject }),
-                Err(failure) => late(reason, Some(failure.to_string())),
-            }
-        });
-    };
+    let start = move |_| start(desk, window_id, Box::new(move |failure| late(reason, Some(failure.to_string()))));
     rsx! {
         div { class: "empty",
             h2 { "No terminal runs here" }
