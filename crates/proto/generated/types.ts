@@ -492,7 +492,7 @@ export type VersionSummary = { at: Timestamp; author: Actor; content_hash: Hash;
 export type Wanted = { artifacts?: boolean; diff?: boolean; files_changed?: boolean; logs?: boolean };
 
 /** One window. */
-export type Window = { app: App; rect?: Rect | null; shape: Shape; subject?: Subject | null; window_id: WindowId };
+export type Window = { app: App; rect?: Rect | null; shape: Shape; shape_before?: Shape | null; subject?: Subject | null; window_id: WindowId };
 
 /** A window was closed. */
 export type WindowClosed = { window_id: WindowId };

@@ -121,6 +121,9 @@ pub struct Window {
     pub rect: Option<Rect>,
     /// How it is shown.
     pub shape: Shape,
+    /// How it was shown before it was minimised, and will be again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shape_before: Option<Shape>,
 }
 
 /// The whole desktop: the view that `core` folds from the log.

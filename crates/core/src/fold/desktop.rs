@@ -21,7 +21,7 @@ impl Desktops {
 impl Fold for Desktops {
     type Row = Desktop;
     const NAME: &'static str = "desktop";
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
 
     fn key(_: &Header, event: &Event) -> Option<String> {
         let concerned = matches!(
@@ -54,17 +54,18 @@ pub fn apply(desktop: &mut Desktop, run: Option<RunId>, event: &Event) {
             subject: opened.subject.clone(),
             rect: opened.rect,
             shape: Shape::Normal,
+            shape_before: None,
         }),
         Event::WindowFocused(focused) => raise(desktop, focused.window_id),
         Event::WindowMoved(moved) => {
             if let Some(window) = find(desktop, moved.window_id) {
                 window.rect = Some(moved.rect);
-                window.shape = Shape::Normal;
+                shape(window, Shape::Normal);
             }
         }
         Event::WindowShaped(shaped) => {
             if let Some(window) = find(desktop, shaped.window_id) {
-                window.shape = shaped.shape;
+                shape(window, shaped.shape);
             }
         }
         Event::WindowShown(shown) => {
@@ -124,11 +125,21 @@ pub fn step(desktop: &Desktop, command: DesktopCommand, fresh: WindowId) -> Resu
     }
 }
 
+/// Shows a window in another way. One that is minimised knows how it was shown.
+fn shape(window: &mut Window, shape: Shape) {
+    window.shape_before = match (shape, window.shape) {
+        (Shape::Minimised, Shape::Minimised) => window.shape_before,
+        (Shape::Minimised, before) => Some(before),
+        _ => None,
+    };
+    window.shape = shape;
+}
+
 fn bring_forward(window: &Window) -> Vec<Event> {
     let window_id = window.window_id;
     let mut events: Vec<Event> = vec![WindowFocused { window_id }.into()];
     if window.shape == Shape::Minimised {
-        events.push(WindowShaped { window_id, shape: Shape::Normal }.into());
+        events.push(WindowShaped { window_id, shape: window.shape_before.unwrap_or_default() }.into());
     }
     events
 }
@@ -181,6 +192,24 @@ mod tests {
         let desktop = after([open("a"), open("b"), minimise, open("a")]);
         let order: Vec<_> = desktop.windows.iter().map(|window| (window.window_id, window.shape)).collect();
         assert_eq!(order, [(window(1), Shape::Normal), (window(0), Shape::Normal)]);
+    }
+
+    #[test]
+    fn a_window_that_was_minimised_comes_back_as_it_was() {
+        let open = |path: &str| DesktopCommand::Open {
+            app: App::Files,
+            subject: Some(Subject::Path(path.into())),
+            rect: None,
+        };
+        let shape = |shape| DesktopCommand::Shape { window_id: window(0), shape };
+        let minimise = || shape(Shape::Minimised);
+        let shown = |shaped, back| after([open("a"), shape(shaped), minimise(), minimise(), back]).windows[0].clone();
+        for shaped in [Shape::Normal, Shape::Maximised, Shape::LeftHalf, Shape::RightHalf] {
+            assert_eq!(shown(shaped, minimise()).shape_before, Some(shaped));
+            assert_eq!(shown(shaped, open("a")).shape, shaped);
+            assert_eq!(shown(shaped, DesktopCommand::Focus { window_id: window(0) }).shape, shaped);
+            assert_eq!(shown(shaped, open("a")).shape_before, None);
+        }
     }
 
     #[test]

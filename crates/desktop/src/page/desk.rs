@@ -178,7 +178,7 @@ impl Desk {
         self.wants_focus.set(true);
         let window_id = window.window_id;
         if window.shape == Shape::Minimised {
-            self.command(DesktopCommand::Shape { window_id, shape: Shape::Normal });
+            self.command(DesktopCommand::Shape { window_id, shape: window.shape_before.unwrap_or_default() });
         }
         if focused(&self.desktop.peek()).map(|top| top.window_id) == Some(window_id) {
             bridge::focus_window(&format!("window-{window_id}"));
