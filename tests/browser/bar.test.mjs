@@ -102,6 +102,34 @@ journey("several prompts are worked on at once, and none waits for another", { s
   await chip("Continue Walls").waitFor();
 });
 
+journey("short answers stay until they are put away, all of them, and for every browser", { scenario: "told.json" }, async (world) => {
+  await world.start();
+  const page = await world.signIn();
+  await prompt(page).waitFor();
+  const asked = ["How much", "And how much", "Once more, how much", "At last, how much", "Truly, how much"].map((how) => `${how} is six times seven?`);
+  for (const words of asked) await call(page, "POST", "/api/runs", { prompt: words });
+  const answers = (browser) => browser.getByRole("article", { name: "Answer" });
+  const answer = (browser, words) => answers(browser).filter({ has: browser.getByRole("button", { name: words, exact: true }) });
+  for (const words of asked) await answer(page, words).getByText("Forty-two.").waitFor();
+  // Whoever comes later finds them too, each in reach; most of the canvas stays free, and so does the prompt bar.
+  const other = await world.join(page);
+  for (const words of asked) await answer(other, words).getByText("Forty-two.").scrollIntoViewIfNeeded();
+  const { height } = await page.getByRole("complementary", { name: "Answers and progress" }).boundingBox();
+  assert.ok(height < 560, `answers cover ${height} px`);
+  await world.assertAccessible(page);
+  await answer(page, asked[0]).getByRole("button", { name: "Dismiss" }).click();
+  for (const browser of [page, other]) await answer(browser, asked[0]).waitFor({ state: "detached" });
+  await other.reload();
+  await answer(other, asked[1]).waitFor();
+  assert.equal(await answers(other).count(), asked.length - 1);
+  await page.getByRole("button", { name: "Dismiss all" }).click();
+  for (const browser of [page, other]) await answers(browser).first().waitFor({ state: "detached" });
+  // With the run they are kept.
+  await choose(page, "Writer");
+  await window(page, "Writer").getByRole("region", { name: "Runs" }).getByRole("button", { name: asked[0] }).first().click();
+  await window(page, "Writer").getByText("Forty-two.").waitFor();
+});
+
 journey("files and pictures are pasted and dropped into the prompt bar, and reach the agents", { scenario: "document.json" }, async (world) => {
   await world.start();
   const page = await world.signIn();

@@ -6,8 +6,8 @@ use choir_core::fold::task::running;
 use choir_proto::desktop::{App, Rect, Shape, Subject, Theme};
 use choir_proto::event::{
     BlockedOn, ChecksAccepted, DocumentCreated, DocumentRemoved, DocumentRestored, DocumentTrashed, DocumentUpdated,
-    DocumentVersioned, Envelope, Event, ModelCalled, RunAccepted, RunAnswered, RunBlocked, RunEnded, RunPaused,
-    RunRemoved, RunRestored, RunResumed, RunStarted, TaskDelayed, TaskFinished, TaskRequested, TaskStarted,
+    DocumentVersioned, Envelope, Event, ModelCalled, RunAccepted, RunAnswered, RunBlocked, RunDismissed, RunEnded,
+    RunPaused, RunRemoved, RunRestored, RunResumed, RunStarted, TaskDelayed, TaskFinished, TaskRequested, TaskStarted,
     ThemeChosen, WindowClosed, WindowFocused, WindowMoved, WindowOpened, WindowShaped, WindowShown,
 };
 use choir_proto::model::{AssistantMessage, StopReason, Usage};
@@ -118,6 +118,7 @@ fn is_folded(kind: &str) -> bool {
         "run.ended",
         "run.removed",
         "run.restored",
+        "run.dismissed",
         "task.requested",
         "task.started",
         "task.delayed",
@@ -164,6 +165,7 @@ impl Said {
             "run.ended" => RunEnded { status: self.status?, summary: self.summary? }.into(),
             "run.removed" => RunRemoved {}.into(),
             "run.restored" => RunRestored {}.into(),
+            "run.dismissed" => RunDismissed {}.into(),
             "task.requested" => {
                 TaskRequested { request: self.request?.task()?, role: self.role, parent: self.parent }.into()
             }
@@ -327,8 +329,16 @@ pub(crate) mod tests {
         assert!(folded(&envelope(1, "run.accepted", "null")).unwrap().is_none());
         assert!(folded(&envelope(1, "choir.sung", "{}")).unwrap().is_none());
         // Every kind that must say something, saying nothing.
-        let silent =
-            ["run.started", "run.paused", "run.resumed", "run.removed", "run.restored", "theme.chosen", "task.started"];
+        let silent = [
+            "run.started",
+            "run.paused",
+            "run.resumed",
+            "run.removed",
+            "run.restored",
+            "run.dismissed",
+            "theme.chosen",
+            "task.started",
+        ];
         for (kind, _) in golden().filter(|(kind, _)| is_folded(kind) && !silent.contains(kind)) {
             assert_eq!(folded(&envelope(1, kind, "{}")).err(), Some(Unreadable), "{kind}");
         }

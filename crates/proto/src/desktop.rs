@@ -200,4 +200,9 @@ pub enum DesktopCommand {
         /// Which.
         theme: Option<Theme>,
     },
+    /// Put the card of a run away; the run is listed as before.
+    Dismiss {
+        /// Which.
+        run_id: RunId,
+    },
 }

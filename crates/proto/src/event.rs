@@ -157,6 +157,8 @@ events! {
     RunRemoved = "run.removed", 1;
     /// A person took it out again.
     RunRestored = "run.restored", 1;
+    /// A person put its card away.
+    RunDismissed = "run.dismissed", 1;
     /// Work was asked of a worker.
     TaskRequested = "task.requested", 1;
     /// A worker began.

@@ -104,6 +104,9 @@ pub struct Run {
     /// When a person put it into the trash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub removed_at: Option<Timestamp>,
+    /// When a person put its card away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dismissed_at: Option<Timestamp>,
     /// Where it began in the log.
     pub seq: Seq,
     /// The last event that is folded in: folding an event again changes nothing.

@@ -4,9 +4,10 @@ use super::{ActorError, Reply, answer};
 use crate::harness::{Harness, HarnessError};
 use crate::journal::Scope;
 use choir_core::fold::desktop::{Desktops, Refused, step};
+use choir_core::fold::run::Runs;
 use choir_proto::desktop::{Desktop as View, DesktopCommand};
 use choir_proto::event::Actor as By;
-use choir_proto::{Seq, WindowId};
+use choir_proto::{RunId, Seq, WindowId};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 /// The desktop's actor.
@@ -47,11 +48,24 @@ async fn perform(harness: &Harness, command: DesktopCommand) -> Result<Seq, Acto
     let desktop =
         harness.views.get::<Desktops>(Desktops::KEY).await.map_err(HarnessError::Read)?.unwrap_or(View::default());
     let fresh = WindowId::new(harness.journal.world().uuid());
+    let scope = match command {
+        DesktopCommand::Dismiss { run_id } if is_dismissed(harness, run_id).await? => {
+            return Ok(harness.journal.log().head().seq);
+        }
+        DesktopCommand::Dismiss { run_id } => Scope::of(By::Person).run(run_id),
+        _ => Scope::of(By::Person),
+    };
     let events = match step(&desktop, command, fresh) {
         Ok(events) => events,
         // Two browsers, or two clicks in one, race: a window that was just closed can no longer be touched, and needs not be.
         Err(Refused::NoWindow(_)) => return Ok(harness.journal.log().head().seq),
         Err(refused) => return Err(ActorError::Desktop(refused)),
     };
-    Ok(harness.journal.append(&Scope::of(By::Person), events).await.map_err(HarnessError::Append)?)
+    Ok(harness.journal.append(&scope, events).await.map_err(HarnessError::Append)?)
+}
+
+/// Whether nothing is left to put away: another browser did, or there is no such run.
+async fn is_dismissed(harness: &Harness, run_id: RunId) -> Result<bool, ActorError> {
+    let run = harness.views.get::<Runs>(&run_id.to_string()).await.map_err(HarnessError::Read)?;
+    Ok(run.is_none_or(|run| run.dismissed_at.is_some()))
 }

@@ -3,7 +3,8 @@
 use super::Fold;
 use choir_proto::desktop::{Desktop, DesktopCommand, Shape, Subject, Window};
 use choir_proto::event::{
-    Header, ThemeChosen, WindowClosed, WindowFocused, WindowMoved, WindowOpened, WindowShaped, WindowShown,
+    Header, RunDismissed, ThemeChosen, WindowClosed, WindowFocused, WindowMoved, WindowOpened, WindowShaped,
+    WindowShown,
 };
 use choir_proto::{Event, RunId, WindowId};
 
@@ -122,6 +123,7 @@ pub fn step(desktop: &Desktop, command: DesktopCommand, fresh: WindowId) -> Resu
             known(desktop, window_id).map(|_| vec![WindowClosed { window_id }.into()])
         }
         DesktopCommand::Theme { theme } => Ok(vec![ThemeChosen { theme }.into()]),
+        DesktopCommand::Dismiss { .. } => Ok(vec![RunDismissed {}.into()]),
     }
 }
 

@@ -82,6 +82,7 @@ fn accepted_run(header: &Header, accepted: &choir_proto::event::RunAccepted) -> 
         accepted_at: header.at,
         ended_at: None,
         removed_at: None,
+        dismissed_at: None,
         seq: header.seq,
         upto: header.seq,
     })
@@ -97,6 +98,7 @@ fn change(run: &mut Run, header: &Header, event: &Event) {
         }
         Event::RunRemoved(_) => run.removed_at = Some(header.at),
         Event::RunRestored(_) => run.removed_at = None,
+        Event::RunDismissed(_) => run.dismissed_at = Some(header.at),
         Event::RunAnswered(answered) => run.answer = Some(answered.text.clone()),
         Event::RunEnded(ended) => {
             wait(run, ended.status, Some(ended.summary.clone()));

@@ -15,12 +15,12 @@ use choir_proto::run::{Run, RunStatus};
 use dioxus::prelude::*;
 use wasm_bindgen_futures::spawn_local;
 
-/// Cards shown at once, the newest first.
-const CARDS_MAX: usize = 3;
+/// Cards drawn at once, the newest first; the next come as these are put away.
+const CARDS_MAX: usize = 50;
+/// From so many on, all can be put away at once.
+const MANY: usize = 3;
 /// Characters of what was asked.
 const TITLE_CHARACTERS_MAX: usize = 64;
-/// Older answers are found with their run; a fresh browser does not start with a pile.
-const CARD_AGE_US: i64 = 2 * 3_600 * 1_000_000;
 
 #[component]
 pub(crate) fn Cards() -> Element {
@@ -29,15 +29,25 @@ pub(crate) fn Cards() -> Element {
     rsx! {
         aside { class: "cards", "aria-label": "Answers and progress",
             for run in cards() { Card { key: "{run.run_id}", run } }
+            if cards.read().len() >= MANY {
+                div { class: "head",
+                    span { "Answers" }
+                    button { r#type: "button", class: "link", onclick: move |_| dismiss_all(desk, &cards.peek()), "Dismiss all" }
+                }
+            }
         }
     }
 }
 
+/// Puts away what has ended; what is being worked on stays.
+fn dismiss_all(desk: Desk, cards: &[Run]) {
+    cards.iter().filter(|run| run.status.is_ending()).for_each(|run| desk.dismiss_card(run.run_id));
+}
+
 /// Runs whose place is a card.
 fn choose(desk: Desk) -> Vec<Run> {
-    let (runs, documents, dismissed) = (desk.runs.read(), desk.documents.read(), desk.dismissed.read());
-    let oldest = super::bridge::time().0 - CARD_AGE_US;
-    let fresh = |run: &&Run| run.accepted_at.0 > oldest && !dismissed.contains(&run.run_id);
+    let (runs, documents) = (desk.runs.read(), desk.documents.read());
+    let fresh = |run: &&Run| run.dismissed_at.is_none();
     // A document that is open says more than a card about it.
     let open = |run: &Run| run.document_id.is_some_and(|id| has_window(desk, &Subject::Document(id)));
     let small = |run: &&Run| surface(run, &documents) == Surface::Card && (shows_answer(run) || !open(run));

@@ -21,9 +21,6 @@ use wasm_bindgen_futures::spawn_local;
 const NOTICES_MAX: usize = 4;
 /// A notice that only tells leaves after this long. Errors stay.
 const NOTICE_MS: u32 = 6_000;
-/// Dismissed cards that a browser remembers.
-const DISMISSED_MAX: usize = 200;
-const DISMISSED_KEY: &str = "choir.dismissed";
 
 /// How the page and the server stand.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,8 +79,6 @@ pub(crate) struct Desk {
     pub(crate) health: Signal<Option<Health>>,
     /// Runs sent from this page: their document opens by itself.
     pub(crate) sent: Signal<Vec<RunId>>,
-    /// Cards that the person put away.
-    pub(crate) dismissed: Signal<Vec<RunId>>,
     /// The next window that comes to the front takes the keyboard, because the person asked for it here.
     pub(crate) wants_focus: Signal<bool>,
     /// A minute hand for "3 min ago" and elapsed times.
@@ -130,7 +125,6 @@ impl Desk {
                 settings: Signal::new(None),
                 health: Signal::new(None),
                 sent: Signal::new(Vec::new()),
-                dismissed: Signal::new(recall_dismissed()),
                 wants_focus: Signal::new(false),
                 now: Signal::new(bridge::time()),
                 prompt: Signal::new(draft),
@@ -151,10 +145,14 @@ impl Desk {
 
     /// Posts a command; it shows when its event comes back.
     pub(crate) fn command(self, command: DesktopCommand) {
+        self.post(command, "The window stayed as it was.");
+    }
+
+    fn post(self, command: DesktopCommand, as_before: &'static str) {
         spawn_local(async move {
             let answer: Result<IgnoredAny, Failure> = server::send("POST", "/api/desktop", &command).await;
             if let Err(failure) = answer {
-                self.undone("The window stayed as it was.", &failure);
+                self.undone(as_before, &failure);
             }
         });
     }
@@ -304,12 +302,9 @@ impl Desk {
         self.notices.write().retain(|notice| notice.id != id);
     }
 
-    /// Puts a run's card away, in this browser for good.
-    pub(crate) fn dismiss_card(mut self, id: RunId) {
-        self.dismissed.write().push(id);
-        let dismissed = self.dismissed.peek();
-        let newest: Vec<String> = dismissed.iter().rev().take(DISMISSED_MAX).map(RunId::to_string).collect();
-        bridge::remember(DISMISSED_KEY, &newest.join(" "));
+    /// Puts a run's card away, for every browser and for good.
+    pub(crate) fn dismiss_card(self, run_id: RunId) {
+        self.post(DesktopCommand::Dismiss { run_id }, "The card stays.");
     }
 
     /// Wants something of the next run, or not any more.
@@ -342,12 +337,6 @@ impl Desk {
             }
         });
     }
-}
-
-fn recall_dismissed() -> Vec<RunId> {
-    let kept = bridge::recall(DISMISSED_KEY).unwrap_or_default();
-    // Kept with the last one first.
-    kept.split(' ').rev().filter_map(|id| id.parse().ok()).collect()
 }
 
 /// Sets what a part of the page shows, unless that part is gone: answers may come later than that.

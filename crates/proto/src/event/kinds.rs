@@ -84,6 +84,10 @@ payload! {
     RunRestored {}
 }
 payload! {
+    /// A person has seen how a run ended, and put its card away. The run is listed as before.
+    RunDismissed {}
+}
+payload! {
     /// A person said go on.
     RunResumed {}
 }
