@@ -131,3 +131,29 @@ journey("two browsers show one desktop, live", { scenario: "document.json" }, as
   await window(two, "Writer").waitFor({ state: "detached" });
   assert.equal(await prompt(two).inputValue(), "");
 });
+
+journey("an error stays until it is put away, whatever else was told before it", {}, async (world) => {
+  await world.start();
+  const page = await world.signIn();
+  await prompt(page).waitFor();
+  await page.clock.install();
+  await page.reload();
+  const told = page.getByRole("status").getByText("No document is in the front window.");
+  await choose(page, "Print");
+  await told.waitFor();
+  await page.getByRole("button", { name: "Dismiss" }).click();
+  await told.waitFor({ state: "detached" });
+  world.expect(/refused request: 400 POST .*\/api\/desktop/);
+  world.forgive(/console error: Failed to load resource/);
+  const error = { code: "bad_request", message: "It cannot be so.", hint: "" };
+  await page.route("**/api/desktop", (route) => (route.request().method() === "POST" ? route.fulfill({ status: 400, json: { error } }) : route.continue()));
+  await choose(page, "Vespers");
+  const alert = page.getByRole("alert").getByText("It cannot be so.");
+  await alert.waitFor();
+  // All that goes by itself goes; the error was told later than what had this much time.
+  await choose(page, "Print");
+  await told.waitFor();
+  await page.clock.fastForward(10_000);
+  await told.waitFor({ state: "detached" });
+  await alert.waitFor();
+});

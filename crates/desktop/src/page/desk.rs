@@ -72,6 +72,8 @@ pub(crate) struct Desk {
     pub(crate) seq: Signal<Seq>,
     pub(crate) link: Signal<Link>,
     pub(crate) notices: Signal<Vec<Notice>>,
+    /// How many there were.
+    noticed: Signal<u32>,
     /// Where windows were dragged to while the command travels.
     pub(crate) dragged: Signal<Vec<(WindowId, Rect)>>,
     pub(crate) canvas: Signal<Size>,
@@ -120,6 +122,7 @@ impl Desk {
                 seq: Signal::new(Seq::default()),
                 link: Signal::new(Link::Loading),
                 notices: Signal::new(Vec::new()),
+                noticed: Signal::new(0),
                 dragged: Signal::new(Vec::new()),
                 canvas: Signal::new(Size { width: 1280, height: 720 }),
                 settings: Signal::new(None),
@@ -289,7 +292,9 @@ impl Desk {
         if let Some(same) = notices.iter().find(|notice| notice.text == text) {
             return same.id;
         }
-        let id = notices.last().map_or(1, |last| last.id + 1);
+        // Never given twice: what puts a notice away after a while must not put away a later one.
+        let id = *self.noticed.peek() + 1;
+        self.noticed.set(id);
         notices.push(Notice { id, tone, text, away: false, stop: None });
         if notices.len() > NOTICES_MAX {
             notices.remove(0);
