@@ -51,3 +51,27 @@ journey("a selection is asked about, verified and changed, and all of it is answ
   await asked.getByRole("button", { name: "Put the thread away" }).click();
   await asked.waitFor({ state: "detached" });
 });
+
+journey("on a phone a proposal is counted, and its mark leads to it", { scenario: "margin.json" }, async (world) => {
+  await world.start();
+  const page = await world.signIn({ viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });
+  await prompt(page).waitFor();
+  const { document_id } = await call(page, "POST", "/api/documents", { title: "Bees", content: `# Bees\n\n${SENTENCE}\n\nOthers do not.\n` });
+  const writer = await open(page, "Bees");
+  const selection = { from: 8, to: 8 + SENTENCE.length, action: "change" };
+  await call(page, "POST", "/api/runs", { prompt: "Say it shorter.", document_id, selection });
+  const count = writer.getByRole("button", { name: "1 proposal" });
+  const proposal = writer.getByRole("article", { name: "Proposal" });
+  const about = writer.getByRole("button", { name: "About this document" });
+  await count.waitFor();
+  assert.equal(await proposal.isVisible(), false, "the text has the screen");
+  await world.assertAccessible(page);
+  await count.tap();
+  await proposal.getByRole("button", { name: "Accept" }).waitFor();
+  await about.tap();
+  await proposal.waitFor({ state: "hidden" });
+  await text(writer).getByText("wild bees").tap();
+  await proposal.getByRole("button", { name: "Accept" }).tap();
+  await text(writer).filter({ hasText: "Some bees sleep in flowers." }).waitFor();
+  await count.waitFor({ state: "detached" });
+});

@@ -174,6 +174,9 @@ export function focus(selector) {
   document.querySelector(selector)?.focus();
 }
 
+// A browser that does not give its clipboard away has said so to the person.
+export const copy = (text) => navigator.clipboard?.writeText(text).catch(() => {});
+
 export const leave = () => document.activeElement?.blur();
 
 // Focus goes into a window that came to the front, unless it is inside already.
@@ -183,6 +186,9 @@ export function focusWindow(id) {
   const target = window.querySelector('[data-focus], .cm-content, .xterm-helper-textarea') ?? window;
   target.focus({ preventScroll: true });
 }
+
+// Scrolls what has this id into its list's view, as soon as it is drawn; nothing else moves.
+export const bring = (id) => requestAnimationFrame(() => document.getElementById(id)?.scrollIntoView({ block: 'nearest' }));
 
 export function remember(key, value) {
   try {

@@ -234,11 +234,11 @@ export async function openVersion(parent, id, number, against) {
   const view = new EditorView({
     parent,
     state: EditorState.create({
-      doc: now,
+      doc: ended(now),
       extensions: [
         locks(true),
         base(),
-        unifiedMergeView({ original: before, mergeControls: false, gutter: false }),
+        unifiedMergeView({ original: ended(before), mergeControls: false, gutter: false }),
         EditorView.contentAttributes.of({ 'aria-label': `Version ${number}`, tabindex: '0' }),
       ],
     }),
@@ -247,6 +247,9 @@ export async function openVersion(parent, id, number, against) {
   if (change) view.dispatch({ effects: EditorView.scrollIntoView(change.fromB, { y: 'start', yMargin: REVEALED_PX }) });
   return { content: now, close: () => view.destroy() };
 }
+
+// A last line without its end is the same line as with it: what comes after it changes nothing of it.
+const ended = (text) => (text.endsWith('\n') ? text : `${text}\n`);
 
 async function read(path) {
   const { status, text } = await request('GET', path);

@@ -105,7 +105,11 @@ pub fn marks(document: &Document) -> Vec<Mark> {
         to: None,
         old: Some(proposal.old.clone()),
     });
-    cited.chain(bare).chain(wanted).collect()
+    let asked = document.threads.iter().filter_map(|thread| {
+        let at = thread.at?;
+        Some(Mark { kind: "thread", key: thread.run_id.to_string(), from: at.from, to: Some(at.to), old: None })
+    });
+    cited.chain(bare).chain(wanted).chain(asked).collect()
 }
 
 /// What can be wanted of a selection: the button, what the field hints at, and what it holds at first.

@@ -21,4 +21,5 @@ pub mod status;
 pub mod surface;
 pub mod tour;
 pub mod trace;
+pub mod versions;
 pub mod words;

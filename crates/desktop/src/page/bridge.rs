@@ -68,6 +68,8 @@ extern "C" {
     #[wasm_bindgen(js_name = focusWindow)]
     pub(crate) fn focus_window(id: &str);
     pub(crate) fn leave();
+    pub(crate) fn bring(id: &str);
+    pub(crate) fn copy(text: &str);
     pub(crate) fn grow(element: &Element);
     pub(crate) fn remember(key: &str, value: &str);
     pub(crate) fn recall(key: &str) -> Option<String>;

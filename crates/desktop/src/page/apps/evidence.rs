@@ -44,7 +44,7 @@ fn ProposalCard(page: Page, proposal: Proposal) -> Element {
     };
     let (accept, reject) = (decide.clone(), decide);
     rsx! {
-        article { class: "proposal", "aria-label": "Proposal",
+        article { id: "proposal-{proposal.proposal_id}", class: "proposal", "aria-label": "Proposal",
             p { class: "difference",
                 "{near}"
                 if !gone.is_empty() { del { "{gone}" } }

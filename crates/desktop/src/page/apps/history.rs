@@ -7,6 +7,7 @@ use crate::page::rich::IconButton;
 use crate::page::server::{self, Failure, Kept};
 use choir_desktop::icon::Icon;
 use choir_desktop::trace::role;
+use choir_desktop::versions::{neighbours, version_title};
 use choir_desktop::words::{ago, version_words};
 use choir_proto::document::{EditDocument, VersionSummary};
 use dioxus::prelude::*;
@@ -25,25 +26,27 @@ struct Versions {
 #[component]
 pub(crate) fn History(page: Page) -> Element {
     let mut open = use_signal(|| false);
-    let mut versions = use_signal(Vec::<VersionSummary>::new);
+    let mut versions = page.versions;
     use_effect(move || {
         page.desk.versioned.read();
-        if !open() {
+        // Whoever looks at one walks through all of them.
+        let looks = matches!((page.view)(), Shown::Version { .. });
+        if !open() && !looks {
             return;
         }
         spawn(async move {
             // A list that cannot be read now stays as it was.
             if let Ok(list) = server::get::<Versions>(&format!("/api/documents/{}/versions", page.id)).await {
-                versions.set(list.versions.into_iter().rev().take(LISTED_MAX).collect());
+                versions.set(list.versions.into_iter().rev().collect());
             }
         });
     });
-    let listed = versions();
+    let listed = versions.read();
     let before = listed.iter().skip(1).map(|version| version.version).chain([0]);
     rsx! {
         details { class: "history", ontoggle: move |_| open.toggle(),
             summary { "Versions" }
-            for (version, against) in listed.iter().cloned().zip(before) {
+            for (version, against) in listed.iter().cloned().zip(before).take(LISTED_MAX) {
                 VersionRow { key: "{version.version}", page, version, against }
             }
         }
@@ -77,17 +80,24 @@ fn VersionRow(page: Page, version: VersionSummary, against: u32) -> Element {
 pub(crate) fn Past(page: Page, number: u32, against: u32, head: Memo<u32>) -> Element {
     let mut shown = use_signal(|| None::<(String, Held)>);
     let mut view = page.view;
-    let mut walk = move |number: u32| view.set(Shown::Version { number, against: number.saturating_sub(1) });
+    let numbers: Vec<u32> = page.versions.read().iter().map(|version| version.version).collect();
+    let (earlier, later) = neighbours(&numbers, number);
+    let mut walk = move |number: u32| {
+        let against = neighbours(&numbers, number).0.unwrap_or_default();
+        view.set(Shown::Version { number, against });
+    };
+    let mut back = walk.clone();
+    let title = version_title(number, against);
     rsx! {
         div { class: "paper past",
             div { class: "past-bar", role: "status",
-                if number > 1 {
-                    IconButton { icon: Icon::ChevronLeft, label: "Earlier version", onclick: move |_| walk(number - 1) }
+                if let Some(earlier) = earlier {
+                    IconButton { icon: Icon::ChevronLeft, label: "Earlier version", onclick: move |_| back(earlier) }
                 }
-                if number < head() {
-                    IconButton { icon: Icon::ChevronRight, label: "Later version", onclick: move |_| walk(number + 1) }
+                if let Some(later) = later {
+                    IconButton { icon: Icon::ChevronRight, label: "Later version", onclick: move |_| walk(later) }
                 }
-                span { "Version {number}, with what changed since version {against}" }
+                span { "{title}" }
                 if number != head() {
                     button {
                         r#type: "button",

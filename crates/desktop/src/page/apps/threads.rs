@@ -133,7 +133,7 @@ fn ThreadView(page: Page, run: Run) -> Element {
     let ended = run.status.is_ending();
     let said = run.answer.clone().or_else(|| run.reason.clone());
     rsx! {
-        article { class: "thread", "aria-label": "Thread",
+        article { id: "thread-{id}", class: "thread", "aria-label": "Thread",
             header {
                 Standing { mark: Mark::from(run.status), label: run_words(run.status) }
                 strong { {action_words(selection.action).0} }

@@ -16,8 +16,9 @@ use choir_desktop::icon::Icon;
 use choir_desktop::json;
 use choir_desktop::menu::Wish;
 use choir_desktop::surface::is_bare;
+use choir_desktop::words::count;
 use choir_proto::desktop::Subject;
-use choir_proto::document::Document;
+use choir_proto::document::{Document, VersionSummary};
 use choir_proto::{DocumentId, TaskStatus};
 use dioxus::prelude::*;
 use serde::Deserialize;
@@ -94,6 +95,12 @@ pub(crate) struct Page {
     pub(crate) id: DocumentId,
     pub(crate) view: Signal<Shown>,
     pub(crate) document: Signal<Option<Document>>,
+    /// Whether what stands behind the text is about to be read.
+    reads: Signal<bool>,
+    /// Those that are listed, the newest first; read when somebody looks at the past.
+    pub(crate) versions: Signal<Vec<VersionSummary>>,
+    /// Whether a margin that has no room beside the text is unfolded.
+    unfolded: Signal<bool>,
     opened: Signal<Opened>,
     state: Signal<State>,
 }
@@ -117,6 +124,12 @@ impl Page {
         }
     }
 
+    /// Brings a part of the margin into view, also where the margin is folded.
+    fn unfold(mut self, part: &str) {
+        self.unfolded.set(true);
+        bridge::bring(part);
+    }
+
     fn with_editor(self, act: impl FnOnce(&Editor)) {
         if let Some((editor, _)) = self.opened.peek().as_ref() {
             act(editor);
@@ -125,11 +138,14 @@ impl Page {
 
     fn hear(mut self, text: &str) {
         let Ok(said) = json::read::<State>(text) else { return };
-        if let Some(mark) = &said.mark
-            && mark.kind == "citation"
-            && let Ok(index) = mark.key.parse()
-        {
-            self.view.set(Shown::Source(index));
+        match said.mark.as_ref().map(|Clicked { kind, key }| (kind.as_str(), key)) {
+            Some(("citation", key)) => {
+                if let Ok(index) = key.parse() {
+                    self.view.set(Shown::Source(index));
+                }
+            }
+            Some((kind @ ("proposal" | "thread"), key)) => self.unfold(&format!("{kind}-{key}")),
+            _ => {}
         }
         if let Some(notice) = &said.notice {
             self.desk.tell(notice.clone());
@@ -167,14 +183,18 @@ impl Page {
 #[component]
 pub(crate) fn Writer(id: DocumentId) -> Element {
     let desk = use_desk();
-    let page = Page {
+    // One hook for all of them: each of its own would be in the page as often.
+    let page = use_hook(|| Page {
         desk,
         id,
-        view: use_signal(|| Shown::Text),
-        document: use_signal(|| None),
-        opened: use_signal(|| None),
-        state: use_signal(|| State { phase: "loading".to_owned(), ..State::default() }),
-    };
+        view: Signal::new(Shown::Text),
+        document: Signal::new(None),
+        reads: Signal::new(false),
+        versions: Signal::new(Vec::new()),
+        unfolded: Signal::new(false),
+        opened: Signal::new(None),
+        state: Signal::new(State { phase: "loading".to_owned(), ..State::default() }),
+    });
     let version = use_memo(move || desk.documents.read().get(id).map_or(0, |document| document.version));
     follow_evidence(page);
     follow_agents(page);
@@ -270,7 +290,7 @@ fn open(page: Page, element: Node) {
 
 /// Reads what stands behind the text whenever it may have changed, and marks it there.
 fn follow_evidence(mut page: Page) {
-    let mut waiting = use_signal(|| false);
+    let mut waiting = page.reads;
     use_effect(move || {
         page.desk.evidence.read();
         let ready = page.opened.read().is_some();
@@ -286,6 +306,7 @@ fn follow_evidence(mut page: Page) {
                 editor.mark(&as_json(&marks(&document)));
                 editor.authors(&as_json(&written));
             });
+            show_new_proposal(page, &document);
             page.document.set(Some(document));
         });
     });
@@ -312,6 +333,16 @@ fn follow_agents(page: Page) {
     });
 }
 
+/// A change that was proposed just now comes into view in the margin; the text beside it stays where it is.
+fn show_new_proposal(page: Page, document: &Document) {
+    let known = page.document.peek();
+    let is_known =
+        |id: &String| known.as_ref().is_none_or(|known| known.proposals.iter().any(|one| one.proposal_id == *id));
+    if let Some(fresh) = document.proposals.iter().map(|one| &one.proposal_id).find(|id| !is_known(id)) {
+        bridge::bring(&format!("proposal-{fresh}"));
+    }
+}
+
 /// What the menu asks of this document.
 fn follow_wishes(page: Page) {
     let mut wish = page.desk.wish;
@@ -328,7 +359,7 @@ fn follow_wishes(page: Page) {
 #[component]
 fn Side(page: Page, head: Memo<u32>) -> Element {
     let desk = page.desk;
-    let mut unfolded = use_signal(|| false);
+    let mut unfolded = page.unfolded;
     let run = use_memo(move || desk.runs.read().of_document(page.id).cloned());
     let document = page.document.read();
     let selection = page.state.read().selection.clone();
@@ -344,6 +375,7 @@ fn Side(page: Page, head: Memo<u32>) -> Element {
                 Glyph { icon: Icon::ChevronDown }
             }
             Figures { page }
+            if let Some(document) = document.as_ref() { {waiting(page, document)} }
             SinceYouLooked { page, head }
             if let Some(Selection { from, to }) = selection.filter(|_| view().is_text()) {
                 SelectionTools { page, from, to }
@@ -360,6 +392,18 @@ fn Side(page: Page, head: Memo<u32>) -> Element {
             Outline { page }
             History { page }
             {tools(page)}
+        }
+    }
+}
+
+/// What waits in a margin that is folded, and the way to it.
+fn waiting(page: Page, document: &Document) -> Element {
+    let Some(first) = document.proposals.first().map(|one| format!("proposal-{}", one.proposal_id)) else {
+        return rsx! {};
+    };
+    rsx! {
+        button { r#type: "button", class: "link waiting", onclick: move |_| page.unfold(&first),
+            {count(document.proposals.len(), "proposal", "proposals")}
         }
     }
 }
@@ -461,7 +505,7 @@ fn Figures(page: Page) -> Element {
         p { class: "figures", role: "status", "aria-label": "Saving",
             span { "{kept}" }
             if version > 0 { span { class: "figure", "version {version}" } }
-            span { class: "figure", "{state.words} words" }
+            if state.phase != "loading" { span { class: "figure", {count(state.words as usize, "word", "words")} } }
         }
         if state.phase == "reading" { p { class: "reason", "{state.message}" } }
         if troubled {
