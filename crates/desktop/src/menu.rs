@@ -42,8 +42,10 @@ pub enum Action {
 pub enum Wish {
     /// Look for words in it.
     Find,
-    /// Give it to the person as a file.
+    /// Give it to the person as a file of Markdown.
     Save,
+    /// Give it to the person as a page of its own, with its sources.
+    SavePage,
     /// Put it on paper.
     Print,
     /// Show what its run changed in the workspace.
@@ -114,6 +116,7 @@ pub const SECTIONS: [(&str, &[Item]); 6] = [
         &[
             item(Action::Document(Wish::Find), "Find and replace", Icon::Search, "Ctrl F"),
             item(Action::Document(Wish::Save), "Save as Markdown", Icon::Download, ""),
+            item(Action::Document(Wish::SavePage), "Save as a web page", Icon::FileText, ""),
             item(Action::Document(Wish::Print), "Print", Icon::Print, ""),
             item(Action::Document(Wish::Changes), "Show its changes", Icon::Changes, ""),
             item(Action::Run(Verb::Pause), "Pause run", Icon::Pause, ""),

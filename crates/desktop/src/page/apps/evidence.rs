@@ -5,7 +5,7 @@ use super::threads::AskSelection;
 use super::writer::{Page, Shown};
 use crate::page::desk::use_desk;
 use crate::page::rich::{Glyph, IconButton};
-use crate::page::server::{self, Failure};
+use crate::page::server::{self, Failure, Kept};
 use choir_desktop::diff::words as differing;
 use choir_desktop::evidence::{Written, by_source, excerpt, source_name, unbroken};
 use choir_desktop::icon::Icon;
@@ -74,9 +74,18 @@ fn beginning(text: &str) -> String {
 
 async fn decide(mut page: Page, proposal: &str, decision: Decision) {
     let path = format!("/api/documents/{}/proposals/{proposal}", page.id);
-    let answer: Result<Document, Failure> = server::send("POST", &path, &Decide { decision }).await;
+    let answer: Result<Kept, Failure> = server::send("POST", &path, &Decide { decision }).await;
     match answer {
-        Ok(document) => page.document.set(Some(document)),
+        Ok(_) => {
+            // What was decided is gone at once; the rest of the margin follows the log.
+            let mut document = page.document.peek().clone();
+            document.iter_mut().for_each(|document| document.proposals.retain(|one| one.proposal_id != proposal));
+            page.document.set(document);
+            page.desk.tell(match decision {
+                Decision::Accept => "Accepted. The text before is in its versions.",
+                Decision::Reject => "Rejected. The text stays as it is.",
+            });
+        }
         Err(failure) => page.desk.undone("The text stayed as it was.", &failure),
     }
 }

@@ -159,12 +159,21 @@ impl Page {
                 self.view.set(Shown::Text);
                 self.with_editor(|editor| editor.find());
             }
-            Wish::Save => {
+            // What was typed and is not kept yet is only here.
+            Wish::Save if !matches!(self.state.peek().phase.as_str(), "saved" | "reading") => {
                 self.with_editor(|editor| bridge::save(&file_name(&self.title()), &editor.document()));
             }
+            Wish::Save => self.export("markdown"),
+            Wish::SavePage => self.export("html"),
             Wish::Print => print(self),
             Wish::Changes => self.view.set(Shown::Changes),
         }
+    }
+
+    /// Gives the document away as a file, with what is known of it: its sources, or the doubts about its quotations and figures.
+    /// It comes with its own name, and is no page to go to.
+    fn export(self, format: &str) {
+        bridge::visit(&format!("/api/documents/{}/export?format={format}", self.id));
     }
 
     fn is_long(self) -> bool {
@@ -447,6 +456,11 @@ fn tools(page: Page) -> Element {
                 onclick: move |_| page.grant(Wish::Save),
                 Glyph { icon: Icon::Download }
                 "Save as Markdown"
+            }
+            button { r#type: "button", class: "plain",
+                onclick: move |_| page.grant(Wish::SavePage),
+                Glyph { icon: Icon::FileText }
+                "Save as a web page"
             }
             button { r#type: "button", class: "plain", onclick: move |_| page.grant(Wish::Print),
                 Glyph { icon: Icon::Print }
