@@ -114,3 +114,28 @@ journey("what comes back from the trash is listed where nobody knew of it, and t
   await plan.getByRole("code").filter({ hasText: "seq 3" }).first().waitFor();
   for (const part of [answer, plan]) assert.doesNotMatch(await part.innerText(), /[`*|]/);
 });
+
+journey("the Library shows what is chosen in its own window, and the next Writer lies over the one before", {}, async (world) => {
+  await world.start();
+  const page = await world.signIn();
+  await prompt(page).waitFor();
+  for (const title of ["Trees", "Bees"]) await call(page, "POST", "/api/documents", { title, content: `# ${title}\n` });
+  const writers = page.getByRole("dialog", { name: /^Writer/ });
+  await open(page, "Trees");
+  assert.equal(await writers.count(), 1);
+  const first = await window(page, "Writer — Trees").boundingBox();
+  const bees = await open(page, "Bees");
+  assert.equal(await writers.count(), 2);
+  assert.deepEqual(await bees.boundingBox(), first);
+  // What is open already comes to the front; with Ctrl another window opens.
+  await choose(page, "Writer");
+  const library = page.getByRole("dialog", { name: "Writer", exact: true });
+  const row = (title) => library.getByRole("region", { name: "Documents" }).getByRole("button", { name: new RegExp(`^${title}`) }).first();
+  await row("Trees").click();
+  await page.getByRole("navigation", { name: "Taskbar" }).getByRole("button", { name: "Writer — Trees", pressed: true }).waitFor();
+  await call(page, "POST", "/api/documents", { title: "Birds", content: "# Birds\n" });
+  await choose(page, "Writer");
+  await row("Birds").click({ modifiers: ["Control"] });
+  await window(page, "Writer — Birds").waitFor();
+  await library.waitFor();
+});

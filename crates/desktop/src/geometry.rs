@@ -1,6 +1,6 @@
 //! Where windows lie: placing new ones, moving and resizing by keyboard, and keeping all of them in reach.
 
-use choir_proto::desktop::{App, Rect};
+use choir_proto::desktop::{App, Rect, Shape, Window};
 
 /// The free space between windows and the canvas's edge.
 const MARGIN: u32 = 16;
@@ -34,8 +34,11 @@ pub enum Arrow {
     Down,
 }
 
-/// A place for a new window that covers as little as possible of those already there, their bars least of all.
-pub fn place(app: App, canvas: Size, taken: &[Rect]) -> Rect {
+/// A place for a new window that covers as little as possible of those already there, their bars least of all. Writer keeps the
+/// left for itself: the next one lies over the one before, whole, and neither is pushed aside.
+pub fn place(app: App, canvas: Size, windows: &[Window]) -> Rect {
+    let counts = |window: &&Window| window.shape == Shape::Normal && (app, window.app) != (App::Writer, App::Writer);
+    let taken: Vec<Rect> = windows.iter().filter(counts).filter_map(|window| window.rect).collect();
     let size = wanted(app, canvas);
     let favourite = if app == App::Writer { corner(size, 0, 0) } else { centre(size, canvas) };
     // `min_by_key` keeps the first of equals, so an empty canvas gives the app's favourite place.
@@ -172,6 +175,11 @@ mod tests {
 
     const CANVAS: Size = Size { width: 1440, height: 836 };
 
+    fn window(app: App, rect: Rect) -> Window {
+        let window_id = "01970000-0000-7000-8000-000000000001".parse().unwrap();
+        Window { window_id, app, subject: None, rect: Some(rect), shape: Shape::Normal, shape_before: None }
+    }
+
     #[test]
     fn writer_takes_the_left_sixty_percent_and_leaves_room_at_its_right() {
         let writer = place(App::Writer, CANVAS, &[]);
@@ -182,10 +190,20 @@ mod tests {
     #[test]
     fn a_second_window_goes_where_it_covers_least() {
         let writer = place(App::Writer, CANVAS, &[]);
-        let terminal = place(App::Terminal, CANVAS, &[writer]);
+        let below = [window(App::Writer, writer)];
+        let terminal = place(App::Terminal, CANVAS, &below);
         assert_eq!(terminal.x, 1440 - 760 - 16);
-        let inbox = place(App::Inbox, CANVAS, &[writer]);
+        let inbox = place(App::Inbox, CANVAS, &below);
         assert_eq!(overlap(writer, inbox), 0);
+    }
+
+    #[test]
+    fn another_writer_lies_over_the_one_before_and_is_as_large() {
+        let writer = place(App::Writer, CANVAS, &[]);
+        let inbox = place(App::Inbox, CANVAS, &[window(App::Writer, writer)]);
+        let both = [window(App::Writer, writer), window(App::Inbox, inbox)];
+        assert_eq!(place(App::Writer, CANVAS, &both[..1]), writer);
+        assert_eq!(place(App::Writer, CANVAS, &both), writer);
     }
 
     #[test]
@@ -193,8 +211,9 @@ mod tests {
         for canvas in [CANVAS, Size { width: 1280, height: 720 }] {
             let mut taken = Vec::new();
             for app in [App::Writer, App::Terminal, App::Files, App::Search, App::Inbox, App::Settings] {
-                taken.push(place(app, canvas, &taken));
+                taken.push(window(app, place(app, canvas, &taken)));
             }
+            let taken: Vec<Rect> = taken.iter().filter_map(|window| window.rect).collect();
             for (below, rect) in taken.iter().enumerate() {
                 for above in &taken[below + 1..] {
                     assert_eq!(overlap(buttons(*rect), *above), 0, "{above:?} covers the buttons of {rect:?}");

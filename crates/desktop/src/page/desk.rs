@@ -168,9 +168,20 @@ impl Desk {
         match found {
             Some(window) if app != App::Terminal => self.raise(&window),
             _ => {
-                let rect = Some(geometry::place(app, self.canvas_now(), &self.taken()));
+                let rect = Some(geometry::place(app, self.canvas_now(), &self.desktop.peek().windows));
                 self.command(DesktopCommand::Open { app, subject, rect });
             }
+        }
+    }
+
+    /// Shows something in a window of Writer, or brings the one to the front that shows it already.
+    pub(crate) fn show(mut self, window_id: WindowId, subject: Subject) {
+        self.wants_focus.set(true);
+        let same = |window: &&Window| window.app == App::Writer && window.subject.as_ref() == Some(&subject);
+        let found = self.desktop.peek().windows.iter().rev().find(same).cloned();
+        match found {
+            Some(window) => self.raise(&window),
+            None => self.command(DesktopCommand::Show { window_id, subject }),
         }
     }
 
@@ -210,12 +221,6 @@ impl Desk {
     /// A window lies where its events say.
     pub(crate) fn settled(mut self, window_id: WindowId) {
         self.dragged.write().retain(|(dragged, _)| *dragged != window_id);
-    }
-
-    /// Where the visible windows lie.
-    fn taken(self) -> Vec<Rect> {
-        let desktop = self.desktop.peek();
-        desktop.windows.iter().filter(|window| window.shape == Shape::Normal).filter_map(|window| window.rect).collect()
     }
 
     /// The canvas, without subscribing to it.

@@ -11,6 +11,7 @@ use choir_desktop::settings::{Condition, model_condition, sandbox_condition};
 use choir_desktop::status::{Mark, run_words};
 use choir_desktop::surface::{Surface, surface};
 use choir_desktop::words::ago;
+use choir_proto::WindowId;
 use choir_proto::desktop::{App, Subject};
 use choir_proto::document::DocumentSummary;
 use choir_proto::run::Run;
@@ -109,9 +110,9 @@ fn Recent() -> Element {
     }
 }
 
-/// One document of a list.
+/// One document of a list, which may be shown in the window of that list.
 #[component]
-pub(crate) fn DocumentRow(document: DocumentSummary) -> Element {
+pub(crate) fn DocumentRow(document: DocumentSummary, within: Option<WindowId>) -> Element {
     let desk = use_desk();
     let when = ago(*desk.now.read(), document.changed_at);
     let status = desk.runs.read().of_document(document.document_id).map(|run| run.status);
@@ -119,7 +120,8 @@ pub(crate) fn DocumentRow(document: DocumentSummary) -> Element {
         button {
             r#type: "button",
             class: "row",
-            onclick: move |_| desk.open(App::Writer, Some(Subject::Document(document.document_id))),
+            title: within.map(|_| BESIDE),
+            onclick: move |event| show(desk, within, &event, Subject::Document(document.document_id)),
             Glyph { icon: Icon::FileText }
             span { class: "name", "{document.title}" }
             if let Some(status) = status { Standing { mark: Mark::from(status), label: run_words(status) } }
@@ -130,7 +132,7 @@ pub(crate) fn DocumentRow(document: DocumentSummary) -> Element {
 
 /// One run of a list; it opens its document, or its progress where there is none.
 #[component]
-pub(crate) fn RunRow(run: Run, choose: Option<EventHandler<()>>) -> Element {
+pub(crate) fn RunRow(run: Run, choose: Option<EventHandler<()>>, within: Option<WindowId>) -> Element {
     let desk = use_desk();
     let when = ago(*desk.now.read(), run.accepted_at);
     let subject = run_subject(desk, &run);
@@ -138,14 +140,26 @@ pub(crate) fn RunRow(run: Run, choose: Option<EventHandler<()>>) -> Element {
         button {
             r#type: "button",
             class: "row",
-            onclick: move |_| match choose {
+            title: within.map(|_| BESIDE),
+            onclick: move |event| match choose {
                 Some(choose) => choose.call(()),
-                None => desk.open(App::Writer, Some(subject.clone())),
+                None => show(desk, within, &event, subject.clone()),
             },
             Standing { mark: Mark::from(run.status), label: run_words(run.status) }
             span { class: "name", Brief { text: run.prompt, characters: PROMPT_CHARACTERS_MAX } }
             span { class: "figure", "{when}" }
         }
+    }
+}
+
+const BESIDE: &str = "With Ctrl or ⌘ it opens beside this";
+
+/// Shows something in the window of the list that it was chosen from. Without such a window, and for whoever holds Ctrl or ⌘, it
+/// has its own.
+fn show(desk: Desk, within: Option<WindowId>, event: &MouseEvent, subject: Subject) {
+    match within.filter(|_| !event.modifiers().ctrl() && !event.modifiers().meta()) {
+        Some(window_id) => desk.show(window_id, subject),
+        None => desk.open(App::Writer, Some(subject)),
     }
 }
 

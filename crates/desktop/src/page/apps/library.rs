@@ -13,7 +13,7 @@ use choir_desktop::status::run_words;
 use choir_desktop::words::{headline, retitled};
 use choir_proto::document::{Document, DocumentSummary, EditDocument};
 use choir_proto::run::Run;
-use choir_proto::{DocumentId, RunId};
+use choir_proto::{DocumentId, RunId, WindowId};
 use dioxus::prelude::*;
 use wasm_bindgen_futures::spawn_local;
 
@@ -21,7 +21,7 @@ use wasm_bindgen_futures::spawn_local;
 const ROWS_MAX: usize = 200;
 
 #[component]
-pub(crate) fn Library() -> Element {
+pub(crate) fn Library(window_id: WindowId) -> Element {
     let desk = use_desk();
     let mut wanted = use_signal(String::new);
     let mut put_away: PutAway = use_signal(|| None);
@@ -38,8 +38,8 @@ pub(crate) fn Library() -> Element {
                 }
                 NewDocument {}
             }
-            Documents { wanted, put_away }
-            Runs { wanted, put_away }
+            Documents { window_id, wanted, put_away }
+            Runs { window_id, wanted, put_away }
             Trash { wanted }
         }
         InTheTrash {
@@ -74,7 +74,7 @@ fn NewDocument() -> Element {
 }
 
 #[component]
-fn Documents(wanted: Signal<String>, put_away: PutAway) -> Element {
+fn Documents(window_id: WindowId, wanted: Signal<String>, put_away: PutAway) -> Element {
     let desk = use_desk();
     let documents = desk.documents.read();
     let mut found: Vec<_> =
@@ -87,14 +87,14 @@ fn Documents(wanted: Signal<String>, put_away: PutAway) -> Element {
             h2 { "Documents" }
             {cut(all)}
             if found.is_empty() { p { class: "none", "No document yet. A prompt that needs more than a short answer begins one." } }
-            for document in found { Named { key: "{document.document_id}", document, put_away } }
+            for document in found { Named { key: "{document.document_id}", window_id, document, put_away } }
         }
     }
 }
 
 /// A document and its name, which can be changed.
 #[component]
-fn Named(document: DocumentSummary, put_away: PutAway) -> Element {
+fn Named(window_id: WindowId, document: DocumentSummary, put_away: PutAway) -> Element {
     let desk = use_desk();
     let mut name = use_signal(|| None::<String>);
     let id = document.document_id;
@@ -103,7 +103,7 @@ fn Named(document: DocumentSummary, put_away: PutAway) -> Element {
         let renamed = title.clone();
         return rsx! {
             div { class: "entry",
-                DocumentRow { document }
+                DocumentRow { document, within: window_id }
                 span { class: "acts",
                     IconButton { icon: Icon::Pencil, label: "Rename {title}", onclick: move |_| name.set(Some(renamed.clone())) }
                     IconButton { icon: Icon::Trash, label: "Move {title} to the trash", onclick: {
@@ -158,7 +158,7 @@ fn rename(desk: Desk, id: DocumentId, title: String) {
 }
 
 #[component]
-fn Runs(wanted: Signal<String>, put_away: PutAway) -> Element {
+fn Runs(window_id: WindowId, wanted: Signal<String>, put_away: PutAway) -> Element {
     let desk = use_desk();
     let runs = desk.runs.read();
     let mut found: Vec<_> = runs.listed().filter(|run| run.prompt.to_lowercase().contains(&*wanted.read())).collect();
@@ -170,20 +170,20 @@ fn Runs(wanted: Signal<String>, put_away: PutAway) -> Element {
             h2 { "Runs" }
             {cut(all)}
             if found.is_empty() { p { class: "none", "No run yet. Type what you want into the prompt bar." } }
-            for run in found { Ended { key: "{run.run_id}", run, put_away } }
+            for run in found { Ended { key: "{run.run_id}", window_id, run, put_away } }
         }
     }
 }
 
 /// A run; one that has ended can be put away.
 #[component]
-fn Ended(run: Run, put_away: PutAway) -> Element {
+fn Ended(window_id: WindowId, run: Run, put_away: PutAway) -> Element {
     let desk = use_desk();
     let (id, title) = (run.run_id, headline(&run.prompt, 60));
     let ended = run.status.is_ending();
     rsx! {
         div { class: "entry",
-            RunRow { run }
+            RunRow { run, within: window_id }
             if ended {
                 span { class: "acts",
                     IconButton { icon: Icon::Trash, label: "Move {title} to the trash", onclick: {

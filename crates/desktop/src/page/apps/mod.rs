@@ -39,7 +39,7 @@ fn AppBody(window: Window) -> Element {
     match (window.app, window.subject) {
         (App::Writer, Some(Subject::Document(id))) => rsx! { writer::Writer { id } },
         (App::Writer, Some(Subject::Run(id))) => rsx! { margin::RunPage { id } },
-        (App::Writer, _) => rsx! { library::Library {} },
+        (App::Writer, _) => rsx! { library::Library { window_id } },
         (App::Terminal, Some(Subject::Terminal(id))) => rsx! { terminal::Terminal { id, window_id } },
         (App::Terminal, _) => rsx! { terminal::NoTerminal { window_id } },
         (App::Files, Some(Subject::Path(path))) => rsx! { files::Files { window_id, path } },
