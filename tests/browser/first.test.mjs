@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:http";
 import { journey } from "./harness.mjs";
-import { choose, prompt, window } from "./speech.mjs";
+import { choose, prompt, until, window } from "./speech.mjs";
 
 /// Where a model server is looked for on this machine.
 const USUAL_PORT = 11434;
@@ -49,6 +49,29 @@ journey("an example is a click away, a server on this machine is found and used,
     models.close();
     strict.close();
   }
+});
+
+journey("a sandbox that cannot be had says what mends it, and is looked at again", {}, async (world) => {
+  const choir = await world.start();
+  const page = await world.signIn();
+  await prompt(page).waitFor();
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"], { origin: new URL(choir.url).origin });
+  let detail = "no user namespaces; run `sudo sysctl -w kernel.unprivileged_userns_clone=1` and start again";
+  await page.route("**/health", async (route) => {
+    const answer = await route.fetch();
+    const health = await answer.json();
+    if (detail) health.components.sandbox = { status: "degraded", detail };
+    await route.fulfill({ response: answer, json: health });
+  });
+  await page.reload();
+  await page.getByText("Sandbox degraded: no user namespaces").waitFor();
+  await world.assertAccessible(page);
+  await page.getByRole("button", { name: "Copy the command" }).click();
+  await until(page, async () => (await navigator.clipboard.readText()) === "sudo sysctl -w kernel.unprivileged_userns_clone=1");
+  detail = undefined;
+  await page.getByRole("button", { name: "Look again" }).click();
+  await page.getByText("Sandbox ready").waitFor();
+  await page.getByRole("button", { name: "Look again" }).waitFor({ state: "detached" });
 });
 
 journey("what answers on this machine is one click from being used", {}, async (world) => {

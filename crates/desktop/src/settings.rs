@@ -214,6 +214,11 @@ impl Condition {
     pub fn is_good(&self) -> bool {
         self.mark != Mark::Blocked
     }
+
+    /// The command that would mend it, where its words name one: a name alone says nothing to a shell.
+    pub fn command(&self) -> Option<&str> {
+        self.words.split('`').skip(1).step_by(2).find(|quoted| quoted.contains(' '))
+    }
 }
 
 /// Whether a prompt would find a model.
@@ -268,6 +273,14 @@ mod tests {
         assert_eq!(refused.of_model("a", "b"), "No.");
         assert_eq!(named(" openrouter/meta/llama "), Some(("openrouter", "meta/llama")));
         assert_eq!((named("claude"), named("a/"), named("/b")), (None, None, None));
+    }
+
+    #[test]
+    fn a_condition_gives_the_command_that_mends_it() {
+        let words = |words: &str| Condition { mark: Mark::Blocked, words: words.to_owned() };
+        let named = words("Sandbox degraded: `landlock` is off; run `choir doctor` and start again");
+        assert_eq!(named.command(), Some("choir doctor"));
+        assert_eq!(words("Sandbox degraded: no `landlock` here").command(), None);
     }
 
     #[test]

@@ -336,6 +336,15 @@ impl Desk {
         });
     }
 
+    /// Lets the computer try its sandbox, then asks how it is.
+    pub(crate) fn look_again(self) {
+        spawn_local(async move {
+            // Whatever is read of the workspace is read in a sandbox; how that went is what the condition says.
+            let _: Result<IgnoredAny, Failure> = server::get("/api/files/list?path=").await;
+            self.refresh_condition();
+        });
+    }
+
     /// Asks again how models and sandboxes are.
     pub(crate) fn refresh_condition(mut self) {
         spawn_local(async move {

@@ -68,6 +68,7 @@ fn Order() -> Element {
     let desk = use_desk();
     let model = desk.settings.read().as_ref().map(model_condition);
     let sandbox = desk.health.read().as_ref().map(sandbox_condition);
+    let needs_sandbox = sandbox.clone().filter(|condition| !condition.is_good());
     let needs_key = model.as_ref().is_some_and(|condition| !condition.is_good());
     rsx! {
         p { class: "order",
@@ -80,6 +81,30 @@ fn Order() -> Element {
                     "Add a key"
                 }
             }
+            if let Some(condition) = needs_sandbox { {mends(desk, condition)} }
+        }
+    }
+}
+
+/// What mends a sandbox is done outside of the page; that it was done is seen here.
+fn mends(desk: Desk, condition: Condition) -> Element {
+    let command = condition.command().map(str::to_owned);
+    rsx! {
+        if let Some(command) = command {
+            button {
+                r#type: "button",
+                class: "mend",
+                onclick: move |_| {
+                    bridge::copy(&command);
+                    desk.tell(format!("Copied: `{command}`"));
+                },
+                Glyph { icon: Icon::Copy }
+                "Copy the command"
+            }
+        }
+        button { r#type: "button", class: "mend", onclick: move |_| desk.look_again(),
+            Glyph { icon: Icon::Retry }
+            "Look again"
         }
     }
 }
