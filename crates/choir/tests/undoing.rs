@@ -192,12 +192,12 @@ fn what_the_person_deleted_meanwhile_is_not_said_to_be_taken_back() {
     let undone = instance.choir(&["undo", result["task_id"].as_str().unwrap()]);
     assert_eq!(undone.status.code(), Some(0), "{}", stderr(&undone));
     let said = stdout(&undone);
-    assert_eq!(said, "1 path taken back, 1 path was so already.\n  other\n  so already: added\n");
+    assert_eq!(said, "1 file taken back, 1 file was so already.\n  other\n  so already: added\n");
     let finished = instance.follow(|event| event["kind"] == "undo.finished");
     assert_eq!(finished["payload"]["already"], json!(["added"]), "{finished}");
     // Nor is it brought back: only what the undo took comes again.
     let again = instance.choir(&["undo", result["task_id"].as_str().unwrap()]);
-    assert_eq!((again.status.code(), stdout(&again)), (Some(0), "1 path taken back.\n  other\n".to_owned()));
+    assert_eq!((again.status.code(), stdout(&again)), (Some(0), "1 file taken back.\n  other\n".to_owned()));
     assert!(workspace.join("other").exists() && !workspace.join("added").exists());
 
     let result = instance.task(&commands(&["echo x > alone"]));

@@ -286,16 +286,16 @@ fn failed(undo_id: UndoId, why: String) -> UndoFinished {
 
 /// What was done, what was so before, and what was left alone: each is said, and nothing is claimed that was not done.
 fn summary(verb: &str, changed: usize, already: usize, kept: usize) -> String {
-    let paths = |count: usize| if count == 1 { "1 path".to_owned() } else { format!("{count} paths") };
+    let files = |count: usize| if count == 1 { "1 file".to_owned() } else { format!("{count} files") };
     let done = match (changed, already) {
         (0, 1..) => format!("Nothing {verb}"),
-        _ => format!("{} {verb}", paths(changed)),
+        _ => format!("{} {verb}", files(changed)),
     };
     let before = (already > 0).then(|| {
         let verb = if already == 1 { "was" } else { "were" };
-        format!("{} {verb} so already", paths(already))
+        format!("{} {verb} so already", files(already))
     });
-    let left = (kept > 0).then(|| format!("{} left alone because they changed since", paths(kept)));
+    let left = (kept > 0).then(|| format!("{} left alone because they changed since", files(kept)));
     let parts: Vec<String> = [Some(done), before, left].into_iter().flatten().collect();
     format!("{}.", parts.join(", "))
 }
@@ -306,9 +306,9 @@ mod tests {
 
     #[test]
     fn nothing_is_said_to_be_taken_back_that_was_so_already() {
-        assert_eq!(summary("taken back", 2, 0, 0), "2 paths taken back.");
-        assert_eq!(summary("taken back", 0, 1, 0), "Nothing taken back, 1 path was so already.");
-        assert_eq!(summary("taken back", 1, 2, 0), "1 path taken back, 2 paths were so already.");
-        assert_eq!(summary("taken back", 0, 0, 1), "0 paths taken back, 1 path left alone because they changed since.");
+        assert_eq!(summary("taken back", 2, 0, 0), "2 files taken back.");
+        assert_eq!(summary("taken back", 0, 1, 0), "Nothing taken back, 1 file was so already.");
+        assert_eq!(summary("taken back", 1, 2, 0), "1 file taken back, 2 files were so already.");
+        assert_eq!(summary("taken back", 0, 0, 1), "0 files taken back, 1 file left alone because they changed since.");
     }
 }
