@@ -102,7 +102,7 @@ export type Decision = "accept" | "reject";
 export type Desktop = { theme?: Theme | null; windows: Window[] };
 
 /** The body of `POST /api/desktop`: what a person did to a window. */
-export type DesktopCommand = ({ app: App; command: "open"; rect?: Rect | null; subject?: Subject | null }) | { command: "focus"; window_id: WindowId } | { command: "move"; rect: Rect; window_id: WindowId } | { command: "shape"; shape: Shape; window_id: WindowId } | { command: "show"; subject: Subject; window_id: WindowId } | { command: "close"; window_id: WindowId } | ({ command: "theme"; theme?: Theme | null });
+export type DesktopCommand = ({ app: App; command: "open"; rect?: Rect | null; subject?: Subject | null }) | { command: "focus"; window_id: WindowId } | { command: "move"; rect: Rect; window_id: WindowId } | { command: "shape"; shape: Shape; window_id: WindowId } | { command: "show"; subject: Subject; window_id: WindowId } | { command: "close"; window_id: WindowId } | ({ command: "theme"; theme?: Theme | null }) | { command: "dismiss"; run_id: RunId };
 
 /** A change as text. */
 export type Diff = { blob?: Hash | null; content: string; format: string; whole?: string | null };
@@ -276,7 +276,7 @@ export type RequestRefused = { count: number; method: string; origin?: string | 
 export type Role = "conductor" | "writer" | "terminal" | "researcher";
 
 /** One run. */
-export type Run = { accepted_at: Timestamp; answer?: string | null; blocked_on?: BlockedOn | null; document_id?: DocumentId | null; ended_at?: Timestamp | null; model?: string | null; prompt: string; reason?: string | null; removed_at?: Timestamp | null; run_id: RunId; selection?: Selection | null; seq: Seq; status: RunStatus; tasks: TaskSummary[]; upto?: Seq; usage: Usage };
+export type Run = { accepted_at: Timestamp; answer?: string | null; blocked_on?: BlockedOn | null; dismissed_at?: Timestamp | null; document_id?: DocumentId | null; ended_at?: Timestamp | null; model?: string | null; prompt: string; reason?: string | null; removed_at?: Timestamp | null; run_id: RunId; selection?: Selection | null; seq: Seq; status: RunStatus; tasks: TaskSummary[]; upto?: Seq; usage: Usage };
 
 /** The answer of `POST /api/runs`. */
 export type RunAccepted = { run_id: RunId; seq: Seq };
@@ -289,6 +289,9 @@ export type RunBlocked = { message: string; on: BlockedOn };
 
 /** What another run made. */
 export type RunContext = { run_id: RunId };
+
+/** A person has seen how a run ended, and put its card away. The run is listed as before. */
+export type RunDismissed = Record<string, unknown>;
 
 /** Nothing more will happen. */
 export type RunEnded = { status: RunStatus; summary: string };

@@ -5,7 +5,8 @@ use super::{Driver, Harness, HarnessError, RunContext};
 use crate::control::ControlError;
 use choir_core::agent::Ending;
 use choir_core::fold::task::running;
-use choir_core::verify::{self, Checks};
+use choir_core::settle;
+use choir_core::verify::Checks;
 use choir_proto::event::TaskFinished;
 use choir_proto::task::{Diff, Egress, LeftOut, TaskKind, TaskResult, TaskStatus, TaskUsage, VerifySource};
 use choir_proto::wire::FinishAssociate;
@@ -60,7 +61,7 @@ impl Driver {
             return Ok(None);
         }
         let past = Past::read(self.context.harness.journal.log(), self.identity.run).await?;
-        Ok(verify::unknown(past.of_agent(self.identity.task, false).map(|(_, event)| event)))
+        Ok(settle::unknown(past.of_agent(self.identity.task, false).map(|(_, event)| event)))
     }
 
     /// Where a researcher read, nothing is left behind.

@@ -243,7 +243,7 @@ impl Control for Stage {
             if self.sabotage != Sabotage::LostResult {
                 *self.state().done.entry(edit.effect_id.clone()).or_default() += 1;
             }
-            let exit = Exit { code: Some(0), timed_out: false, duration_ms: 1, limit: None };
+            let exit = Exit { code: Some(0), timed_out: false, duration_ms: 1, limit: None, missed_bytes: 0 };
             self.state().record.insert(edit.effect_id, EffectRecord::Exited(exit));
             self.wait().await;
             Ok(Edited::Done)
