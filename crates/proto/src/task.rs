@@ -291,7 +291,7 @@ pub struct TaskResult {
     pub forbidden: Vec<String>,
     /// What it made that no tree can hold, and what it could not see.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub left_out: Option<LeftOut>,
+    pub left_out: Option<Box<LeftOut>>,
     /// What the worker needs to know.
     #[serde(default)]
     pub questions: Vec<String>,

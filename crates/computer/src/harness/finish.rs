@@ -132,7 +132,7 @@ impl Home<'_> {
                 if let Some(left_out) = &finished.left_out {
                     say_too(&mut result.summary, &not_kept(left_out));
                 }
-                result.left_out = finished.left_out;
+                result.left_out = finished.left_out.map(Box::new);
                 if !finished.refused.is_empty() {
                     say_too(&mut result.summary, &not_reached(&finished.refused));
                 }
