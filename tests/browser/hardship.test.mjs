@@ -51,7 +51,7 @@ journey("a page that breaks says so, and a reload brings back what was being wri
   await prompt(page).fill("Half a tho");
   world.expect(/page error: .*unreachable/);
   // As a fault of the page's program does it.
-  await page.evaluate(() => void setTimeout(() => { throw new WebAssembly.RuntimeError("unreachable"); }));
+  await page.evaluate(() => queueMicrotask(() => { throw new WebAssembly.RuntimeError("unreachable"); }));
   const alert = page.getByRole("alert").filter({ hasText: "This page broke. Reload it; nothing was lost." });
   await alert.waitFor();
   await world.assertAccessible(page);

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { journey } from "./harness.mjs";
+import { choose } from "./speech.mjs";
 
 /// The apps that the menu must open today.
 const APPS = ["Writer", "Terminal", "Files", "Trace", "Timeline", "Search", "Inbox", "Settings"];

@@ -43,11 +43,16 @@ journey("tables and pictures are shown, the outline leads, words are counted, an
   await text(writer).getByText("## Plums of all kinds").waitFor();
   await writer.getByRole("button", { name: "Plums of all kinds", exact: true }).waitFor();
 
-  const downloading = page.waitForEvent("download");
-  await writer.getByRole("button", { name: "Save as Markdown" }).click();
-  const download = await downloading;
-  assert.equal(download.suggestedFilename(), "fruit.md");
-  const saved = await readFile(await download.path(), "utf8");
+  await saving(writer).filter({ hasText: "Saved" }).waitFor();
+  const save = async (name, file) => {
+    const downloading = page.waitForEvent("download");
+    await writer.getByRole("button", { name }).click();
+    const download = await downloading;
+    assert.equal(download.suggestedFilename(), file);
+    return readFile(await download.path(), "utf8");
+  };
+  const saved = await save("Save as Markdown", "Fruit.md");
+  assert.match(await save("Save as a web page", "Fruit.html"), /<h1[^>]*>Fruit<\/h1>/);
   assert.match(saved, /^# Fruit\n[\s\S]*\| pears \| \*\*3\*\* \|[\s\S]*## Plums of all kinds\n/);
 
   // On paper is the text alone, drawn whole.

@@ -340,7 +340,7 @@ impl Desk {
     pub(crate) fn look_again(self) {
         spawn_local(async move {
             // Whatever is read of the workspace is read in a sandbox; how that went is what the condition says.
-            let _: Result<IgnoredAny, Failure> = server::get("/api/files/list?path=").await;
+            server::act("GET", "/api/files/list?path=").await.ok();
             self.refresh_condition();
         });
     }

@@ -92,12 +92,13 @@ impl Folder {
         });
     }
 
-    /// The chosen file as it is now; one that is gone is not looked at any longer.
+    /// The chosen file as it is now. One that is not there stays as it was seen: it may be about to come back.
     fn look_again(self, sorted: &Sorted) {
-        let Some(chosen) = self.chosen.try_peek().ok().and_then(|chosen| chosen.clone()) else { return };
-        let now = sorted.find(&chosen.name);
-        if now != Some(&chosen) {
-            late(self.chosen, now.cloned());
+        let chosen = self.chosen.try_peek().ok().and_then(|chosen| chosen.clone());
+        if let Some(now) = chosen.as_ref().and_then(|chosen| sorted.find(&chosen.name))
+            && chosen.as_ref() != Some(now)
+        {
+            late(self.chosen, Some(now.clone()));
         }
     }
 
