@@ -108,7 +108,7 @@ pub fn question(envelope: &Envelope) -> Option<String> {
 }
 
 fn is_folded(kind: &str) -> bool {
-    const KINDS: [&str; 28] = [
+    const KINDS: [&str; 29] = [
         "run.accepted",
         "run.started",
         "run.blocked",
