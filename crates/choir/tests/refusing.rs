@@ -1,6 +1,6 @@
 //! Starts that are refused: one report that says how to mend it, a status that is not 0, and nothing changed.
 
-use crate::support::{Instance, choir, stderr, stdout};
+use crate::support::{Instance, choir, ends_within, stderr, stdout, watch};
 use choir_proto::event::{Actor, InboxDecided, NewEvent};
 use choir_proto::inbox::{Reach, Verdict};
 use choir_proto::{EventId, InboxId, Timestamp};
@@ -313,8 +313,11 @@ fn a_log_that_is_lost_emptied_or_cut_off_is_not_written_to() {
     let early = std::fs::read(&log).unwrap();
     let mut instance = Instance::start_on(data);
     assert!(instance.choir(&["run", "say yes"]).status.success());
+    let old = watch(instance.computer());
     rustix::process::kill_process(instance.pid(), rustix::process::Signal::KILL).unwrap();
     instance.wait();
+    // While it still holds the log's lock, whoever comes next waits for it, and says that first.
+    assert!(ends_within(&old, 5));
     let data = instance.directory.path();
     let of_another = std::fs::read(computer(used().path()).join("log.sqlite")).unwrap();
     for harmed in [Some(early), Some(of_another), Some(Vec::new()), None] {
