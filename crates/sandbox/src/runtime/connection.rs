@@ -275,6 +275,8 @@ impl Connection {
             pending.closed = true;
             std::mem::take(&mut pending.requests)
         };
+        // Before anybody hears that their request is lost: who asks again at once must not be sent back here.
+        self.closed.send_replace(true);
         for waiting in requests.into_values() {
             match waiting {
                 // Its answer is dropped with it, which says that the guest is lost.
@@ -286,7 +288,6 @@ impl Connection {
                 Waiting::Watch(_) => {}
             }
         }
-        self.closed.send_replace(true);
     }
 
     async fn begin(&self, ask: Ask, waiting: impl FnOnce(u64) -> Waiting) -> Result<u64, CallError> {
