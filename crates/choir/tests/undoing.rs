@@ -204,7 +204,7 @@ fn what_the_person_deleted_meanwhile_is_not_said_to_be_taken_back() {
     std::fs::remove_file(workspace.join("alone")).unwrap();
     let (_, undone) =
         instance.api(&format!("POST /api/tasks/{}/undo", result["task_id"].as_str().unwrap()), &Value::Null);
-    assert_eq!(undone["summary"], "Nothing taken back, 1 path was so already.", "{undone}");
+    assert_eq!(undone["summary"], "Nothing taken back, 1 file was so already.", "{undone}");
 }
 
 #[test]
@@ -320,7 +320,7 @@ fn what_is_held_for_review_waits_outside_until_it_is_brought_in() {
     instance.api("PUT /api/settings", &json!({"changes": {"hold": false}}));
     instance.task(&commands(&["echo other > other"]));
     let (status, merged) = instance.api(&format!("POST /api/tasks/{id}/merge"), &json!({}));
-    assert_eq!((status, &merged["summary"]), (200, &"2 paths brought in.".into()), "{merged}");
+    assert_eq!((status, &merged["summary"]), (200, &"2 files brought in.".into()), "{merged}");
     assert_eq!(std::fs::read_to_string(workspace.join("file")).unwrap(), "mine\nheld\n");
     assert_eq!(changes()[0]["state"], "merged");
     assert_eq!(instance.api(&format!("POST /api/tasks/{id}/merge"), &json!({})).0, 409, "nothing is held any more");

@@ -338,6 +338,7 @@ pub(crate) mod tests {
             "run.dismissed",
             "theme.chosen",
             "task.started",
+            "checks.accepted",
         ];
         for (kind, _) in golden().filter(|(kind, _)| is_folded(kind) && !silent.contains(kind)) {
             assert_eq!(folded(&envelope(1, kind, "{}")).err(), Some(Unreadable), "{kind}");
