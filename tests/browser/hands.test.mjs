@@ -88,8 +88,10 @@ async function handle(world, hand, screen) {
     await lies({ x: 720 - PLACE.width / 2, y: 150, width: PLACE.width, height: PLACE.height });
     await put({ command: "shape", shape: "maximised" });
     await shows({ x: 0, y: 0, width: SCREEN.width });
-    // Snapped again on the way, it is as it was.
+    // Snapped again on the way, it is as it was. The page says so beside: what comes next must not overtake it.
+    const said = page.waitForResponse((answer) => answer.request().method() === "POST" && answer.url().endsWith("/api/desktop"));
     await drag({ x: 720, y: 18 }, { x: 720, y: 1 });
+    await said;
     await shows({ x: 0, y: 0, width: SCREEN.width });
     await put({ command: "move", rect: moved });
     await lies(moved);
