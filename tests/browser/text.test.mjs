@@ -96,7 +96,14 @@ journey("what changed while nobody looked is shown, and the line that is read st
   // Somebody reads in the middle, and others write above.
   await text(writer).hover();
   const read = text(writer).getByText("Line 60 of");
-  for (let turns = 0; turns < 60 && !(await read.isVisible()); turns++) await page.mouse.wheel(0, 300);
+  await page.evaluate(() => {
+    globalThis.turned = 0;
+    addEventListener("wheel", () => globalThis.turned++, { capture: true, passive: true });
+  });
+  let turns = 0;
+  for (; turns < 60 && !(await read.isVisible()); turns++) await page.mouse.wheel(0, 300);
+  // The last turn may still be on its way: who scrolls while others write is not somebody who reads.
+  await page.waitForFunction((turns) => globalThis.turned >= turns, turns);
   const top = () => firstVisible(text(writer));
   const before = await settled(page, top);
   await write((content) => content.replace("# Long\n", `# Long\n\n${"An agent writes this above, and it is long enough for two lines of the page, or even three.\n\n".repeat(12)}`));
