@@ -160,6 +160,9 @@ fn chore_hint(error: &ChoreError) -> Option<String> {
         ChoreError::Append(AppendError::Lingers) => {
             Some("End the program that reads the log's file (a backup, a SQLite shell), then erase again.".to_owned())
         }
+        ChoreError::Append(AppendError::Unremoved(_)) => Some(
+            "Is the disk read-only, or does the file belong to somebody else? Mend that, then erase again.".to_owned(),
+        ),
         ChoreError::Append(_) => Some("Is the disk full or read-only? Nothing was lost.".to_owned()),
         ChoreError::Tombstone(_) => Some("There is nothing in it to erase.".to_owned()),
         ChoreError::NoEvent(_) => Some("`choir events` shows the ids.".to_owned()),

@@ -78,7 +78,9 @@ pub async fn erase(journal: &Journal, target: EventId) -> Result<Seq, ChoreError
     if found.header.kind == PAYLOAD_ERASED {
         return Err(ChoreError::Tombstone(target));
     }
-    let mut blobs = named(&found);
+    // Of what was erased already, the tombstone knows what went with it: a disk may have kept some of that.
+    let before = tombstone_of(log, target).await?;
+    let mut blobs = before.as_ref().map_or_else(|| named(&found), |(_, erased)| erased.blobs.iter().copied().collect());
     let unnamed_upto = log.head().seq;
     for hash in named_elsewhere(log, target, unnamed_upto).await? {
         blobs.remove(&hash);
@@ -88,10 +90,7 @@ pub async fn erase(journal: &Journal, target: EventId) -> Result<Seq, ChoreError
     let erased = PayloadErased { event_id: target, seq: found.header.seq, blobs: blobs.clone(), document_id };
     let tombstone = journal.draft(&Scope::of(Actor::Person), journal.world().uuid(), erased.into());
     let appended = log.erase(Erasure { target, tombstone, blobs, unnamed_upto }).await?;
-    match appended.repeated {
-        true => Ok(tombstone_of(log, target).await?.unwrap_or(appended.last)),
-        false => Ok(appended.last),
-    }
+    Ok(before.map_or(appended.last, |(seq, _)| seq))
 }
 
 /// Opens a computer that is not running, which must hold what was `seen` of it, and erases in it. What was derived from the
@@ -106,17 +105,20 @@ pub async fn erase_in(directory: &Path, seen: Head, world: Arc<dyn World>, targe
     erased
 }
 
-/// Where it says that an event was erased.
-async fn tombstone_of(log: &Log, target: EventId) -> Result<Option<Seq>, StoreError> {
+/// Where and how it says that an event was erased.
+async fn tombstone_of(log: &Log, target: EventId) -> Result<Option<(Seq, PayloadErased)>, StoreError> {
     let mut after = Seq::ZERO;
     loop {
         let query = Query { after, limit: PAGE, kind: Some(PAYLOAD_ERASED.to_owned()), ..Query::default() };
         let page = log.read(query).await?;
         let Some(last) = page.last() else { return Ok(None) };
         after = last.header.seq;
-        let names = |event: &Event| matches!(event, Event::PayloadErased(erased) if erased.event_id == target);
-        if let Some(found) = page.iter().find(|envelope| envelope.event().is_ok_and(|event| names(&event))) {
-            return Ok(Some(found.header.seq));
+        let of_target = |envelope: &Envelope| match envelope.event() {
+            Ok(Event::PayloadErased(erased)) if erased.event_id == target => Some((envelope.header.seq, erased)),
+            _ => None,
+        };
+        if let Some(found) = page.iter().find_map(of_target) {
+            return Ok(Some(found));
         }
     }
 }

@@ -101,6 +101,9 @@ pub enum AppendError {
     /// The payload is erased, but somebody who reads an old page keeps it in the write-ahead log. Erasing again finishes it.
     #[error("the erased bytes are still held by somebody who reads the log")]
     Lingers,
+    /// The payload is erased, but the disk does not let go of a file that belongs to it. Erasing again finishes it.
+    #[error("the payload is erased, but the file of {0} could not be removed")]
+    Unremoved(Hash),
     /// Nothing so long is taken: it would not go through the streams that carry events.
     #[error("a fact of the kind {kind} would have {bytes} bytes, more than an event may")]
     TooLong {

@@ -111,6 +111,11 @@ impl From<AppendError> for Rejection {
                 "The payload is erased, but a program that reads the log's file still holds its bytes.",
                 "End that program (a backup, a SQLite shell), then erase again.",
             ),
+            AppendError::Unremoved(_) => Self::unavailable(
+                "erasure_unfinished",
+                "The payload is erased, but a file that belongs to it could not be removed.",
+                "Is the disk read-only, or does the file belong to somebody else? Mend that, then erase again.",
+            ),
             AppendError::Missing(_) => Self::conflict(error.to_string(), "It was erased a moment ago. Send it again."),
             AppendError::TooLong { .. } => Self::too_large(error.to_string(), "Send less at once."),
             AppendError::Moved { .. } | AppendError::IdReused(_) => {

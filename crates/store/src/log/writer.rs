@@ -401,16 +401,17 @@ impl Writer {
         let find = "SELECT place, payload_hash FROM events WHERE seq = ?1";
         let (place, hash): (i64, [u8; 32]) =
             connection.prepare_cached(find)?.query_row([target.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        if place == Place::Erased as i64 {
-            let appended = Appended { first: self.end.seq, last: self.end.seq, repeated: true };
-            return Ok(Outcome::Appended { appended, events: Vec::new(), erased: Vec::new(), forget: true });
-        }
         if !blobs.is_empty() {
             let named = named_after(connection, unnamed_upto, target, &self.blobs)?;
             blobs.retain(|hash| !named.contains(hash));
         }
-        if place == Place::Blob as i64 && !is_shared(connection, target, &hash)? {
+        if place != Place::Inline as i64 && !is_shared(connection, target, &hash)? {
             blobs.push(Hash(hash));
+        }
+        if place == Place::Erased as i64 {
+            // Only what an earlier attempt could not finish is left to do.
+            let appended = Appended { first: self.end.seq, last: self.end.seq, repeated: true };
+            return Ok(Outcome::Appended { appended, events: Vec::new(), erased: blobs, forget: true });
         }
         connection
             .prepare_cached("UPDATE events SET place = ?2, payload = NULL WHERE seq = ?1")?
@@ -456,15 +457,18 @@ impl Writer {
 
     fn finish_erasure(&self, blobs: &[Hash]) -> Result<(), AppendError> {
         self.recent.forget();
+        // Each is tried, and so is the write-ahead log: the less is left the better.
+        let mut kept = Ok(());
         for hash in blobs {
             if let Err(error) = self.blobs.erase(hash) {
                 tracing::error!(%hash, %error, "an erased blob could not be removed");
+                kept = Err(AppendError::Unremoved(*hash));
             }
         }
         // The write-ahead log still holds the old page.
-        let Some(connection) = &self.connection else { return Ok(()) };
+        let Some(connection) = &self.connection else { return kept };
         match truncate(connection) {
-            Ok(true) => Ok(()),
+            Ok(true) => kept,
             Ok(false) => Err(AppendError::Lingers),
             Err(error) => Err(failed(StoreError::Sqlite(error))),
         }

@@ -140,6 +140,30 @@ async fn an_erasure_that_a_reader_holds_up_says_so_and_is_finished_later() {
     assert_eq!(all(&log).await.len(), 2);
 }
 
+/// A disk that keeps a file is not hidden behind an acknowledgement: whoever erases hears of it, and finishes it by erasing again.
+#[tokio::test]
+async fn an_erasure_whose_file_stays_says_so_and_is_finished_later() {
+    let directory = directory();
+    let log = Log::open(directory.path()).unwrap();
+    let named = log.blobs().put(b"named by the event").unwrap();
+    log.append(vec![artifact(1, named)], Expect::Any).await.unwrap();
+    // No file of that name can be removed, not even by root: it is a directory, and not an empty one.
+    let name = named.to_string();
+    let path = directory.path().join("blobs").join(&name[..2]).join(&name[2..]);
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir_all(path.join("stays")).unwrap();
+    let erase = || {
+        let erased = PayloadErased { event_id: event(1).id, seq: Seq(1), blobs: vec![named], document_id: None };
+        log.erase(erasure(1, erased, vec![named]))
+    };
+    assert!(matches!(erase().await, Err(AppendError::Unremoved(hash)) if hash == named));
+    std::fs::remove_dir_all(&path).unwrap();
+    log.blobs().put(b"named by the event").unwrap();
+    assert!(erase().await.unwrap().repeated, "nothing is added, only finished");
+    assert!(log.blobs().get(&named).is_err());
+    assert_eq!(all(&log).await.len(), 2);
+}
+
 /// Whoever holds the file can take a payload out of it. Only a tombstone makes that an erasure.
 #[tokio::test]
 async fn a_payload_that_vanished_without_a_tombstone_is_not_erased() {
