@@ -2,6 +2,7 @@
 
 mod application;
 mod desktop;
+mod handle;
 mod run;
 mod session;
 mod task;
@@ -10,6 +11,7 @@ mod watcher;
 
 pub use application::{Application, Started};
 pub use desktop::DesktopMessage;
+pub use handle::{Handle, Seat};
 pub use run::RunCommand;
 pub use session::SessionMessage;
 pub use tree::Tree;
@@ -17,11 +19,18 @@ pub use tree::Tree;
 use crate::harness::HarnessError;
 use choir_core::fold::desktop::Refused;
 use choir_proto::Seq;
-use ractor::{ActorRef, RpcReplyPort};
-use std::time::Duration;
+use ractor::RpcReplyPort;
 
-/// How long a question to an actor may take.
-const CALL_DEADLINE: Duration = Duration::from_secs(10);
+/// How many runs and tasks are at work at once, each with its agents in memory. More than that many wait for a place, whether they
+/// were just accepted or found unfinished.
+#[derive(Debug, Clone, Copy)]
+pub struct Places(pub usize);
+
+impl Default for Places {
+    fn default() -> Self {
+        Self(10_000)
+    }
+}
 
 /// Why an actor did not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -45,18 +54,6 @@ pub enum ActorError {
 
 /// An answer that tells where the change is in the log.
 pub type Reply = RpcReplyPort<Result<Seq, ActorError>>;
-
-/// Asks an actor and waits for its answer, but not for ever.
-pub async fn ask<M: ractor::Message>(
-    actor: &ActorRef<M>,
-    name: &'static str,
-    message: impl FnOnce(Reply) -> M,
-) -> Result<Seq, ActorError> {
-    match actor.call(message, Some(CALL_DEADLINE)).await {
-        Ok(ractor::rpc::CallResult::Success(answer)) => answer,
-        _ => Err(ActorError::Silent(name)),
-    }
-}
 
 /// Answers whoever asked; they may have stopped waiting.
 fn answer(reply: Reply, result: Result<Seq, ActorError>) {

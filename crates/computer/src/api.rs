@@ -19,11 +19,10 @@ mod undo;
 
 pub use reject::{Rejection, TypedJson};
 
-use crate::actor::{SessionMessage, Tree};
+use crate::actor::{Handle, Tree};
 use crate::harness::Harness;
 use crate::undo::Undoer;
 use axum::Router;
-use ractor::ActorRef;
 use std::sync::Arc;
 use tokio::sync::watch;
 use utoipa::openapi::OpenApi;
@@ -40,7 +39,7 @@ pub struct App {
     /// What is known of every actor.
     pub tree: Tree,
     /// The present session; absent while it restarts.
-    pub session: watch::Receiver<Option<ActorRef<SessionMessage>>>,
+    pub session: Handle,
     /// Counted up when control says that models changed.
     pub models: watch::Sender<u64>,
     /// Set when the computer shall end.
@@ -104,11 +103,4 @@ pub fn router(app: App) -> Router {
 /// The description of the public routes.
 pub fn openapi() -> OpenApi {
     described().into_openapi()
-}
-
-impl App {
-    /// The session, unless it is being restarted.
-    fn session(&self) -> Result<ActorRef<SessionMessage>, Rejection> {
-        self.session.borrow().clone().ok_or_else(|| crate::actor::ActorError::Silent("the session").into())
-    }
 }

@@ -1,6 +1,6 @@
 //! The whole life of a computer's process: open the log, start the tree, answer until told to stop.
 
-use crate::actor::{Application, Tree};
+use crate::actor::{Application, Places, Tree};
 use crate::api::{self, App};
 use crate::control::{Control, ControlClient, ControlError};
 use crate::document::Documents;
@@ -65,7 +65,7 @@ pub async fn serve(
         None => Log::open(directory)?,
     };
     let control = Arc::new(ControlClient::connect(control).await?);
-    let mut computer = Computer::start(log, directory, id, control, RealWorld::new()).await?;
+    let mut computer = Computer::start(log, directory, id, control, RealWorld::new(), Places::default()).await?;
     computer.app.lacks = lacks.into();
     let escalated = computer.escalated();
     let mut stopping = computer.stopping.subscribe();
@@ -118,7 +118,18 @@ impl Computer {
         control: Arc<dyn Control>,
         world: Arc<dyn World>,
     ) -> Result<Self, ServeError> {
-        Self::start(Log::open(directory)?, directory, id, control, world).await
+        Self::open_with(directory, id, control, world, Places::default()).await
+    }
+
+    /// The same, with as many places for work as somebody says.
+    pub async fn open_with(
+        directory: &Path,
+        id: ComputerId,
+        control: Arc<dyn Control>,
+        world: Arc<dyn World>,
+        places: Places,
+    ) -> Result<Self, ServeError> {
+        Self::start(Log::open(directory)?, directory, id, control, world, places).await
     }
 
     /// Starts the tree on a log that is open.
@@ -128,6 +139,7 @@ impl Computer {
         id: ComputerId,
         control: Arc<dyn Control>,
         world: Arc<dyn World>,
+        places: Places,
     ) -> Result<Self, ServeError> {
         let views = Views::open(directory, projections())?;
         let journal = Journal::new(log.clone(), world);
@@ -140,7 +152,7 @@ impl Computer {
         let finder = Finder::open(log, directory)?;
         let harness = Harness { journal, views, control, documents, finder, live, models: models_changed };
         let tree = Tree::default();
-        let started = Application::start(harness.clone(), live_views, tree.clone()).await?;
+        let started = Application::start(harness.clone(), live_views, tree.clone(), places).await?;
         let (stopping, _) = watch::channel(false);
         let undoer = Undoer::new(harness.clone());
         undoer.pick_up();

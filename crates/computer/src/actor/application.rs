@@ -1,5 +1,7 @@
 //! The root of the tree: the log and its views, which nobody can do without, and the session, which can be started anew.
 
+use super::Places;
+use super::handle::{Handle, Seated};
 use super::session::{Session, SessionArguments, SessionMessage};
 use super::tree::Tree;
 use super::watcher::{EventBus, EventStore};
@@ -23,7 +25,8 @@ pub struct ApplicationArguments {
     harness: Harness,
     views: LiveViews,
     tree: Tree,
-    session: watch::Sender<Option<ActorRef<SessionMessage>>>,
+    places: Places,
+    session: watch::Sender<Option<ActorRef<Seated<SessionMessage>>>>,
 }
 
 /// The root actor's own.
@@ -39,18 +42,23 @@ pub struct Started {
     pub actor: ActorRef<()>,
     /// Resolves when the root has ended: in order, or because something failed again and again.
     pub ended: JoinHandle<()>,
-    /// The session, again after every restart.
-    pub session: watch::Receiver<Option<ActorRef<SessionMessage>>>,
+    /// The way to the session, also after a restart.
+    pub session: Handle,
 }
 
 impl Application {
     /// Starts the tree.
-    pub async fn start(harness: Harness, views: LiveViews, tree: Tree) -> Result<Started, ractor::SpawnErr> {
+    pub async fn start(
+        harness: Harness,
+        views: LiveViews,
+        tree: Tree,
+        places: Places,
+    ) -> Result<Started, ractor::SpawnErr> {
         let (sender, session) = watch::channel(None);
-        let arguments = ApplicationArguments { harness, views, tree: tree.clone(), session: sender };
+        let arguments = ApplicationArguments { harness, views, tree: tree.clone(), places, session: sender };
         let (actor, ended) = Actor::spawn(None, Self, arguments).await?;
         tree.started(Self::NAME, None, actor.get_id());
-        Ok(Started { actor, ended, session })
+        Ok(Started { actor, ended, session: Handle::new(session) })
     }
 }
 
@@ -123,12 +131,13 @@ impl ApplicationState {
 }
 
 async fn start_session(myself: &ActorRef<()>, arguments: &ApplicationArguments) -> Result<ActorId, ractor::SpawnErr> {
-    let session = SessionArguments { harness: arguments.harness.clone(), tree: arguments.tree.clone() };
+    let ApplicationArguments { harness, tree, places, .. } = arguments;
+    let session = SessionArguments { harness: harness.clone(), tree: tree.clone(), places: *places };
     let (actor, _) = Actor::spawn_linked(None, Session, session, myself.get_cell()).await?;
     let id = actor.get_id();
     arguments.tree.started(Session::NAME, Some(Application::NAME), id);
     arguments.session.send_replace(Some(actor.clone()));
     // A session that has ended already is told of by the tree.
-    actor.send_message(SessionMessage::PickUp).ok();
+    actor.send_message(Seated::own(SessionMessage::PickUp)).ok();
     Ok(id)
 }

@@ -1,5 +1,6 @@
 //! The desktop: one command at a time, decided by `core` on what the log says.
 
+use super::handle::Seated;
 use super::{ActorError, Reply, answer};
 use crate::harness::{Harness, HarnessError};
 use crate::journal::Scope;
@@ -24,7 +25,7 @@ pub enum DesktopMessage {
 }
 
 impl Actor for Desktop {
-    type Msg = DesktopMessage;
+    type Msg = Seated<DesktopMessage>;
     type State = Harness;
     type Arguments = Harness;
 
@@ -38,7 +39,7 @@ impl Actor for Desktop {
         message: Self::Msg,
         harness: &mut Harness,
     ) -> Result<(), ActorProcessingErr> {
-        let DesktopMessage::Command(command, reply) = message;
+        let DesktopMessage::Command(command, reply) = message.message;
         answer(reply, perform(harness, *command).await);
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! One run: its first agent, what the person says to it, and its honest end.
 
+use super::handle::Seated;
 use super::{ActorError, Reply, answer};
 use crate::document::Untouched;
 use crate::harness::{Assignment, Crew, Harness, HarnessError, Past, RunContext, Signal, Waiting, drive};
@@ -58,7 +59,7 @@ pub(super) struct RunState {
 }
 
 impl Actor for Run {
-    type Msg = RunMessage;
+    type Msg = Seated<RunMessage>;
     type State = RunState;
     type Arguments = RunArguments;
 
@@ -82,7 +83,7 @@ impl Actor for Run {
         message: Self::Msg,
         state: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
-        match message {
+        match message.message {
             RunMessage::Command(command, reply) => answer(reply, state.command(command).await),
             RunMessage::Ended(accepted, result) => {
                 state.end(&accepted, (*result)?).await?;
@@ -94,7 +95,7 @@ impl Actor for Run {
 }
 
 /// Drives the first agent beside the actor, so that the actor always has an ear for the person.
-fn conduct(myself: ActorRef<RunMessage>, context: RunContext, accepted: RunAccepted) {
+fn conduct(myself: ActorRef<Seated<RunMessage>>, context: RunContext, accepted: RunAccepted) {
     let task = TaskId::new(effect::derived(&context.run.to_string(), "root"));
     let identity = Identity { run: context.run, task, role: Role::Conductor };
     // As it was asked the first time: what it points at may have changed since, and an agent is its events.
@@ -108,7 +109,7 @@ fn conduct(myself: ActorRef<RunMessage>, context: RunContext, accepted: RunAccep
             // Nobody is left to tell.
             Err(HarnessError::LetGo) => {}
             // The actor may be gone because the whole tree is.
-            result => drop(myself.send_message(RunMessage::Ended(Box::new(accepted), Box::new(result)))),
+            result => drop(myself.send_message(Seated::own(RunMessage::Ended(Box::new(accepted), Box::new(result))))),
         }
     });
 }
@@ -148,7 +149,7 @@ fn about(selection: &Selection) -> String {
 
 impl RunState {
     /// Goes on from wherever the log says that the run is.
-    async fn take_up(&mut self, myself: ActorRef<RunMessage>) -> Result<(), ActorProcessingErr> {
+    async fn take_up(&mut self, myself: ActorRef<Seated<RunMessage>>) -> Result<(), ActorProcessingErr> {
         let (run, harness) = (self.run, self.harness.clone());
         let past = Past::read(harness.journal.log(), run).await?;
         let accepted = past.accepted().ok_or("the run was never accepted")?.clone();

@@ -1,28 +1,35 @@
 //! What a person has going: the desktop, and one actor for each run that has not ended.
 
 use super::desktop::{Desktop, DesktopMessage};
+use super::handle::Seated;
 use super::run::{Run, RunArguments, RunCommand, RunMessage};
 use super::task::{Task, TaskArguments, TaskMessage};
 use super::tree::Tree;
-use super::{ActorError, Reply, answer};
+use super::{ActorError, Places, Reply, answer};
 use crate::harness::Harness;
 use crate::journal::Scope;
+use choir_core::fold::Fold;
 use choir_core::fold::run::ActiveRuns;
 use choir_core::fold::task::{ActiveTasks, run_of, running};
+use choir_core::line::Line;
 use choir_core::pace::Pace;
 use choir_core::supervise::{INTENSITY, Supervisor, Verdict};
 use choir_proto::event::{Actor as By, ActorEscalated, ActorRestarted, RunEnded, TaskFinished};
 use choir_proto::task::{TaskResult, TaskStatus};
 use choir_proto::{RunId, RunStatus, TaskId};
+use choir_store::StoreError;
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Runs picked up at a start. More than that many unfinished runs is not a session but a mistake.
-const RUNS_PICKED_UP_MAX: usize = 10_000;
+/// Unfinished ones that are read at once at a start.
+const PAGE: usize = 1000;
 
 /// How long an actor that failed with the disk waits before it tries again.
 const DISK_PATIENCE: Duration = Duration::from_secs(1);
+
+/// The session, as it knows itself.
+type Myself = ActorRef<Seated<SessionMessage>>;
 
 /// The session's actor.
 pub(super) struct Session;
@@ -35,6 +42,7 @@ impl Session {
 pub(super) struct SessionArguments {
     pub(super) harness: Harness,
     pub(super) tree: Tree,
+    pub(super) places: Places,
 }
 
 /// What the session can be told.
@@ -54,8 +62,10 @@ pub enum SessionMessage {
     /// Look for what has not ended. Comes first, once everybody who accepts something knows the session: whatever was
     /// accepted before that is found now, and whatever comes later is said.
     PickUp,
-    /// It is the turn of something that was found unfinished.
+    /// It is the turn of something that was put off.
     Turn(Child),
+    /// It is the turn of whoever is first in line.
+    Next,
 }
 
 /// Who the session looks after.
@@ -84,18 +94,20 @@ pub(super) struct SessionState {
     harness: Harness,
     tree: Tree,
     supervisor: Supervisor,
-    desktop: Option<ActorRef<DesktopMessage>>,
-    runs: HashMap<RunId, ActorRef<RunMessage>>,
-    tasks: HashMap<TaskId, ActorRef<TaskMessage>>,
+    desktop: Option<ActorRef<Seated<DesktopMessage>>>,
+    runs: HashMap<RunId, ActorRef<Seated<RunMessage>>>,
+    tasks: HashMap<TaskId, ActorRef<Seated<TaskMessage>>>,
     children: HashMap<ActorId, Child>,
     /// Accepted or found unfinished, and not started yet, with how often it was put off. Whoever asks for one of them does not have
     /// to wait for its turn.
     unfinished: HashMap<Child, u32>,
     pace: Pace,
+    /// Those of them who wait for others to end.
+    line: Line<Child>,
 }
 
 impl Actor for Session {
-    type Msg = SessionMessage;
+    type Msg = Seated<SessionMessage>;
     type State = SessionState;
     type Arguments = SessionArguments;
 
@@ -104,7 +116,7 @@ impl Actor for Session {
         myself: ActorRef<Self::Msg>,
         arguments: Self::Arguments,
     ) -> Result<Self::State, ActorProcessingErr> {
-        let SessionArguments { harness, tree } = arguments;
+        let SessionArguments { harness, tree, places } = arguments;
         let mut state = SessionState {
             harness,
             tree,
@@ -115,6 +127,7 @@ impl Actor for Session {
             children: HashMap::new(),
             unfinished: HashMap::new(),
             pace: Pace::default(),
+            line: Line::new(places.0),
         };
         state.spawn(&myself, Child::Desktop).await?;
         Ok(state)
@@ -126,16 +139,18 @@ impl Actor for Session {
         message: Self::Msg,
         state: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
+        let Seated { message, seat } = message;
         match message {
             SessionMessage::PickUp => state.pick_up(&myself).await?,
             SessionMessage::Turn(child) => state.turn(&myself, child).await?,
+            SessionMessage::Next => state.next(&myself).await?,
             SessionMessage::Start(run) => state.accepted(&myself, Child::Run(run)).await?,
             SessionMessage::StartTask(task) => state.accepted(&myself, Child::Task(task)).await?,
             SessionMessage::CancelTask(task, reply) => {
                 state.hasten(&myself, Child::Task(task)).await?;
                 match state.tasks.get(&task) {
                     Some(actor) => {
-                        actor.send_message(TaskMessage::Cancel(reply)).ok();
+                        actor.send_message(Seated { message: TaskMessage::Cancel(reply), seat }).ok();
                     }
                     None => answer(reply, Err(ActorError::NotAtWork)),
                 }
@@ -146,14 +161,14 @@ impl Actor for Session {
                 match state.runs.get(&run) {
                     Some(actor) => {
                         // A run that ended in this moment drops the reply, and the asker hears that it is silent.
-                        actor.send_message(RunMessage::Command(command, reply)).ok();
+                        actor.send_message(Seated { message: RunMessage::Command(command, reply), seat }).ok();
                     }
                     None => answer(reply, Err(ActorError::NotAtWork)),
                 }
             }
             SessionMessage::Desktop(message) => {
                 if let Some(desktop) = &state.desktop {
-                    desktop.send_message(message).ok();
+                    desktop.send_message(Seated { message, seat }).ok();
                 }
             }
         }
@@ -169,7 +184,7 @@ impl Actor for Session {
         match event {
             SupervisionEvent::ActorTerminated(cell, ..) => {
                 state.ended(&cell);
-                Ok(())
+                state.call_next(&myself)
             }
             SupervisionEvent::ActorFailed(cell, error) => match state.remove(&cell) {
                 Some(child) => state.failed(&myself, child, &error.to_string()).await,
@@ -180,28 +195,65 @@ impl Actor for Session {
     }
 }
 
-fn put_off(myself: &ActorRef<SessionMessage>, child: Child, after_ms: u64) {
-    myself.send_after(Duration::from_millis(after_ms), move || SessionMessage::Turn(child));
+/// The names of everything in a view, the oldest first.
+async fn unfinished<F: Fold>(harness: &Harness) -> Result<Vec<String>, StoreError> {
+    let mut keys: Vec<String> = Vec::new();
+    loop {
+        let page = harness.views.newest::<F>(keys.last().cloned(), PAGE).await?;
+        let is_last = page.len() < PAGE;
+        keys.extend(page.into_iter().map(|(key, _)| key));
+        if is_last {
+            keys.reverse();
+            return Ok(keys);
+        }
+    }
+}
+
+fn put_off(myself: &Myself, child: Child, after_ms: u64) {
+    myself.send_after(Duration::from_millis(after_ms), move || Seated::own(SessionMessage::Turn(child)));
 }
 
 impl SessionState {
-    /// One by one, so that nobody has to wait for all of them to be greeted.
-    async fn pick_up(&mut self, myself: &ActorRef<SessionMessage>) -> Result<(), ActorProcessingErr> {
-        let runs = self.harness.views.newest::<ActiveRuns>(None, RUNS_PICKED_UP_MAX).await?;
-        let tasks = self.harness.views.newest::<ActiveTasks>(None, RUNS_PICKED_UP_MAX).await?;
-        for (key, _) in runs.into_iter().rev() {
-            self.queue(myself, Child::Run(key.parse()?))?;
+    /// Puts everything that has not ended into the line, the oldest first.
+    async fn pick_up(&mut self, myself: &Myself) -> Result<(), ActorProcessingErr> {
+        let mut found = Vec::new();
+        for key in unfinished::<ActiveRuns>(&self.harness).await? {
+            found.push(Child::Run(key.parse()?));
         }
-        for (key, ()) in tasks.into_iter().rev() {
-            self.queue(myself, Child::Task(key.parse()?))?;
+        for key in unfinished::<ActiveTasks>(&self.harness).await? {
+            found.push(Child::Task(key.parse()?));
         }
-        Ok(())
+        for child in found {
+            self.unfinished.insert(child, 0);
+            self.line.join(child);
+        }
+        self.call_next(myself)
+    }
+
+    /// Calls whoever is first in line. One by one, so that nobody else has to wait for all of them to be greeted.
+    fn call_next(&self, myself: &Myself) -> Result<(), ActorProcessingErr> {
+        if self.line.is_empty() {
+            return Ok(());
+        }
+        myself.send_message(Seated::own(SessionMessage::Next)).map_err(|error| error.to_string().into())
+    }
+
+    async fn next(&mut self, myself: &Myself) -> Result<(), ActorProcessingErr> {
+        let Some(child) = self.line.next(self.at_work()) else { return Ok(()) };
+        if !self.is_crowded_out(myself, child) {
+            self.start(myself, child).await?;
+        }
+        self.call_next(myself)
+    }
+
+    fn at_work(&self) -> usize {
+        self.runs.len() + self.tasks.len()
     }
 
     /// Starts what was just accepted, unless others are being accepted in this moment.
-    async fn accepted(&mut self, myself: &ActorRef<SessionMessage>, child: Child) -> Result<(), ActorProcessingErr> {
+    async fn accepted(&mut self, myself: &Myself, child: Child) -> Result<(), ActorProcessingErr> {
         match self.pace.put_off_ms(self.now_ms()) {
-            0 => self.start(myself, child).await,
+            0 => self.begin(myself, child).await,
             after_ms => {
                 self.unfinished.insert(child, 1);
                 put_off(myself, child, after_ms);
@@ -211,35 +263,43 @@ impl SessionState {
     }
 
     /// Starts what was put off, unless it was started already or a crowd is still being accepted.
-    async fn turn(&mut self, myself: &ActorRef<SessionMessage>, child: Child) -> Result<(), ActorProcessingErr> {
-        let now = self.now_ms();
-        let Some(times) = self.unfinished.get_mut(&child) else { return Ok(()) };
-        match self.pace.still_ms(*times, now) {
-            0 => self.start(myself, child).await,
-            after_ms => {
-                *times += 1;
-                put_off(myself, child, after_ms);
-                Ok(())
-            }
+    async fn turn(&mut self, myself: &Myself, child: Child) -> Result<(), ActorProcessingErr> {
+        if self.is_crowded_out(myself, child) { Ok(()) } else { self.begin(myself, child).await }
+    }
+
+    /// Starts a child, or lets it stand in line.
+    async fn begin(&mut self, myself: &Myself, child: Child) -> Result<(), ActorProcessingErr> {
+        if self.line.is_open(self.at_work()) {
+            return self.start(myself, child).await;
         }
+        self.unfinished.insert(child, 0);
+        self.line.join(child);
+        self.call_next(myself)
+    }
+
+    /// Whether nothing is to be done now: it is at work already, or put off once more.
+    fn is_crowded_out(&mut self, myself: &Myself, child: Child) -> bool {
+        let now = self.now_ms();
+        let Some(times) = self.unfinished.get_mut(&child) else { return true };
+        let after_ms = self.pace.still_ms(*times, now);
+        if after_ms > 0 {
+            *times += 1;
+            put_off(myself, child, after_ms);
+        }
+        after_ms > 0
     }
 
     fn now_ms(&self) -> u64 {
         self.harness.journal.world().elapsed().as_millis() as u64
     }
 
-    fn queue(&mut self, myself: &ActorRef<SessionMessage>, child: Child) -> Result<(), ActorProcessingErr> {
-        self.unfinished.insert(child, 0);
-        myself.send_message(SessionMessage::Turn(child)).map_err(|error| error.to_string().into())
-    }
-
     /// Starts what was found unfinished, unless that was done already.
-    async fn hasten(&mut self, myself: &ActorRef<SessionMessage>, child: Child) -> Result<(), ActorProcessingErr> {
+    async fn hasten(&mut self, myself: &Myself, child: Child) -> Result<(), ActorProcessingErr> {
         if self.unfinished.contains_key(&child) { self.start(myself, child).await } else { Ok(()) }
     }
 
     /// Starts a child. One that cannot even start has failed like any other.
-    async fn start(&mut self, myself: &ActorRef<SessionMessage>, child: Child) -> Result<(), ActorProcessingErr> {
+    async fn start(&mut self, myself: &Myself, child: Child) -> Result<(), ActorProcessingErr> {
         self.unfinished.remove(&child);
         match self.spawn(myself, child).await {
             Ok(()) => Ok(()),
@@ -247,7 +307,7 @@ impl SessionState {
         }
     }
 
-    async fn spawn(&mut self, myself: &ActorRef<SessionMessage>, child: Child) -> Result<(), ActorProcessingErr> {
+    async fn spawn(&mut self, myself: &Myself, child: Child) -> Result<(), ActorProcessingErr> {
         let id = match child {
             Child::Desktop => {
                 let (actor, _) = Actor::spawn_linked(None, Desktop, self.harness.clone(), myself.get_cell()).await?;
@@ -280,18 +340,13 @@ impl SessionState {
         self.tree.ended(&child.name());
     }
 
-    async fn failed(
-        &mut self,
-        myself: &ActorRef<SessionMessage>,
-        child: Child,
-        reason: &str,
-    ) -> Result<(), ActorProcessingErr> {
+    async fn failed(&mut self, myself: &Myself, child: Child, reason: &str) -> Result<(), ActorProcessingErr> {
         let name = child.name();
         if self.harness.journal.trouble().is_some() || self.harness.journal.log().damage().is_some() {
             // Not its fault: it goes on when the disk does, or the log is whole again. An ending would be for good.
             tracing::warn!(actor = %name, %reason, "an actor waits for the disk");
             self.tree.restarting(&name);
-            myself.send_after(DISK_PATIENCE, move || SessionMessage::Restart(child));
+            myself.send_after(DISK_PATIENCE, move || Seated::own(SessionMessage::Restart(child)));
             return Ok(());
         }
         let now = self.harness.journal.world().elapsed().as_millis() as u64;
@@ -300,7 +355,7 @@ impl SessionState {
             Verdict::Restart { after_ms, restarts } => {
                 self.tree.restarting(&name);
                 self.record(child, ActorRestarted { name, reason: reason.to_owned(), restarts }.into()).await;
-                myself.send_after(Duration::from_millis(after_ms), move || SessionMessage::Restart(child));
+                myself.send_after(Duration::from_millis(after_ms), move || Seated::own(SessionMessage::Restart(child)));
                 Ok(())
             }
             Verdict::Escalate => {

@@ -1,5 +1,6 @@
 //! A task of its own: commands without a model, or one worker without a conductor.
 
+use super::handle::Seated;
 use super::{ActorError, Reply, answer};
 use crate::harness::{
     Assignment, Crew, Gate, Harness, HarnessError, Past, RunContext, Signal, Waiting, drive, run_commands,
@@ -40,7 +41,7 @@ pub(super) struct TaskState {
 }
 
 impl Actor for Task {
-    type Msg = TaskMessage;
+    type Msg = Seated<TaskMessage>;
     type State = TaskState;
     type Arguments = TaskArguments;
 
@@ -63,7 +64,7 @@ impl Actor for Task {
         message: Self::Msg,
         state: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
-        match message {
+        match message.message {
             TaskMessage::Cancel(reply) => {
                 answer(reply, state.cancel().await);
             }
@@ -77,7 +78,7 @@ impl Actor for Task {
 }
 
 impl TaskState {
-    async fn take_up(&mut self, myself: ActorRef<TaskMessage>) -> Result<(), ActorProcessingErr> {
+    async fn take_up(&mut self, myself: ActorRef<Seated<TaskMessage>>) -> Result<(), ActorProcessingErr> {
         let (task, harness) = (self.task, self.harness.clone());
         let past = Past::read(harness.journal.log(), run_of(task)).await?;
         let request = past.events().find_map(|(_, event)| match event {
@@ -118,7 +119,7 @@ impl TaskState {
 }
 
 /// Works beside the actor, so that the actor always has an ear for the person.
-fn work(myself: ActorRef<TaskMessage>, context: RunContext, task: TaskId, request: TaskRequest) {
+fn work(myself: ActorRef<Seated<TaskMessage>>, context: RunContext, task: TaskId, request: TaskRequest) {
     tokio::spawn(async move {
         let worked = if request.commands.is_empty() {
             let identity = Identity { run: context.run, task, role: role_of(request.kind) };
@@ -131,6 +132,6 @@ fn work(myself: ActorRef<TaskMessage>, context: RunContext, task: TaskId, reques
             result => result.map(|_| ()),
         };
         // The actor may be gone because the whole tree is.
-        myself.send_message(TaskMessage::Ended(ended)).ok();
+        myself.send_message(Seated::own(TaskMessage::Ended(ended))).ok();
     });
 }

@@ -179,10 +179,9 @@ pub(super) async fn rerun(
         // Asked twice, it still runs once.
         return Ok((StatusCode::ACCEPTED, Json(TaskAccepted { task_id, seq: head.seq })));
     }
+    let seat = app.session.seat().await?;
     let (task_id, seq) = app.harness.documents.rerun(head.document_id, figure).await?;
-    if let Some(session) = &*app.session.borrow() {
-        session.send_message(SessionMessage::StartTask(task_id)).ok();
-    }
+    app.session.tell(seat, SessionMessage::StartTask(task_id));
     Ok((StatusCode::ACCEPTED, Json(TaskAccepted { task_id, seq })))
 }
 

@@ -3,7 +3,7 @@
 use super::App;
 use super::reject::{OptionalJson, Rejection, asked_id, id, limit};
 use super::runs::Nothing;
-use crate::actor::{ActorError, Reply, RunCommand, SessionMessage, ask};
+use crate::actor::{ActorError, Reply, RunCommand, SessionMessage};
 use crate::maintain::{self, ChoreError};
 use axum::Json;
 use axum::extract::{Path, Query, State};
@@ -121,7 +121,7 @@ async fn end_run_of(app: &App, event: EventId) -> Result<(), Rejection> {
 
 /// Tells a worker to stop; whether there was one.
 async fn stop(app: &App, message: impl FnOnce(Reply) -> SessionMessage) -> Result<bool, Rejection> {
-    match ask(&app.session()?, "the session", message).await {
+    match app.session.ask("the session", message).await {
         Err(ActorError::NotAtWork) => Ok(false),
         told => Ok(told.map(|_| true)?),
     }

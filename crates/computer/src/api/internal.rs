@@ -32,7 +32,7 @@ pub(super) fn router() -> Router<App> {
 }
 
 async fn health(State(app): State<App>) -> Json<Health> {
-    let session = app.session.borrow().is_some();
+    let session = app.session.is_there();
     let (trouble, behind) = (app.harness.journal.trouble(), app.harness.views.trouble());
     let components = BTreeMap::from([
         // Control looks at these walls from outside as well, but not all can be seen from there.

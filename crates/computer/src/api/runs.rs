@@ -2,7 +2,7 @@
 
 use super::App;
 use super::reject::{OptionalJson, Rejection, TypedJson, asked_id, id, limit};
-use crate::actor::{ActorError, RunCommand, SessionMessage, ask};
+use crate::actor::{ActorError, RunCommand, SessionMessage};
 use crate::harness::Harness;
 use crate::journal::Scope;
 use axum::Json;
@@ -106,11 +106,9 @@ pub(super) async fn create(
     let scope = Scope::of(Actor::Person).run(run_id);
     let after_it = facts.len() as u64 - 1;
     // Where the run begins, so that whoever follows from there misses nothing of it.
+    let seat = app.session.seat().await?;
     let seq = Seq(journal.append(&scope, facts).await?.0 - after_it);
-    // Without a session right now the run is still in the log, and the next session picks it up.
-    if let Some(session) = &*app.session.borrow() {
-        session.send_message(SessionMessage::Start(run_id)).ok();
-    }
+    app.session.tell(seat, SessionMessage::Start(run_id));
     Ok((StatusCode::ACCEPTED, Json(RunAccepted { run_id, seq })))
 }
 
@@ -275,7 +273,7 @@ pub(super) async fn steer(
 
 async fn command(app: &App, run: &str, command: RunCommand) -> Result<(StatusCode, Json<Acknowledged>), Rejection> {
     let id = find(app, run).await?.run_id;
-    let asked = ask(&app.session()?, "the session", |reply| SessionMessage::Run(id, command, reply)).await;
+    let asked = app.session.ask("the session", |reply| SessionMessage::Run(id, command, reply)).await;
     let seq = match asked {
         // Whoever had just said its last word hears nothing more, and that is not a session that is busy.
         Err(ActorError::Silent(_)) if find(app, run).await?.status.is_ending() => {

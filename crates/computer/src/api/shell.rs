@@ -2,7 +2,7 @@
 
 use super::App as Computer;
 use super::reject::{Rejection, TypedJson, id};
-use crate::actor::{DesktopMessage, SessionMessage, ask};
+use crate::actor::{DesktopMessage, SessionMessage};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
@@ -53,7 +53,7 @@ pub(super) async fn command(
     TypedJson(command): TypedJson<DesktopCommand>,
 ) -> Result<Json<Acknowledged>, Rejection> {
     let message = |reply| SessionMessage::Desktop(DesktopMessage::Command(Box::new(command), reply));
-    let seq = ask(&app.session()?, "the desktop", message).await?;
+    let seq = app.session.ask("the desktop", message).await?;
     Ok(Json(Acknowledged { seq }))
 }
 

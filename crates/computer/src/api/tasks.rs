@@ -3,7 +3,7 @@
 use super::App;
 use super::reject::{OptionalJson, Rejection, TypedJson, id};
 use super::runs::{Nothing, check_budget};
-use crate::actor::{SessionMessage, ask};
+use crate::actor::SessionMessage;
 use crate::control::ControlError;
 use crate::harness::Past;
 use crate::journal::Scope;
@@ -42,11 +42,9 @@ pub(super) async fn create(
     let task_id = TaskId::new(journal.world().uuid());
     let scope = Scope::of(Actor::Person).run(run_of(task_id)).task(task_id);
     let requested = TaskRequested { request, role: None, parent: None };
+    let seat = app.session.seat().await?;
     let seq = journal.append(&scope, vec![requested.into()]).await?;
-    // Without a session right now the task is still in the log, and the next session picks it up.
-    if let Some(session) = &*app.session.borrow() {
-        session.send_message(SessionMessage::StartTask(task_id)).ok();
-    }
+    app.session.tell(seat, SessionMessage::StartTask(task_id));
     Ok((StatusCode::ACCEPTED, Json(TaskAccepted { task_id, seq })))
 }
 
@@ -128,7 +126,7 @@ pub(super) async fn cancel(
     _: OptionalJson<Nothing>,
 ) -> Result<(StatusCode, Json<Acknowledged>), Rejection> {
     let task = find(&app, &task).await?.task_id;
-    let seq = ask(&app.session()?, "the session", |reply| SessionMessage::CancelTask(task, reply)).await?;
+    let seq = app.session.ask("the session", |reply| SessionMessage::CancelTask(task, reply)).await?;
     Ok((StatusCode::ACCEPTED, Json(Acknowledged { seq })))
 }
 

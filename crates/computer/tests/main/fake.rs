@@ -1,6 +1,6 @@
 //! A control that plays a scenario and counts what it was asked to do.
 
-use choir_computer::actor::{RunCommand, SessionMessage, ask};
+use choir_computer::actor::{Places, RunCommand, SessionMessage};
 use choir_computer::control::{Control, ControlError, Fetched, Heard, OnFile, OnHeard, OnOutput};
 use choir_computer::serve::{Computer, ServeError};
 use choir_computer::world::{RealWorld, World};
@@ -439,10 +439,15 @@ pub(crate) struct Desk {
 
 impl Desk {
     pub(crate) async fn open(directory: &Path, control: Arc<Fake>) -> Self {
+        Self::open_with(directory, control, Places::default()).await
+    }
+
+    /// With as many places for work as somebody says.
+    pub(crate) async fn open_with(directory: &Path, control: Arc<Fake>, places: Places) -> Self {
         let id = ComputerId::new(Uuid::from_u128(1));
         loop {
             let world = Arc::new(Hurried { real: RealWorld::new(), passed_ms: control.passed_ms.clone() });
-            match Computer::open(directory, id, Arc::clone(&control) as Arc<dyn Control>, world).await {
+            match Computer::open_with(directory, id, Arc::clone(&control) as Arc<dyn Control>, world, places).await {
                 Ok(computer) => return Self { computer },
                 // The log's thread of an earlier life lets go once it has noticed that all handles are gone.
                 Err(ServeError::Open(choir_store::OpenError::InUse(_))) => tokio::task::yield_now().await,
@@ -525,8 +530,8 @@ impl Desk {
     }
 
     pub(crate) async fn command(&self, run: RunId, command: RunCommand) {
-        let session = self.computer.app.session.borrow().clone().unwrap();
-        ask(&session, "session", |reply| SessionMessage::Run(run, command, reply)).await.unwrap();
+        let session = &self.computer.app.session;
+        session.ask("session", |reply| SessionMessage::Run(run, command, reply)).await.unwrap();
     }
 
     pub(crate) async fn events(&self, run: RunId) -> Vec<(choir_proto::event::Header, choir_proto::Event)> {

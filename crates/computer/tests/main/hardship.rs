@@ -1,7 +1,7 @@
 //! What once took the whole computer away: it must take away at most itself.
 
 use crate::fake::{Desk, Fake};
-use choir_computer::actor::RunCommand;
+use choir_computer::actor::{Places, RunCommand};
 use choir_proto::{Event, RunStatus, Seq};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -310,4 +310,44 @@ async fn a_task_of_which_a_call_is_unknown_says_so() {
     let result = task(&desk, "vanish").await;
     let summary = result["summary"].as_str().unwrap();
     assert!(summary.starts_with("done Nobody knows how one of its calls ended"), "{result}");
+}
+
+/// How many runs have an actor.
+async fn at_work(desk: &Desk) -> usize {
+    let (_, tree) = desk.send("GET", "/api/supervision", Value::Null).await;
+    let actors = tree["actors"].as_array().unwrap();
+    actors.iter().filter(|actor| actor["name"].as_str().unwrap().starts_with("Run ")).count()
+}
+
+#[tokio::test]
+async fn who_finds_no_place_stands_in_line_and_nobody_is_forgotten() {
+    let directory = tempfile::tempdir().unwrap();
+    let fake = Fake::new(ANSWER);
+    *fake.silent.lock().unwrap() = Some("canary".to_owned());
+    let desk = Desk::open_with(directory.path(), Arc::clone(&fake), Places(2)).await;
+    let mut runs = Vec::new();
+    for number in 0..5 {
+        runs.push(desk.accept(&format!("canary {number}")).await);
+    }
+    // Whoever is spoken to does not have to wait in line.
+    desk.command(runs[4], RunCommand::Cancel).await;
+    assert_eq!(desk.ended(runs[4]).await.status, RunStatus::Cancelled);
+    while fake.model_calls.load(Ordering::SeqCst) < 2 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(at_work(&desk).await, 2);
+    // A place that becomes free is taken by the first in line.
+    desk.command(runs[0], RunCommand::Cancel).await;
+    while fake.model_calls.load(Ordering::SeqCst) < 3 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(at_work(&desk).await, 2);
+    desk.computer.close("test").await.unwrap();
+
+    *fake.silent.lock().unwrap() = None;
+    let desk = Desk::open_with(directory.path(), Arc::clone(&fake), Places(1)).await;
+    for run in &runs[1..4] {
+        assert_eq!(desk.ended(*run).await.status, RunStatus::Completed);
+    }
+    assert_works(&desk).await;
 }

@@ -8,7 +8,7 @@ use super::tree::accept;
 use super::{Outcome, Plan};
 use anyhow::{Context, ensure};
 use choir_computer::Computer;
-use choir_computer::actor::{RunCommand, SessionMessage, ask};
+use choir_computer::actor::{RunCommand, SessionMessage};
 use choir_computer::serve::ServeError;
 use choir_core::replay::replay;
 use choir_proto::event::{Header, ToolOutcome};
@@ -189,9 +189,8 @@ async fn speak(computer: &Computer, run: RunId, random: &mut fastrand::Rng, peac
         24 => RunCommand::Cancel,
         _ => return,
     };
-    let Some(session) = computer.app.session.borrow().clone() else { return };
     // It may have ended in the same moment, or not be paused at all: then it says so, and nothing changes.
-    ask(&session, "session", |reply| SessionMessage::Run(run, command, reply)).await.ok();
+    computer.app.session.ask("session", |reply| SessionMessage::Run(run, command, reply)).await.ok();
 }
 
 async fn events(computer: &Computer, run: RunId) -> anyhow::Result<Vec<(Header, Event)>> {

@@ -69,8 +69,10 @@ pub(super) async fn accept(computer: &Computer, run: RunId, steps: Option<u32>) 
     let request = NewRun { budget, ..NewRun::new("simulate".to_owned()) };
     let accepted = RunAccepted { request, document_id: None };
     computer.app.harness.journal.append(&Scope::of(Actor::Person).run(run), vec![accepted.into()]).await?;
-    let session = computer.app.session.borrow().clone().context("there is a session")?;
-    session.send_message(SessionMessage::Start(run)).ok().context("the session listens")
+    let session = &computer.app.session;
+    anyhow::ensure!(session.is_there(), "there is no session");
+    session.tell(session.seat().await?, SessionMessage::Start(run));
+    Ok(())
 }
 
 /// What the log tells of a run.
