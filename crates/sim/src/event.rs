@@ -1,15 +1,19 @@
 //! Events to fill logs with: a plausible mixture, determined by its number.
 
 use choir_proto::event::{
-    Actor, BlockedOn, NewEvent, RunAccepted, RunBlocked, RunEnded, RunStarted, RunSteered, ToolFinished, ToolOutcome,
-    ToolStarted,
+    Actor, BlockedOn, DocumentCreated, DocumentVersioned, NewEvent, RunAccepted, RunBlocked, RunEnded, RunStarted,
+    RunSteered, ToolFinished, ToolOutcome, ToolStarted,
 };
 use choir_proto::run::{NewRun, RunStatus};
-use choir_proto::{Event, EventId, Role, RunId, Timestamp};
+use choir_proto::{DocumentId, Event, EventId, Role, RunId, Timestamp};
+use choir_store::sha256;
 use uuid::Uuid;
 
 /// Events of one run in the mixture.
 pub(crate) const EVENTS_PER_RUN: u64 = 16;
+
+/// Runs of which one has a document of its own in the mixture.
+pub(crate) const RUNS_PER_DOCUMENT: u64 = 64;
 
 /// Payload bytes of an ordinary event.
 pub(crate) const PAYLOAD_BYTES: usize = 300;
@@ -31,7 +35,10 @@ pub(crate) fn note(id: u128) -> NewEvent {
 pub(crate) fn mixed(seq: u64) -> NewEvent {
     let (run, step) = (run_id(seq / EVENTS_PER_RUN), seq % EVENTS_PER_RUN);
     let effect = format!("{run}-{}", step / 2);
+    let writes = (seq / EVENTS_PER_RUN).is_multiple_of(RUNS_PER_DOCUMENT);
     let (actor, event): (_, Event) = match step {
+        4 if writes => (Actor::Agent(Role::Writer), created(seq).into()),
+        5 if writes => (Actor::Agent(Role::Writer), versioned(seq).into()),
         0 => (Actor::Person, accepted(seq).into()),
         1 => (Actor::Agent(Role::Conductor), RunStarted {}.into()),
         2 => (Actor::Computer, RunBlocked { on: BlockedOn::Model, message: text(40) }.into()),
@@ -41,6 +48,32 @@ pub(crate) fn mixed(seq: u64) -> NewEvent {
         _ => (Actor::Agent(Role::Terminal), finished(effect).into()),
     };
     new(u128::from(seq) << 64 | 0xc401, Some(run), actor, event)
+}
+
+/// The document of a run by its number, if it has one.
+pub(crate) fn document_id(run: u64) -> DocumentId {
+    DocumentId::from(*run_id(run).as_bytes())
+}
+
+fn created(seq: u64) -> DocumentCreated {
+    DocumentCreated { document_id: document_id(seq / EVENTS_PER_RUN), title: title(seq) }
+}
+
+fn versioned(seq: u64) -> DocumentVersioned {
+    let content = text(2000);
+    DocumentVersioned {
+        document_id: document_id(seq / EVENTS_PER_RUN),
+        version: 1,
+        title: title(seq),
+        content_hash: sha256(content.as_bytes()),
+        size: content.len() as u64,
+        content: Some(content),
+        reason: "the first words".into(),
+    }
+}
+
+fn title(seq: u64) -> String {
+    format!("Page {}", seq / EVENTS_PER_RUN)
 }
 
 fn accepted(seq: u64) -> RunAccepted {

@@ -3,7 +3,7 @@
 use super::computer::computer_in;
 use super::{LONG_EVENTS, SHORT_EVENTS};
 use crate::client::Client;
-use crate::event::{self, EVENTS_PER_RUN};
+use crate::event::{self, EVENTS_PER_RUN, RUNS_PER_DOCUMENT};
 use crate::instance::{self, Instance};
 use crate::stats::{median, milliseconds};
 use crate::table::{Table, Verdict};
@@ -33,7 +33,17 @@ pub(super) fn measure(table: &mut Table) -> anyhow::Result<()> {
     let (short, long) = (Data::make(SHORT_EVENTS)?, Data::make(LONG_EVENTS)?);
     super::runtime()?.block_on(async {
         let (mut short, mut long) = (Side::open(&short).await?, Side::open(&long).await?);
-        for read in [Read::Page, Read::Tail, Read::ByRun, Read::ByKind, Read::RunView, Read::RunList, Read::Search] {
+        for read in [
+            Read::Page,
+            Read::Tail,
+            Read::ByRun,
+            Read::ByKind,
+            Read::RunView,
+            Read::RunList,
+            Read::Search,
+            Read::Document,
+            Read::DocumentList,
+        ] {
             let ratio = compare(read, &mut short, &mut long).await?;
             ratio.tell(table, read.name());
         }
@@ -59,6 +69,8 @@ enum Read {
     RunView,
     RunList,
     Search,
+    Document,
+    DocumentList,
 }
 
 impl Read {
@@ -71,6 +83,8 @@ impl Read {
             Self::RunView => "a run",
             Self::RunList => "the newest runs",
             Self::Search => "a search for a rare word",
+            Self::Document => "a document",
+            Self::DocumentList => "the newest documents",
         }
     }
 
@@ -80,6 +94,7 @@ impl Read {
         // The first run of the mixture may lack its beginning: a new computer has events of its own.
         let number = fastrand::u64(2..events / EVENTS_PER_RUN);
         let run = event::run_id(number);
+        let page = fastrand::u64(1..events / EVENTS_PER_RUN / RUNS_PER_DOCUMENT);
         match self {
             Self::Page => (format!("/api/events?after={after}&limit={PAGE}"), Some("events")),
             Self::Tail => (format!("/api/events?after={}&limit={PAGE}", events - PAGE), Some("events")),
@@ -87,6 +102,12 @@ impl Read {
             Self::ByKind => (format!("/api/events?after={after}&kind=tool.finished&limit={PAGE}"), Some("events")),
             Self::RunView => (format!("/api/runs/{run}"), None),
             Self::RunList => (format!("/api/runs?limit={PAGE}"), Some("runs")),
+            Self::Document => (format!("/api/documents/{}", event::document_id(page * RUNS_PER_DOCUMENT)), None),
+            // As many as the short log has.
+            Self::DocumentList => (
+                format!("/api/documents?limit={}", SHORT_EVENTS / EVENTS_PER_RUN / RUNS_PER_DOCUMENT),
+                Some("documents"),
+            ),
             // Every prompt of the mixture ends with its place.
             Self::Search => (format!("/api/search?q={}", number * EVENTS_PER_RUN), Some("results")),
         }
