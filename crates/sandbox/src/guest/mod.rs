@@ -42,6 +42,10 @@ pub const GUEST_PROGRAM: &str = "/run/choir/guest";
 pub const EGRESS_SOCKET: &str = "/run/choir/egress";
 /// The port on which programs inside find that proxy.
 pub const EGRESS_PORT: u16 = 3128;
+/// Variables that name whom programs speak to without it; programs disagree about their case.
+pub const NO_PROXY: [&str; 2] = ["no_proxy", "NO_PROXY"];
+/// Whom they name: the sandbox itself.
+pub const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 /// Why a guest ended in another way than by being told to.
 #[derive(Debug, thiserror::Error)]
