@@ -18,6 +18,7 @@ mod projects;
 mod providers;
 mod reading;
 mod refusing;
+mod rules;
 mod running;
 mod secrets;
 mod support;

@@ -104,6 +104,10 @@ pub const TRUTH: &str = "truth";
 #[cfg(feature = "attack")]
 pub const BENEATH: &str = "beneath";
 
+/// The wall whose absence lets commands look into the guest.
+#[cfg(feature = "attack")]
+pub const SECLUSION: &str = "seclusion";
+
 /// The same without some of its own walls, by their names, for the controls of the attack suite.
 #[cfg(feature = "attack")]
 pub fn run_without(stream: OwnedFd, role: GuestRole, walls: &[&str]) -> Result<(), GuestError> {
@@ -114,7 +118,13 @@ pub fn run_without(stream: OwnedFd, role: GuestRole, walls: &[&str]) -> Result<(
         let hardened = harden::harden_without(role, walls)?;
         return crate::attack::liar::lie(stream, role, hardened.landlock_abi).map_err(GuestError::Stream);
     }
-    run_behind(stream, role, |role| harden::harden_without(role, walls))
+    run_behind(stream, role, |role| {
+        if walls.contains(&SECLUSION) {
+            rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)
+                .map_err(|errno| prepare("letting the guest be traced", errno))?;
+        }
+        harden::harden_without(role, walls)
+    })
 }
 
 fn run_behind(
