@@ -24,6 +24,7 @@ mod secrets;
 mod support;
 mod tenancy;
 mod threats;
+mod toolchains;
 mod tour;
 mod undoing;
 mod verifying;

@@ -37,6 +37,8 @@ pub const WORK_DIRECTORY: &str = "/work";
 pub const STORE_DIRECTORY: &str = "/store";
 /// Where the guest's own program is, inside.
 pub const GUEST_PROGRAM: &str = "/run/choir/guest";
+/// Where programs are looked for, inside, unless more was shown.
+pub const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Where the socket of the host's proxy is, inside a sandbox that has a way out.
 pub const EGRESS_SOCKET: &str = "/run/choir/egress";
