@@ -22,8 +22,9 @@ use tokio::task::JoinSet;
 
 /// Where plain http is spoken unless another port is named.
 const PORT: u16 = 80;
-/// How long an answer may take to begin. Whoever asks may give up earlier; a server that never answers holds nothing for good.
-const ANSWER: Duration = Duration::from_secs(5 * 60);
+/// How long an answer may take to begin, what is sent before it included. Whoever asks gives up earlier, and their task ends
+/// earlier still; a server that never answers holds nothing for good.
+const ANSWER: Duration = Duration::from_secs(60 * 60);
 /// Headers of one connection, which is not the next one; beside these, those that `Connection` names.
 const HOP_BY_HOP: [HeaderName; 9] = [
     CONNECTION,
