@@ -7,6 +7,7 @@ use choir_control::config;
 use choir_control::data::DataDir;
 use choir_control::gateway;
 use choir_control::outbound::Outbound;
+use choir_control::toolchains::{Homes, Toolchains};
 use choir_proto::api::Health;
 use choir_sandbox::confine;
 use choir_sandbox::guest::GuestRole;
@@ -45,6 +46,7 @@ pub(crate) async fn doctor(arguments: Doctor) -> anyhow::Result<ExitCode> {
         configuration(&path, arguments.config.as_deref()),
         models().await,
         sandbox(&path).await,
+        toolchains(),
         running(&arguments.data).await,
     ]);
     let ok = findings.iter().all(|finding| finding.ok);
@@ -177,6 +179,15 @@ async fn sandbox(data: &Path) -> Finding {
                 mend.unwrap_or("See the kernel and landlock above, and the kernel's own log: `sudo dmesg | tail`."),
             )
         }
+    }
+}
+
+/// What is not installed is nobody's fault.
+fn toolchains() -> Finding {
+    let names = Toolchains::find(&Homes::of_environment()).names();
+    match names.is_empty() {
+        true => Finding::good("toolchains", "none in your home; sandboxes see those of the system"),
+        false => Finding::good("toolchains", format!("sandboxes see {}, beside those of the system", names.join(", "))),
     }
 }
 

@@ -321,3 +321,35 @@ fn git_is_led_to_the_broker_only_where_that_is_open() {
     assert_eq!(settings(&["127.0.0.1:1"]), "0");
     assert_eq!(settings(&["git"]), "9");
 }
+
+/// As programs ask by themselves: they find the way in their variables, and send http:// to it whole.
+#[test]
+fn a_host_that_speaks_plain_http_is_reached_by_the_usual_programs() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut head = Vec::new();
+            let mut byte = [0];
+            while !head.ends_with(b"\r\n\r\n") && stream.read_exact(&mut byte).is_ok() {
+                head.push(byte[0]);
+            }
+            let asked = String::from_utf8_lossy(&head).lines().next().unwrap_or_default().to_owned();
+            write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{asked}", asked.len()).ok();
+        }
+    });
+    let instance = instance(port);
+    let allowed = format!("127.0.0.1:{port}");
+    let python = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1]).read().decode())";
+    let lines = [
+        format!("curl -sS http://{allowed}/curl?x=1; echo"),
+        format!("python3 -c '{python}' http://{allowed}/python"),
+        "curl -sS -o /dev/null -w '%{http_code}\n' http://169.254.169.254/latest/meta-data/".to_owned(),
+        format!("curl -sS -o /dev/null -w '%{{http_code}}\n' -H 'Host: other.example' http://{allowed}/"),
+    ];
+    let (said, task) = run(&instance, &lines, Some(&[&allowed]));
+    assert_eq!(said, ["GET /curl?x=1 HTTP/1.1", "GET /python HTTP/1.1", "403", "403"]);
+    let attempts = attempts_until(&instance, &task, "127.0.0.1");
+    assert!(attempts.contains(&("egress.allowed".into(), "127.0.0.1".into())), "{attempts:?}");
+    assert!(attempts.contains(&("egress.denied".into(), "169.254.169.254".into())), "{attempts:?}");
+}

@@ -25,5 +25,6 @@ pub mod seal;
 pub mod secret;
 pub mod stop;
 pub mod token;
+pub mod toolchains;
 pub mod tour;
 pub mod up;

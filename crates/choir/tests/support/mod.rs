@@ -86,7 +86,7 @@ impl Instance {
         Self::start_by(command, directory)
     }
 
-    fn start_by(mut command: Command, directory: TempDir) -> Self {
+    pub(crate) fn start_by(mut command: Command, directory: TempDir) -> Self {
         let mut child = command.args(["up", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();

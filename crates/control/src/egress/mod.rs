@@ -8,6 +8,7 @@ mod address;
 mod broker;
 mod fetch;
 mod pages;
+mod plain;
 mod policy;
 mod proxy;
 

@@ -101,6 +101,12 @@ impl Policy {
         self.rules.iter().find(|rule| rule.host == *host && rule.port == port)
     }
 
+    /// Whether a port of this host may be reached; an address of the sixth version needs no brackets.
+    pub(super) fn names_host(&self, name: &str) -> bool {
+        let host = name.parse().map_or_else(|_| Host::Name(name.to_owned()), Host::Address);
+        self.rules.iter().any(|rule| rule.host == host)
+    }
+
     fn add(&mut self, wish: &str, ceiling: &Ceiling) -> Result<(), String> {
         let within = ceiling.holds(wish);
         match wish {

@@ -2,11 +2,13 @@
 
 use super::address::is_public;
 use super::broker;
+use super::plain;
 use super::policy::{Policy, Rule};
 use super::{Decision, Outside};
 use axum::response::{IntoResponse, Response};
 use choir_proto::TaskId;
 use choir_proto::egress::{GIT, Host};
+use choir_sandbox::guest::{LOOPBACK, NO_PROXY};
 use http::{Method, Request, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -97,7 +99,8 @@ pub fn open(
     }
     let listener = UnixListener::bind(&path)?;
     let policy = allowed();
-    let environment = if policy.has_git() { outside.broker.environment() } else { BTreeMap::new() };
+    let mut environment = if policy.has_git() { outside.broker.environment() } else { BTreeMap::new() };
+    environment.extend(straight(&policy));
     let reach = policy.names();
     let door = Arc::new(Door {
         task,
@@ -112,6 +115,17 @@ pub fn open(
     let refused = door.refused.clone();
     let serving = tokio::spawn(accept(listener, door)).abort_handle();
     Ok(Proxy { path, reach, environment, serving, refused })
+}
+
+/// Whom programs speak to without a proxy, where that is not everybody within the sandbox: who may reach a server on this
+/// machine is led out to it, because the same name would find nobody inside.
+fn straight(policy: &Policy) -> BTreeMap<String, String> {
+    let named: Vec<&str> = LOOPBACK.into_iter().filter(|name| policy.names_host(name)).collect();
+    if named.is_empty() {
+        return BTreeMap::new();
+    }
+    let left: Vec<&str> = LOOPBACK.into_iter().filter(|name| !named.contains(name)).collect();
+    NO_PROXY.map(|name| (name.to_owned(), left.join(","))).into()
 }
 
 struct Door {
@@ -186,7 +200,7 @@ impl Door {
         let asked = request.uri().to_string();
         let outside = match self.reach(&asked).await {
             Ok(outside) => outside,
-            Err(reason) => return refuse(&reason),
+            Err(unreached) => return unreached.into_response(),
         };
         let upgrade = hyper::upgrade::on(&mut request);
         match carry.try_send((upgrade, outside)) {
@@ -195,15 +209,33 @@ impl Door {
         }
     }
 
-    /// A request in the clear: only the broker is spoken to this way. Other hosts are reached by `CONNECT`.
+    /// A request in the clear: to the broker, or to a host that may be reached.
     async fn plain(&self, request: Request<Incoming>) -> Response {
-        let host = request.uri().host().unwrap_or_default().to_owned();
-        if host != broker::NAME || request.uri().port().is_some() {
-            let port = request.uri().port_u16().unwrap_or(80);
-            let reason = "only https is spoken to the outside".to_owned();
-            self.decide(host, port, Err(reason.clone())).await;
-            return refuse(&reason);
+        let uri = request.uri();
+        if uri.host() == Some(broker::NAME) && uri.port().is_none() {
+            return self.brokered(request).await;
         }
+        let (host, port) = (uri.host().unwrap_or_default().to_owned(), uri.port_u16().unwrap_or(80));
+        if !plain::is_plain(uri) {
+            let reason = "this is neither CONNECT nor a request for http://";
+            self.decide(host, port, Err(reason.into())).await;
+            return refuse(reason);
+        }
+        let (head, body) = request.into_parts();
+        let asked = match plain::asked(&head) {
+            Ok(asked) => asked,
+            Err(reason) => {
+                self.decide(host, port, Err(reason.into())).await;
+                return refuse(reason);
+            }
+        };
+        match self.reach(&asked).await {
+            Ok(outside) => plain::send(outside, &asked, Request::from_parts(head, body)).await,
+            Err(unreached) => unreached.into_response(),
+        }
+    }
+
+    async fn brokered(&self, request: Request<Incoming>) -> Response {
         let target = match self.outside.broker.target(&request) {
             Ok(target) if self.policy.has_git() && (self.allowed)().has_git() => Ok(target),
             Ok(_) => Err("this task may not reach repositories"),
@@ -222,24 +254,26 @@ impl Door {
     }
 
     /// Resolves, decides, connects to the address that was decided about, and looks again.
-    async fn reach(&self, asked: &str) -> Result<TcpStream, String> {
+    async fn reach(&self, asked: &str) -> Result<TcpStream, Unreached> {
         let Ok((host, port)) = Host::parse_with_port(asked) else {
             let shown: String = asked.chars().take(253).collect();
-            self.decide(shown, 0, Err("this is not a host and port in their usual spelling".into())).await;
-            return Err("this is not a host and port in their usual spelling".into());
+            let reason = "this is not a host and port in their usual spelling".to_owned();
+            self.decide(shown, 0, Err(reason.clone())).await;
+            return Err(Unreached::Refused(reason));
         };
         let found = tokio::time::timeout(CONNECT, self.resolve(&host, port))
             .await
             .unwrap_or_else(|_| Err("it was not found in time".into()));
         let outcome = found.as_ref().map(|(rule, _)| rule.name.clone()).map_err(Clone::clone);
         self.decide(host.to_string(), port, outcome).await;
-        let (_, address) = found?;
+        let (_, address) = found.map_err(Unreached::Refused)?;
         let connected = tokio::time::timeout(CONNECT, TcpStream::connect(address)).await;
-        let stream =
-            connected.map_err(|_| "it did not answer in time".to_owned())?.map_err(|error| error.to_string())?;
+        let stream = connected
+            .map_err(|_| Unreached::Silent("it did not answer in time".to_owned()))?
+            .map_err(|error| Unreached::Silent(error.to_string()))?;
         match stream.peer_addr() {
             Ok(peer) if peer == address => Ok(stream),
-            _ => Err("another address answered".into()),
+            _ => Err(Unreached::Refused("another address answered".into())),
         }
     }
 
@@ -304,6 +338,23 @@ impl Pace {
     }
 }
 
+/// Why nobody was reached.
+enum Unreached {
+    /// It may not be.
+    Refused(String),
+    /// It may, and nobody answered there.
+    Silent(String),
+}
+
+impl IntoResponse for Unreached {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Refused(reason) => refuse(&reason),
+            Self::Silent(reason) => (StatusCode::BAD_GATEWAY, format!("choir: {reason}\n")).into_response(),
+        }
+    }
+}
+
 fn refuse(reason: &str) -> Response {
     (StatusCode::FORBIDDEN, format!("choir: refused: {reason}\n")).into_response()
 }
@@ -311,6 +362,19 @@ fn refuse(reason: &str) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_of_this_machine_that_may_be_reached_is_asked_for_outside() {
+        let straight = |allow: &[&str]| {
+            let allow: Vec<String> = allow.iter().map(ToString::to_string).collect();
+            let ceiling = super::super::Ceiling::new(allow.clone(), []);
+            straight(&super::super::clamp(Some(&choir_proto::task::Egress { allow }), &ceiling).0)
+        };
+        assert_eq!(straight(&["example.org:80", "10.0.0.1:80"]), BTreeMap::new());
+        let both = |left: &str| NO_PROXY.map(|name| (name.to_owned(), left.to_owned())).into();
+        assert_eq!(straight(&["127.0.0.1:8080"]), both("localhost,::1"));
+        assert_eq!(straight(&["localhost:1", "[::1]:2"]), both("127.0.0.1"));
+    }
 
     #[test]
     fn a_program_that_tries_without_end_is_slowed_down_and_a_pause_is_made_good() {

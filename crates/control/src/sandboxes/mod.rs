@@ -28,6 +28,7 @@ use crate::egress::{self, Broker, Decision, Outside, Proxy};
 use crate::gateway::Gateway;
 use crate::identity;
 use crate::inbox;
+use crate::toolchains::{Homes, Toolchains};
 use associate::Associate;
 use choir_proto::egress::{impossible, is_entry};
 use choir_proto::inbox::{AskKind, Waits};
@@ -70,6 +71,8 @@ pub struct Places {
     pub outputs: PathBuf,
     /// Sockets of the ways out.
     pub egress: PathBuf,
+    /// What has to lie around toolchains of the person.
+    pub toolchains: PathBuf,
     /// Which effects started and how they ended; out of every sandbox's reach.
     pub effects: PathBuf,
 }
@@ -79,7 +82,8 @@ impl Places {
     pub fn of(data: &DataDir, id: ComputerId, guest_program: PathBuf) -> Self {
         let [workspace, store, outputs] = KEPT_APART.map(|part| data.computer(id).join(part));
         let (egress, effects) = (data.control().join("egress"), data.control().join("effects").join(id.to_string()));
-        Self { guest_program, workspace, store, outputs, egress, effects }
+        let toolchains = data.control().join("toolchains");
+        Self { guest_program, workspace, store, outputs, egress, toolchains, effects }
     }
 }
 
@@ -297,6 +301,10 @@ impl Sandboxes {
         spec.identity = self.0.identity;
         spec.record = Some(self.0.record.clone());
         spec.spool_directory = Some(self.0.places.outputs.clone());
+        let toolchains = Toolchains::find(&Homes::of_environment());
+        if let Err(error) = toolchains.show(&self.0.places.toolchains, &mut spec) {
+            tracing::warn!(error = &error as &dyn std::error::Error, "toolchains of this machine cannot be shown");
+        }
         spec
     }
 }

@@ -77,6 +77,27 @@ pub const CONTROLS: &[Control] = &[
     control("grammar of the way out", "CONNECT example.org:443@127.0.0.1:{allowed}", careless_way_out),
     control("policy of the way out", "CONNECT localhost:{allowed}", careless_way_out),
     control("policy of the way out", "CONNECT 127.0.0.1:{port}", careless_way_out),
+    control("policy of the way out", "plain http to a server of the host", careless_way_out),
+    control("grammar of the way out", "plain http with a user in the address", careless_way_out),
+    control("grammar of the way out", "plain http to one host in the name of another", careless_way_out),
+    control(
+        "policy that no file of a workspace makes",
+        "write rules of its own for the next sandbox",
+        careless_way_out,
+    ),
+    control("walls that no file of a workspace takes away", "write rules of its own for the next sandbox", |spec| {
+        without(spec, Layer::NoCapabilities);
+    }),
+    Control {
+        // An ordinary user has no other namespace without it.
+        applies: |options| matches!(options.identity, Identity::User { .. }),
+        ..control("namespace of users", "know another user of the machine", |spec| without(spec, Layer::UserNamespace))
+    },
+    control("namespace of mounts", "find a mount of the host", |spec| without(spec, Layer::MountNamespace)),
+    control("guest that cannot be looked into", "read the guest's memory and environment", |spec| {
+        spec.sabotage.dumpable = true;
+        without(spec, Layer::Landlock);
+    }),
     control("namespace of processes", "signal a process of the host", |spec| without(spec, Layer::ProcessNamespace)),
     control("namespace of processes", "see a process of the host", |spec| without(spec, Layer::ProcessNamespace)),
     control("namespace of shared memory", "attach to the host's shared memory", |spec| {
@@ -137,6 +158,14 @@ pub const CONTROLS: &[Control] = &[
     },
     control("limit on memory", "memory of sockets", |spec| spec.limits.memory_bytes = PLENTY),
     control("size of /tmp", "fill /tmp", |spec| (spec.limits.tmp_bytes, spec.limits.memory_bytes) = (PLENTY, PLENTY)),
+    control("size of /tmp", "unpack a bomb into /tmp", |spec| {
+        (spec.limits.tmp_bytes, spec.limits.memory_bytes) = (PLENTY, PLENTY);
+        spec.limits.guest.file_bytes = PLENTY;
+    }),
+    control("quota of the workspace", "unpack a bomb into the workspace", |spec| {
+        (spec.limits.workspace_bytes, spec.limits.memory_bytes) = (PLENTY, PLENTY);
+        spec.limits.guest.file_bytes = PLENTY;
+    }),
     control("names in /tmp", "names in /tmp", |spec| {
         spec.limits.memory_names = PLENTY;
         spec.limits.memory_bytes = PLENTY;

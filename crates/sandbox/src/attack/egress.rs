@@ -6,11 +6,16 @@
 use super::Area::Egress;
 use super::Expect::Turned;
 use super::Probe;
-use super::Program::Ask;
+use super::Program::{Ask, Send};
 
 /// A probe's name is what it asks.
 const fn ask(threat: &'static str, line: &'static str) -> Probe {
     Probe { id: line, threat, area: Egress, program: Ask(line), expect: Turned }
+}
+
+/// One that is more than a line.
+const fn send(threat: &'static str, id: &'static str, text: &'static str) -> Probe {
+    Probe { id, threat, area: Egress, program: Send(text), expect: Turned }
 }
 
 /// The list.
@@ -90,4 +95,50 @@ pub(super) const PROBES: &[Probe] = &[
     ask("A48", "GET http://broker:80/github.com/a/b/info/refs?service=git-upload-pack"),
     ask("A48", "GET http://broker/../control/door"),
     ask("A41", "BREW pot"),
+    // Requests in the clear that agree with themselves, and such as two readers would read in two ways.
+    send(
+        "A41",
+        "plain http to a server of the host",
+        "GET http://127.0.0.1:{port}/ HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n",
+    ),
+    send(
+        "A41",
+        "plain http to the metadata service",
+        "GET http://169.254.169.254/latest/ HTTP/1.1\r\nHost: 169.254.169.254\r\nConnection: close\r\n\r\n",
+    ),
+    send(
+        "A41",
+        "plain http to the allowed server by another name",
+        "GET http://localhost:{allowed}/ HTTP/1.1\r\nHost: localhost:{allowed}\r\nConnection: close\r\n\r\n",
+    ),
+    send(
+        "A41",
+        "plain http with a user in the address",
+        "GET http://user@127.0.0.1:{allowed}/ HTTP/1.1\r\nHost: 127.0.0.1:{allowed}\r\nConnection: close\r\n\r\n",
+    ),
+    send(
+        "A41",
+        "plain http to one host in the name of another",
+        "GET http://127.0.0.1:{allowed}/ HTTP/1.1\r\nHost: 169.254.169.254\r\nConnection: close\r\n\r\n",
+    ),
+    send(
+        "A41",
+        "plain http with two hosts",
+        "GET http://127.0.0.1:{allowed}/ HTTP/1.1\r\nHost: 127.0.0.1:{allowed}\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n",
+    ),
+    send(
+        "A41",
+        "plain http with a folded line",
+        "GET http://127.0.0.1:{allowed}/ HTTP/1.1\r\nHost: 127.0.0.1:{allowed}\r\nX: a\r\n b\r\nConnection: close\r\n\r\n",
+    ),
+    send(
+        "A41",
+        "plain http with two lengths",
+        "POST http://127.0.0.1:{allowed}/ HTTP/1.1\r\nHost: 127.0.0.1:{allowed}\r\nContent-Length: 1\r\nContent-Length: 2\r\nConnection: close\r\n\r\nxx",
+    ),
+    send(
+        "A48",
+        "a second request behind one that was answered",
+        "GET http://broker/nothing HTTP/1.1\r\nHost: broker\r\n\r\nGET http://127.0.0.1:{port}/ HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n",
+    ),
 ];

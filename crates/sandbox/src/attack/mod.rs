@@ -14,6 +14,7 @@ pub mod director;
 mod egress;
 pub mod inside;
 pub(crate) mod liar;
+mod next;
 mod probes;
 mod suite;
 mod way_out;
@@ -86,6 +87,8 @@ pub enum Program {
     Shell(&'static str),
     /// Asks the way out by this line.
     Ask(&'static str),
+    /// Says all of this to the way out; the last answer counts.
+    Send(&'static str),
 }
 
 /// The property that must hold. Beyond it, after every probe, the canaries outside must be untouched.
@@ -107,6 +110,8 @@ pub enum Expect {
     Endless,
     /// What it leaves behind is gone when the task is.
     DiesWithTask,
+    /// What it leaves in the workspace changes nothing for the next sandbox over it: the same walls, the same way out.
+    NextIsTheSame,
     /// Whoever reads the workspace from outside meanwhile never gets a byte of what lies elsewhere.
     NeverLeaks,
 }

@@ -8,7 +8,7 @@ use libc::{
 use super::Area::{
     Capabilities, Devices, Files, Floods, Kernel, Links, Mounts, Namespaces, Network, Processes, Secrets,
 };
-use super::Expect::{Bounded, DiesWithTask, Endless, Errno, NeverLeaks, NoSecret, Says, Signal};
+use super::Expect::{Bounded, DiesWithTask, Endless, Errno, NeverLeaks, NextIsTheSame, NoSecret, Says, Signal};
 use super::Program::{Act, Call, Read, Shell, Write};
 use super::{Area, Expect, Probe, Program};
 
@@ -54,6 +54,14 @@ pub(super) const PROBES: &[Probe] = &[
         Act("hostile_git"),
         Says("done a hostile repository"),
     ),
+    probe(
+        "a repository whose submodules run programs",
+        "A31",
+        Files,
+        Act("hostile_submodules"),
+        Says("done hostile submodules"),
+    ),
+    probe("write rules of its own for the next sandbox", "A33", Files, Act("own_rules"), NextIsTheSame),
     // Links and races.
     probe("read through a link", "A22", Links, Act("symlink_read"), HIDDEN),
     probe("write through a link", "A22", Links, Act("symlink_write"), HIDDEN),
@@ -102,7 +110,9 @@ pub(super) const PROBES: &[Probe] = &[
     probe("bind a privileged port", "A35", Capabilities, Act("low_port"), Errno(&[EACCES])),
     probe("set the clock", "A35", Capabilities, Call(libc::SYS_clock_settime, &[0, 0]), FORBIDDEN),
     probe("rename the machine", "A35", Capabilities, Call(libc::SYS_sethostname, &[0, 0]), FORBIDDEN),
+    probe("know another user of the machine", "A35", Capabilities, Act("users_beyond"), Errno(&[EPERM])),
     // Mounts.
+    probe("find a mount of the host", "A34", Mounts, Act("mounts_beyond"), Errno(&[ENOENT])),
     probe("mount something", "A35", Mounts, Act("mount_anything"), FORBIDDEN),
     probe("make a mount writable, or take one away", "A35", Mounts, Act("mount_again"), FORBIDDEN),
     probe("turn the root", "A35", Mounts, Call(libc::SYS_pivot_root, &[0, 0]), FORBIDDEN),
@@ -191,6 +201,8 @@ pub(super) const PROBES: &[Probe] = &[
     probe("fill /dev/shm", "A38", Floods, Act("fill_shared"), Bounded),
     probe("fill the workspace", "A38", Floods, Act("fill_work"), Bounded),
     probe("fill the workspace with what lost its name", "A38", Floods, Act("fill_work_unlinked"), Bounded),
+    probe("unpack a bomb into /tmp", "A28", Floods, Shell(BOMB_TMP), Bounded),
+    probe("unpack a bomb into the workspace", "A28", Floods, Shell(BOMB_WORK), Bounded),
     probe("names in /tmp", "A38", Floods, Act("names_tmp"), Bounded),
     probe("names in /home", "A38", Floods, Act("names_home"), Bounded),
     probe("names in the workspace", "A38", Floods, Act("names_work"), Bounded),
@@ -201,6 +213,20 @@ pub(super) const PROBES: &[Probe] = &[
     probe("compute without end", "A38", Floods, Act("spin"), Endless),
     probe("directories without end", "A38", Files, Act("deep"), Says("done 3000 directories deep")),
 ];
+
+/// Packed a thousand times over: 256 MiB in as many KiB, which stay in the workspace for whoever reads it from outside.
+macro_rules! bomb {
+    ($place:literal) => {
+        concat!(
+            "head -c 33554432 /dev/zero | gzip -1 > /tmp/one && for n in 1 2 3 4 5 6 7 8; do cat /tmp/one; done > /work/bomb.gz; ",
+            "if gzip -dc /work/bomb.gz > ",
+            $place,
+            "; then sync; sleep 1; echo done; else echo errno 28; fi"
+        )
+    };
+}
+const BOMB_TMP: &str = bomb!("/tmp/unpacked");
+const BOMB_WORK: &str = bomb!("/work/unpacked");
 
 /// Errors by which a flood may be told that it has had enough.
 pub(super) const ENOUGH: &[i32] =

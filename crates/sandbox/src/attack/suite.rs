@@ -22,7 +22,7 @@ use crate::runtime::{
 use crate::tree::TreeId;
 
 /// How long a probe may take; one that takes longer was not stopped by anything.
-const PROBE_MS_MAX: u64 = 60_000;
+pub(super) const PROBE_MS_MAX: u64 = 60_000;
 /// How long a probe without end is let go on.
 const ENDLESS_MS: u64 = 1_000;
 /// How long a neighbour may take to answer while another sandbox floods.
@@ -117,8 +117,8 @@ pub(super) struct Suite {
     runtime: Runtime,
     canaries: Canaries,
     variables: BTreeMap<String, String>,
-    keeper: Guest,
-    base: TreeId,
+    pub(super) keeper: Guest,
+    pub(super) base: TreeId,
     neighbour: Guest,
     /// The way out, and one that no task has but that of a control.
     _ways_out: [Box<dyn Send + Sync>; 2],
@@ -128,8 +128,8 @@ pub(super) struct Suite {
 
 /// A task with its sandbox.
 pub(super) struct Task {
-    name: EffectId,
-    guest: Guest,
+    pub(super) name: EffectId,
+    pub(super) guest: Guest,
     overlay: Overlay,
 }
 
@@ -182,12 +182,13 @@ impl Suite {
     pub(super) async fn judge_with(
         &mut self,
         probe: &Probe,
-        change: impl FnOnce(&mut Spec),
+        change: impl Fn(&mut Spec),
     ) -> Result<Verdict, AttackError> {
         let verdict = match probe.expect {
             Expect::Bounded | Expect::Endless => self.flood(probe, change).await?,
             Expect::DiesWithTask => self.leave_behind(probe, change).await?,
             Expect::NeverLeaks => self.race(probe, change).await?,
+            Expect::NextIsTheSame => self.next_is_the_same(probe, change).await?,
             _ => self.attempt(probe, change).await?,
         };
         let touched = self.canaries.touched();
@@ -195,7 +196,7 @@ impl Suite {
     }
 
     /// One attempt, after which the guest must be well and the keeper must be able to read what was left.
-    async fn attempt(&mut self, probe: &Probe, change: impl FnOnce(&mut Spec)) -> Result<Verdict, AttackError> {
+    async fn attempt(&mut self, probe: &Probe, change: impl Fn(&mut Spec)) -> Result<Verdict, AttackError> {
         let task = self.start_task(change).await?;
         let seen = self.run_probe(&task, probe, PROBE_MS_MAX).await;
         let mut verdict = judge(probe.expect, &seen);
@@ -211,7 +212,7 @@ impl Suite {
     }
 
     /// A flood, while a neighbour is asked again and again.
-    async fn flood(&mut self, probe: &Probe, change: impl FnOnce(&mut Spec)) -> Result<Verdict, AttackError> {
+    async fn flood(&mut self, probe: &Probe, change: impl Fn(&mut Spec)) -> Result<Verdict, AttackError> {
         let task = self.start_task(change).await?;
         let (stop, stopped) = watch::channel(());
         let neighbour = tokio::spawn(ask_again_and_again(self.neighbour.clone(), format!("{}-n", task.name), stopped));
@@ -231,7 +232,7 @@ impl Suite {
         self.end_task(task).await.map(|unwell| unwell.unwrap_or(verdict))
     }
 
-    async fn leave_behind(&mut self, probe: &Probe, change: impl FnOnce(&mut Spec)) -> Result<Verdict, AttackError> {
+    async fn leave_behind(&mut self, probe: &Probe, change: impl Fn(&mut Spec)) -> Result<Verdict, AttackError> {
         let task = self.start_task(change).await?;
         let mark = self.mark_of(&task);
         let seen = self.run_probe(&task, probe, PROBE_MS_MAX).await;
@@ -256,7 +257,7 @@ impl Suite {
         Ok(unwell.unwrap_or(verdict))
     }
 
-    async fn race(&mut self, probe: &Probe, change: impl FnOnce(&mut Spec)) -> Result<Verdict, AttackError> {
+    async fn race(&mut self, probe: &Probe, change: impl Fn(&mut Spec)) -> Result<Verdict, AttackError> {
         let task = self.start_task(change).await?;
         let mut swapping = match task.guest.exec(self.exec(&task, probe, PROBE_MS_MAX)).await {
             Ok(swapping) => swapping,
@@ -284,12 +285,20 @@ impl Suite {
         self.end_task(task).await.map(|unwell| unwell.unwrap_or(verdict))
     }
 
-    async fn start_task(&mut self, change: impl FnOnce(&mut Spec)) -> Result<Task, AttackError> {
+    pub(super) async fn start_task(&mut self, change: impl Fn(&mut Spec)) -> Result<Task, AttackError> {
+        self.start_task_over(self.base, change).await
+    }
+
+    pub(super) async fn start_task_over(
+        &mut self,
+        base: TreeId,
+        change: impl Fn(&mut Spec),
+    ) -> Result<Task, AttackError> {
         self.serial += 1;
         let name = EffectId::parse(format!("attack-{}", self.serial)).map_err(io::Error::other)?;
-        self.keeper.prepare_task(&name, self.base).await?;
+        self.keeper.prepare_task(&name, base).await?;
         let directory = &self.options.directory;
-        let overlay = Overlay::of_task(&directory.join("store"), &name, self.base);
+        let overlay = Overlay::of_task(&directory.join("store"), &name, base);
         let mut spec = Spec::new(GuestRole::Associate, directory.join("guest"), directory.join("live"));
         spec.workspace = Workspace::Overlay(overlay.clone());
         spec.identity = self.options.identity;
@@ -302,9 +311,13 @@ impl Suite {
     }
 
     /// Ends a task; says so when the keeper could not deal with what it left.
-    async fn end_task(&self, task: Task) -> Result<Option<Verdict>, AttackError> {
+    pub(super) async fn end_task(&self, task: Task) -> Result<Option<Verdict>, AttackError> {
+        self.end_task_over(self.base, task).await
+    }
+
+    pub(super) async fn end_task_over(&self, base: TreeId, task: Task) -> Result<Option<Verdict>, AttackError> {
         task.guest.shutdown().await;
-        let unwell = match self.keeper.capture_task(&task.name, self.base).await {
+        let unwell = match self.keeper.capture_task(&task.name, base).await {
             Ok(_) | Err(CallError::Fault(_)) => None,
             Err(error) => Some(Verdict::Escaped(format!("the keeper was lost: {error}"))),
         };
@@ -338,6 +351,7 @@ impl Suite {
             Program::Write(path) => own(&["write", &self.fill_in(path)]),
             Program::Act(name) => own(&["act", name, &mark]),
             Program::Ask(line) => own(&["ask", &self.fill_in(line)]),
+            Program::Send(text) => own(&["send", &self.fill_in(text)]),
             Program::Shell(text) => Command::Shell(text.replace("{mark}", &mark)),
         };
         Exec {
@@ -357,7 +371,7 @@ impl Suite {
         names.iter().fold(text.to_owned(), |text, name| text.replace(&in_text(name), named(name)))
     }
 
-    async fn run_probe(&self, task: &Task, probe: &Probe, timeout_ms: u64) -> Seen {
+    pub(super) async fn run_probe(&self, task: &Task, probe: &Probe, timeout_ms: u64) -> Seen {
         let ended = match task.guest.exec(self.exec(task, probe, timeout_ms)).await {
             Ok(handle) => collect(handle).await,
             Err(error) => Err(error),
@@ -515,7 +529,7 @@ pub(super) fn judge(expect: Expect, seen: &Seen) -> Verdict {
                 || matches!(ending, Some(Ending::Signal(libc::SIGKILL | libc::SIGXFSZ)))
         }
         Expect::Endless => *ending == Some(Ending::TimedOut),
-        Expect::DiesWithTask | Expect::NeverLeaks => false,
+        Expect::DiesWithTask | Expect::NeverLeaks | Expect::NextIsTheSame => false,
     };
     if held { Verdict::Held(shown()) } else { Verdict::Escaped(shown()) }
 }
@@ -535,60 +549,4 @@ fn searched(line: &str) -> Option<(u64, u64)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn seen(last_line: &str, ending: Option<Ending>) -> Seen {
-        Seen { last_line: last_line.to_owned(), ending, limit: None }
-    }
-
-    #[test]
-    fn a_success_is_an_escape_and_so_is_another_error() {
-        let expect = Expect::Errno(&[libc::EPERM]);
-        let code = Some(Ending::Code(0));
-        assert!(matches!(judge(expect, &seen("errno 1", code)), Verdict::Held(_)));
-        assert!(matches!(judge(expect, &seen("done the call", code)), Verdict::Escaped(_)));
-        assert!(matches!(judge(expect, &seen("errno 22", code)), Verdict::Escaped(_)));
-        assert!(matches!(judge(expect, &seen("", code)), Verdict::Escaped(_)));
-        assert!(matches!(judge(expect, &seen("", Some(Ending::Code(2)))), Verdict::Skipped(_)));
-    }
-
-    #[test]
-    fn a_search_that_saw_nothing_proves_nothing() {
-        let code = Some(Ending::Code(0));
-        assert!(matches!(judge(Expect::NoSecret, &seen("scanned 10 found 0", code)), Verdict::Held(_)));
-        assert!(matches!(judge(Expect::NoSecret, &seen("scanned 0 found 0", code)), Verdict::Escaped(_)));
-        assert!(matches!(judge(Expect::NoSecret, &seen("scanned 10 found 1", code)), Verdict::Escaped(_)));
-    }
-
-    #[test]
-    fn only_an_answer_turns_away() {
-        let code = Some(Ending::Code(0));
-        assert!(matches!(judge(Expect::Turned, &seen("status 403", code)), Verdict::Held(_)));
-        assert!(matches!(judge(Expect::Turned, &seen("status 200", code)), Verdict::Escaped(_)));
-        assert!(matches!(judge(Expect::Turned, &seen("status 502", code)), Verdict::Escaped(_)));
-        assert!(matches!(judge(Expect::Turned, &seen("errno 111", code)), Verdict::Escaped(_)));
-    }
-
-    #[test]
-    fn a_flood_must_be_told_or_ended_for_a_limit() {
-        assert!(matches!(judge(Expect::Bounded, &seen("errno 28", Some(Ending::Code(0)))), Verdict::Held(_)));
-        assert!(matches!(judge(Expect::Bounded, &seen("done", Some(Ending::Code(0)))), Verdict::Escaped(_)));
-        assert!(matches!(judge(Expect::Bounded, &seen("", Some(Ending::TimedOut))), Verdict::Escaped(_)));
-        assert!(matches!(judge(Expect::Bounded, &seen("lost", None)), Verdict::Escaped(_)));
-        let ended = Seen { last_line: String::new(), ending: None, limit: Some("Memory".to_owned()) };
-        assert!(matches!(judge(Expect::Bounded, &ended), Verdict::Held(_)));
-    }
-
-    #[test]
-    fn every_act_of_the_list_is_known_and_every_name_is_one() {
-        let known = |name| super::super::inside::ACTS.iter().any(|acts| acts.iter().any(|(known, _)| *known == name));
-        for probe in probes() {
-            if let Program::Act(name) = probe.program {
-                assert!(known(name), "{name}");
-            }
-            assert_eq!(probes().filter(|other| other.id == probe.id).count(), 1, "{}", probe.id);
-        }
-        assert!(probes().count() >= 180);
-    }
-}
+mod tests;

@@ -53,10 +53,10 @@ async fn refuse(mut stream: UnixStream) -> io::Result<()> {
     stream.write_all(b"HTTP/1.1 403 Forbidden\r\n\r\n").await
 }
 
-/// To its end, so that the answer is not lost with what nobody has read.
+/// To the end of its head, so that the answer is not lost with what nobody has read.
 async fn read_question(stream: &mut UnixStream) -> io::Result<String> {
     let mut question = Vec::new();
-    while !question.ends_with(b"\r\n\r\n") && question.len() < QUESTION_BYTES_MAX {
+    while !question.windows(4).any(|end| end == b"\r\n\r\n") && question.len() < QUESTION_BYTES_MAX {
         if stream.read_buf(&mut question).await? == 0 {
             break;
         }
@@ -67,7 +67,8 @@ async fn read_question(stream: &mut UnixStream) -> io::Result<String> {
 async fn connect_anywhere(mut stream: UnixStream) -> io::Result<()> {
     let text = read_question(&mut stream).await?;
     let asked = text.split(' ').nth(1).unwrap_or_default();
-    let host = asked.rsplit('@').next().unwrap_or_default();
+    let authority = asked.strip_prefix("http://").and_then(|rest| rest.split('/').next()).unwrap_or(asked);
+    let host = authority.rsplit('@').next().unwrap_or_default();
     let answer: &[u8] = match TcpStream::connect(host).await {
         Ok(_) => b"HTTP/1.1 200 OK\r\n\r\n",
         Err(_) => b"HTTP/1.1 502 Bad Gateway\r\n\r\n",

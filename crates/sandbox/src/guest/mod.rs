@@ -37,11 +37,17 @@ pub const WORK_DIRECTORY: &str = "/work";
 pub const STORE_DIRECTORY: &str = "/store";
 /// Where the guest's own program is, inside.
 pub const GUEST_PROGRAM: &str = "/run/choir/guest";
+/// Where programs are looked for, inside, unless more was shown.
+pub const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Where the socket of the host's proxy is, inside a sandbox that has a way out.
 pub const EGRESS_SOCKET: &str = "/run/choir/egress";
 /// The port on which programs inside find that proxy.
 pub const EGRESS_PORT: u16 = 3128;
+/// Variables that name whom programs speak to without it; programs disagree about their case.
+pub const NO_PROXY: [&str; 2] = ["no_proxy", "NO_PROXY"];
+/// Whom they name: the sandbox itself.
+pub const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 /// Why a guest ended in another way than by being told to.
 #[derive(Debug, thiserror::Error)]
@@ -100,6 +106,10 @@ pub const TRUTH: &str = "truth";
 #[cfg(feature = "attack")]
 pub const BENEATH: &str = "beneath";
 
+/// The wall whose absence lets commands look into the guest.
+#[cfg(feature = "attack")]
+pub const SECLUSION: &str = "seclusion";
+
 /// The same without some of its own walls, by their names, for the controls of the attack suite.
 #[cfg(feature = "attack")]
 pub fn run_without(stream: OwnedFd, role: GuestRole, walls: &[&str]) -> Result<(), GuestError> {
@@ -110,7 +120,13 @@ pub fn run_without(stream: OwnedFd, role: GuestRole, walls: &[&str]) -> Result<(
         let hardened = harden::harden_without(role, walls)?;
         return crate::attack::liar::lie(stream, role, hardened.landlock_abi).map_err(GuestError::Stream);
     }
-    run_behind(stream, role, |role| harden::harden_without(role, walls))
+    run_behind(stream, role, |role| {
+        if walls.contains(&SECLUSION) {
+            rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)
+                .map_err(|errno| prepare("letting the guest be traced", errno))?;
+        }
+        harden::harden_without(role, walls)
+    })
 }
 
 fn run_behind(

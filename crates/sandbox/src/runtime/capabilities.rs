@@ -53,6 +53,17 @@ pub(crate) fn drop_capabilities() -> Result<(), Errno> {
     set_capabilities(&[0; 6])
 }
 
+/// Uses again what a change of user has left unused.
+pub(super) fn raise_capabilities() -> Result<(), Errno> {
+    let header = CapabilityHeader { version: CAPABILITY_VERSION, pid: 0 };
+    let mut sets: CapabilitySets = [0; 6];
+    // SAFETY: header and sets are as this version of the call writes them.
+    check(unsafe { libc::syscall(libc::SYS_capget, &header, sets.as_mut_ptr()) })?;
+    // Effective and permitted lie beside each other.
+    (sets[0], sets[3]) = (sets[1], sets[4]);
+    set_capabilities(&sets)
+}
+
 /// For the suite's control: what an unwatched launcher would leave.
 pub(super) fn keep_capabilities() -> Result<(), Errno> {
     set_capabilities(&[u32::MAX, u32::MAX, u32::MAX, 0x1ff, 0x1ff, 0x1ff])?;

@@ -21,7 +21,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 
-use super::capabilities::{become_user, drop_capabilities, keep_capabilities, keep_user};
+use super::capabilities::{become_user, drop_capabilities, keep_capabilities, keep_user, raise_capabilities};
 use super::launch::StartError;
 use super::layers::Layer;
 use super::spec::{Access, Identity, Spec};
@@ -52,6 +52,8 @@ pub(super) struct Entry {
     namespaces: libc::c_int,
     keep_capabilities: bool,
     keep_privileges: bool,
+    /// The host's mounts stay where they were while the root was made.
+    keep_old_root: bool,
     /// Nothing once the processes have been forked.
     descriptors: Option<Descriptors>,
     /// What the host shows, by the number of its step, opened by root for a user who could not walk there.
@@ -178,6 +180,7 @@ impl Entry {
             namespaces: namespaces(spec),
             keep_capabilities: spec.lacks(Layer::NoCapabilities),
             keep_privileges: spec.lacks(Layer::NoNewPrivileges),
+            keep_old_root: spec.lacks(Layer::MountNamespace),
             descriptors: Some(descriptors),
             trees,
         })
@@ -288,7 +291,13 @@ impl Entry {
     }
 
     fn become_user(&self) -> Result<(), Errno> {
-        self.user.map_or_else(keep_user, |(uid, gid)| become_user(uid, gid))
+        if self.namespaces & libc::CLONE_NEWUSER != 0 {
+            return self.user.map_or_else(keep_user, |(uid, gid)| become_user(uid, gid));
+        }
+        // For the suite's control: without users of its own it needs root's privileges to make the view.
+        prctl(libc::PR_SET_KEEPCAPS, 1)?;
+        self.user.map_or_else(keep_user, |(uid, gid)| become_user(uid, gid))?;
+        raise_capabilities()
     }
 
     fn map_user(&self) -> Result<(), Errno> {
@@ -316,7 +325,9 @@ impl Entry {
         for (number, (step, tree)) in (0_u32..).zip(self.view.steps.iter().zip(&self.trees)) {
             take(step, tree.load(Ordering::Relaxed)).map_err(|errno| (REPORT_STEP + number, errno))?;
         }
-        part(10, close_old_root)?;
+        if !self.keep_old_root {
+            part(10, close_old_root)?;
+        }
         if let Some(shim) = &descriptors.shim {
             part(16, || rustix::io::write(&shim.made, b"1").map(drop))?;
         }
@@ -400,7 +411,7 @@ fn namespaces(spec: &Spec) -> libc::c_int {
         (Layer::UtsNamespace, libc::CLONE_NEWUTS),
         (Layer::CgroupNamespace, libc::CLONE_NEWCGROUP),
     ];
-    // Mounts of its own it always has, or it would rearrange the host's.
+    // Mounts of its own it always has, or it would rearrange the host's; without that wall it keeps those of the host.
     let wanted = all.iter().filter(|(layer, _)| *layer == Layer::MountNamespace || !spec.lacks(*layer));
     wanted.fold(0, |flags, (_, flag)| flags | flag)
 }

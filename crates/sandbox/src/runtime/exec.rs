@@ -67,6 +67,8 @@ pub(super) struct Reached {
     pub(super) memory: u64,
     /// How often the kernel has refused a process, where it counts that.
     pub(super) processes: Option<u64>,
+    /// Whether nearly as many are there as there may be, where it does not.
+    pub(super) is_full: bool,
     /// When it was last looked at and as many processes were seen as there may be.
     pub(super) crowded: Option<Instant>,
 }
@@ -80,6 +82,7 @@ impl Reached {
             // Many do with fewer when they get no more.
             Ending::Code(0) => None,
             _ if now.processes.is_some() => (now.processes > self.processes).then_some(Limit::Processes),
+            _ if now.is_full && !self.is_full => Some(Limit::Processes),
             // Not one who came before.
             _ => now.crowded.filter(|crowded| *crowded >= self.at).map(|_| Limit::Processes),
         }
@@ -175,7 +178,7 @@ pub(super) async fn start(
 ) -> Result<ExecHandle, ExecError> {
     let Bookkeeping { record, spool_directory } = books;
     let spool = Spool::new(spool_directory.as_deref(), &exec.effect);
-    let before = guest.reached();
+    let before = guest.reached().await;
     if let Some(record) = &record {
         record.started(&exec.effect).await?;
     }
@@ -213,7 +216,7 @@ impl ExecHandle {
         let event = match self.heard().await {
             Err(ExecError::Lost) => Err(self.guest.exceeded().map_or(ExecError::Lost, ExecError::Exceeded)),
             Ok(ExecEvent::Exit(mut finished)) => {
-                finished.limit = self.before.limit(self.guest.reached(), &finished.exit.ending);
+                finished.limit = self.before.limit(self.guest.reached().await, &finished.exit.ending);
                 Ok(ExecEvent::Exit(finished))
             }
             event => event,

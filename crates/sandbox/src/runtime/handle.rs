@@ -67,6 +67,10 @@ struct Inner {
     /// Told whenever something was asked to run.
     started: Arc<Notify>,
     exceeded: Arc<OnceLock<Limit>>,
+    /// The guest and its shim, as this machine numbers them.
+    guests: Vec<u32>,
+    /// Most processes and threads that it may have.
+    threads_max: u64,
     /// When so many processes were last seen as it may have.
     crowded: Arc<Mutex<Option<Instant>>>,
     /// Closed or filled, it ends the sandbox.
@@ -84,6 +88,10 @@ impl Drop for Inner {
         self.started.notify_one();
     }
 }
+
+/// Of the processes that a sandbox may have, this part may be missing from a full one: whoever is refused another ends with
+/// those that stood between it and its command, and leaves the rest behind.
+const FULL_SHARE: u64 = 8;
 
 /// The process has ended, with its status if that was seen.
 #[derive(Debug, Clone, Copy)]
@@ -122,7 +130,7 @@ pub(super) async fn start(launcher: &Launcher, limiter: &Limiter, spec: Spec) ->
     let held = Held { processes: ends.processes, hold: hold.clone(), exceeded: exceeded.clone() };
     tokio::spawn(supervise(held, connections.clone(), on_stop, exited_sender));
     let watchdog = Watchdog {
-        guests,
+        guests: guests.clone(),
         hold: hold.clone(),
         written: Written::new(measure(&spec)),
         stop: stop.downgrade(),
@@ -139,7 +147,7 @@ pub(super) async fn start(launcher: &Launcher, limiter: &Limiter, spec: Spec) ->
             tracing::warn!(%complaint, "a guest complained");
         }
     });
-    let Spec { record, spool_directory, .. } = spec;
+    let Spec { record, spool_directory, limits, .. } = spec;
     let inner = Inner {
         connection: connections.guest,
         shim: connections.shim,
@@ -148,6 +156,8 @@ pub(super) async fn start(launcher: &Launcher, limiter: &Limiter, spec: Spec) ->
         hold,
         started,
         exceeded,
+        guests,
+        threads_max: limits.guest.processes,
         crowded,
         stop,
         exited,
@@ -274,10 +284,18 @@ impl Guest {
     }
 
     /// How it stands with limits whose reaching does not end the sandbox.
-    pub(super) fn reached(&self) -> Reached {
-        let crowded = *self.inner.crowded.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) async fn reached(&self) -> Reached {
         let (memory, processes) = (self.inner.hold.enforced(), self.inner.hold.refused_processes());
-        Reached { at: Instant::now(), memory, processes, crowded }
+        let is_full = processes.is_none() && self.is_full().await;
+        let crowded = *self.inner.crowded.lock().unwrap_or_else(PoisonError::into_inner);
+        Reached { at: Instant::now(), memory, processes, is_full, crowded }
+    }
+
+    /// Whether there are so many processes in it that who was refused one, and has ended, may well be the one that lacks.
+    async fn is_full(&self) -> bool {
+        let (guests, hold, max) = (self.inner.guests.clone(), self.inner.hold.clone(), self.inner.threads_max);
+        let counted = tokio::task::spawn_blocking(move || hold.threads(&guests) as u64).await;
+        counted.is_ok_and(|threads| threads >= max - max / FULL_SHARE)
     }
 
     /// Runs a command.

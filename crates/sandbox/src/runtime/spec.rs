@@ -49,6 +49,8 @@ pub struct Sabotage {
     pub unseen: bool,
     /// Paths are followed wherever they lead.
     pub loose_paths: bool,
+    /// The guest may be looked into by whom it starts.
+    pub dumpable: bool,
     /// Whoever has this role says of everything that it ended well.
     pub liar: Option<GuestRole>,
 }
@@ -101,6 +103,8 @@ impl Spec {
         missing.extend((self.sabotage.liar == Some(role)).then(|| crate::guest::TRUTH.to_owned()));
         #[cfg(feature = "attack")]
         missing.extend(self.sabotage.loose_paths.then(|| crate::guest::BENEATH.to_owned()));
+        #[cfg(feature = "attack")]
+        missing.extend(self.sabotage.dumpable.then(|| crate::guest::SECLUSION.to_owned()));
         #[cfg(not(feature = "attack"))]
         let _ = role;
         missing.drain(..).flat_map(|wall| ["--without".to_owned(), wall]).collect()

@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 use super::launch::StartError;
 use super::layers::Layer;
 use super::spec::{Access, Limits, Overlay, Spec, Workspace};
-use crate::guest::{EGRESS_PORT, EGRESS_SOCKET, GUEST_PROGRAM, STORE_DIRECTORY, WORK_DIRECTORY};
+use crate::guest::{
+    EGRESS_PORT, EGRESS_SOCKET, GUEST_PROGRAM, LOOPBACK, NO_PROXY, SEARCH_PATH, STORE_DIRECTORY, WORK_DIRECTORY,
+};
 use crate::protocol::GuestRole;
 
 /// Where the host's root is while the sandbox's own is being made.
@@ -51,7 +53,7 @@ const DEVICE_LINKS: [(&str, &str); 6] = [
 ];
 /// The environment of every sandbox.
 const ENVIRONMENT: [(&str, &str); 8] = [
-    ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+    ("PATH", SEARCH_PATH),
     ("HOME", "/home/choir"),
     ("USER", "choir"),
     ("LOGNAME", "choir"),
@@ -135,7 +137,7 @@ fn environment(spec: &Spec) -> Vec<String> {
         all.extend(
             ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"].map(|name| (name.to_owned(), proxy.clone())),
         );
-        all.extend(["no_proxy", "NO_PROXY"].map(|name| (name.to_owned(), "localhost,127.0.0.1,::1".to_owned())));
+        all.extend(NO_PROXY.map(|name| (name.to_owned(), LOOPBACK.join(","))));
     }
     for (name, value) in &spec.environment {
         all.retain(|(known, _)| known != name);

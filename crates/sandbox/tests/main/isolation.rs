@@ -330,6 +330,9 @@ async fn addresses_have_an_end_where_memory_is_added_up_from_outside() {
     }
 }
 
+/// Forks until it gets no more, and ends at once: nobody needs to have looked meanwhile.
+const CROWD: &str = "perl -e 'for (1..200) { my $p = fork; exit STATUS if !defined $p; if (!$p) { sleep 100; exit } }'";
+
 /// As many processes as there may be, and one more; whoever does with fewer has nothing to complain of.
 #[tokio::test]
 async fn processes_and_files_beyond_their_limits_are_named() {
@@ -338,12 +341,11 @@ async fn processes_and_files_beyond_their_limits_are_named() {
         spec.limits.guest.file_bytes = 1 << 20;
     })
     .await;
-    let crowd = "perl -e 'for (1..200) { my $p = fork; if (!defined $p) { sleep 1; exit STATUS } if (!$p) { sleep 100; exit } }'";
     let limit = async |command: &str| sandbox.run(command).await.finished.limit;
-    assert_eq!(limit(&crowd.replace("STATUS", "1")).await, Some(Limit::Processes));
-    assert_eq!(limit(&crowd.replace("STATUS", "0")).await, None);
+    assert_eq!(limit(&CROWD.replace("STATUS", "1")).await, Some(Limit::Processes));
+    assert_eq!(limit(&CROWD.replace("STATUS", "0")).await, None);
     if Runtime::process().expect("a runtime").backend() != Backend::Watchdog {
-        // The kernel counts what it refuses, also to who does not stay to be looked at.
+        // The kernel counts what it refuses, also to who leaves nobody to be looked at.
         let fleeting = "perl -e 'for (1..200) { my $p = fork; if (!defined $p) { kill 9, @p; exit 1 } \
             if (!$p) { sleep 100; exit } push @p, $p }'";
         assert_eq!(limit(fleeting).await, Some(Limit::Processes));
@@ -351,6 +353,25 @@ async fn processes_and_files_beyond_their_limits_are_named() {
     assert_eq!(limit("head -c 2000000 /dev/zero > big").await, Some(Limit::FileBytes));
     assert_eq!(limit("head -c 2000000 /dev/zero > big; exit $?").await, Some(Limit::FileBytes));
     assert_eq!(limit("false").await, None);
+}
+
+/// Where the kernel does not count what it refuses, who was refused is known by those that are left.
+#[tokio::test]
+async fn a_fork_bomb_is_named_also_where_nothing_counts_what_is_refused() {
+    for _ in 0..5 {
+        let sandbox = start_watched(|spec| {
+            spec.limits.guest.processes = 64;
+            // The kernel refuses its root nothing.
+            if rustix::process::geteuid().is_root() {
+                spec.identity = Identity::User { uid: 61_233, gid: 61_233 };
+            }
+        })
+        .await;
+        let limit = async |command: &str| sandbox.run(command).await.finished.limit;
+        assert_eq!(limit("perl -e 'fork; fork; sleep 1000 if fork == 0; exit 1'").await, None, "a few are no bomb");
+        assert_eq!(limit(&CROWD.replace("STATUS", "11")).await, Some(Limit::Processes));
+        assert_eq!(limit("exit 1").await, None, "nor is who comes after one");
+    }
 }
 
 #[tokio::test]

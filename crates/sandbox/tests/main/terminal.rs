@@ -153,3 +153,20 @@ async fn a_program_that_is_not_there_opens_no_terminal() {
     let refused = output.next().await;
     assert!(matches!(refused, Err(TerminalError::NotOpened(fault)) if fault.code == FaultCode::NotFound));
 }
+
+/// Answers to questions of a program would be typed into whatever reads next. Only a viewer may answer.
+#[tokio::test]
+async fn nobody_types_into_a_terminal_but_its_viewer() {
+    let sandbox = associate().await;
+    // Where the cursor is, what it is, its title, its clipboard, its settings, its colours, and text to be repeated.
+    let asks = r"\033[6n\033[c\033[>c\033[5n\033[21t\033]52;c;?\007\033]2;rm -rf\007\033[20t\033P$qm\033\\\033]10;?\007\033[2i\005";
+    let text = format!("stty raw -echo; printf '{asks}asked'; dd bs=1 count=1 2>/dev/null | od -An -tx1; printf ended");
+    let (terminal, mut output) = open(&sandbox, &["/bin/sh", "-c", &text]).await;
+    until(&mut output, "asked").await;
+    // Painting draws whatever was not drawn yet.
+    terminal.attach().await.expect("is shown");
+    until(&mut output, "asked").await;
+    type_in(&terminal, "k").await;
+    let seen = until(&mut output, "ended").await;
+    assert!(seen.contains("6b"), "the first that it reads is what was typed: {seen:?}");
+}

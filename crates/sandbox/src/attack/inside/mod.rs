@@ -41,14 +41,15 @@ pub(super) type Act = fn() -> Outcome;
 pub(super) const ACTS: &[&[(&str, Act)]] =
     &[files::ACTS, processes::ACTS, kernel::ACTS, network::ACTS, secrets::ACTS, floods::ACTS];
 
-/// Does what the arguments say: `call NUMBER ARGUMENTS…`, `read PATH`, `write PATH`, `ask LINE` or `act NAME MARK`; the
-/// mark is only for whoever looks at command lines.
+/// Does what the arguments say: `call NUMBER ARGUMENTS…`, `read PATH`, `write PATH`, `ask LINE`, `send TEXT` or `act NAME MARK`;
+/// the mark is only for whoever looks at command lines.
 pub fn run(arguments: &[&str]) -> ExitCode {
     let outcome = match arguments {
         ["call", number, rest @ ..] => call_by_text(number, rest),
         ["read", path] => open(path, libc::O_RDONLY),
         ["write", path] => open(path, libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND),
         ["ask", line] => Some(network::ask(line)),
+        ["send", text] => Some(network::send(text)),
         ["act", name, ..] => {
             ACTS.iter().flat_map(|acts| acts.iter()).find(|(known, _)| known == name).map(|(_, act)| act())
         }

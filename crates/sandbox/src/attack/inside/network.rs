@@ -163,6 +163,27 @@ pub(super) fn ask(line: &str) -> Outcome {
     }
 }
 
+/// Says all of a text to the way out, and hears it to its end.
+pub(super) fn send(text: &str) -> Outcome {
+    let relay = SocketAddr::from(([127, 0, 0, 1], crate::guest::EGRESS_PORT));
+    let asked = TcpStream::connect_timeout(&relay, ANSWER_PATIENCE).and_then(|mut stream| {
+        stream.set_read_timeout(Some(ANSWER_PATIENCE))?;
+        stream.write_all(text.as_bytes())?;
+        let mut reply = Vec::new();
+        // Whoever is turned away early is not heard out; what was answered until then counts.
+        stream.take(ANSWER_BYTES_MAX).read_to_end(&mut reply).or_else(|error| match reply.is_empty() {
+            true => Err(error),
+            false => Ok(reply.len()),
+        })?;
+        Ok(String::from_utf8_lossy(&reply).into_owned())
+    });
+    let status = |reply: &str| {
+        let mut heads = reply.lines().filter_map(|line| line.strip_prefix("HTTP/1.1 ")).map(|rest| rest.get(..3));
+        heads.next_back().flatten().unwrap_or_default().to_owned()
+    };
+    asked.map_or_else(|error| of_io(Err::<(), _>(error), ""), |reply| Outcome::Status(status(&reply)))
+}
+
 /// Past the way out, to what it allows.
 fn allowed_directly() -> Outcome {
     let port = planted("allowed");

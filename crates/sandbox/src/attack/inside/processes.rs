@@ -21,6 +21,7 @@ pub(super) const ACTS: &[(&str, Act)] = &[
     ("raise_capabilities", raise_capabilities),
     ("become_root", become_root),
     ("setuid_program", setuid_program),
+    ("users_beyond", users_beyond),
 ];
 
 fn signal_host() -> Outcome {
@@ -191,5 +192,18 @@ fn setuid_program() -> Outcome {
     match (programs.iter().filter(raises).count(), allowed.count()) {
         (_, 0) => Outcome::Refused(libc::EPERM),
         (programs, mounts) => Outcome::Done(format!("{programs} raising programs, {mounts} mounts that let them")),
+    }
+}
+
+/// A sandbox knows one user. Who is not in a namespace of users knows all of the machine's.
+fn users_beyond() -> Outcome {
+    let known = |name: &str| {
+        let map = fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default();
+        let counts = map.lines().filter_map(|line| line.split_ascii_whitespace().nth(2)?.parse::<u64>().ok());
+        counts.sum::<u64>()
+    };
+    match (known("uid_map"), known("gid_map")) {
+        (1, 1) => Outcome::Refused(libc::EPERM),
+        (users, groups) => Outcome::Done(format!("knows {users} users and {groups} groups")),
     }
 }

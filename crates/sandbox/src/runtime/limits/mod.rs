@@ -78,6 +78,10 @@ pub(super) trait Hold: fmt::Debug + Send + Sync {
     fn entrances(&self) -> io::Result<Vec<OwnedFd>>;
     /// Looks at the sandbox in which everything came from `guests`. May block.
     fn look(&self, guests: &[u32]) -> Seen;
+    /// How many threads there are in it. May block.
+    fn threads(&self, guests: &[u32]) -> usize {
+        self.look(guests).threads
+    }
     /// How often the kernel has ended a process for its memory; quickly told.
     fn enforced(&self) -> u64 {
         0

@@ -166,6 +166,10 @@ impl Hold for Adding {
         Seen { processes: usage.processes, threads: usage.threads, memory }
     }
 
+    fn threads(&self, guests: &[u32]) -> usize {
+        descendants(guests).1
+    }
+
     fn counts_nameless(&self) -> bool {
         false
     }
