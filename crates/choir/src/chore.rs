@@ -27,7 +27,7 @@ pub(crate) fn verify(arguments: &Chore) -> anyhow::Result<ExitCode> {
     let decisions = Decisions::read(&root)?;
     let computers = computers(&data, &signed)?;
     if computers.is_empty() {
-        eprintln!("choir: there is no computer in {}, and none was ever signed: nothing to verify", root.display());
+        output::tell(format_args!("choir: there is no computer in {}, and none was ever signed: nothing to verify", root.display()));
     }
     let mut sound = true;
     for id in computers {
@@ -40,9 +40,9 @@ pub(crate) fn verify(arguments: &Chore) -> anyhow::Result<ExitCode> {
     if sound {
         return Ok(ExitCode::SUCCESS);
     }
-    eprintln!(
+    output::tell(format_args!(
         "choir: not everything is as it was written\n  Restore what is named from a backup that is as new as control/."
-    );
+    ));
     Ok(ExitCode::FAILURE)
 }
 
@@ -148,7 +148,8 @@ pub(crate) async fn rebuild(arguments: &Chore) -> anyhow::Result<ExitCode> {
         let rebuilt = maintain::rebuild(&data.computer(id), seen(&signed, id)).await;
         progress_done();
         let rebuilt = rebuilt.map_err(in_use)?;
-        let equal = rebuilt.before == rebuilt.after;
+        // Null where nothing of this log was kept that could be compared.
+        let equal = rebuilt.before.map(|before| before == rebuilt.after);
         let Orphans { blobs, bytes } = rebuilt.collected.orphans;
         progress(&format!("computer {id}: giving room back"));
         let room = match (&lock, rebuilt.collected.named) {
@@ -157,7 +158,7 @@ pub(crate) async fn rebuild(arguments: &Chore) -> anyhow::Result<ExitCode> {
         };
         progress_done();
         let room = room.unwrap_or_else(|error| {
-            eprintln!("choir: computer {id}: the room of old trees could not be given back: {error:#}");
+            output::tell(format_args!("choir: computer {id}: the room of old trees could not be given back: {error:#}"));
             Room::default()
         });
         if arguments.json {
@@ -167,7 +168,11 @@ pub(crate) async fn rebuild(arguments: &Chore) -> anyhow::Result<ExitCode> {
                 "trees": {"trees": room.trees, "contents": room.contents, "bytes": room.bytes},
             }))?;
         } else {
-            let verdict = if equal { "equal to what was kept" } else { "what was kept was wrong and is replaced" };
+            let verdict = match equal {
+                Some(true) => "equal to what was kept",
+                Some(false) => "what was kept was wrong and is replaced",
+                None => "nothing was kept to compare with",
+            };
             output::line(format!(
                 "computer {id}: {} events folded, {verdict}, digest {}",
                 rebuilt.events, rebuilt.after
@@ -226,9 +231,9 @@ fn tell_erased(seq: Seq, json: bool) -> anyhow::Result<ExitCode> {
         true => output::json(&serde_json::json!({ "seq": seq }))?,
         false => {
             output::line(format!("erased; the tombstone is event {seq}"))?;
-            eprintln!(
+            output::tell(format_args!(
                 "choir: other events may repeat what it said; `choir events` and the search in the desktop show them"
-            );
+            ));
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -244,13 +249,13 @@ fn in_use(error: ChoreError) -> anyhow::Error {
 /// Makes room for what comes after a line that rewrites itself.
 fn progress_done() {
     if std::io::stderr().is_terminal() {
-        eprint!("\r\x1b[K");
+        output::tell_part(format_args!("\r\x1b[K"));
     }
 }
 
 /// A line that rewrites itself, for people only.
 fn progress(text: &str) {
     if std::io::stderr().is_terminal() {
-        eprint!("\r\x1b[K{text}");
+        output::tell_part(format_args!("\r\x1b[K{text}"));
     }
 }

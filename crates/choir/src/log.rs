@@ -1,6 +1,7 @@
 //! Logs: to standard error, for people by default and as JSON for machines.
 
 use crate::cli::Command;
+use crate::output;
 use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 
@@ -28,7 +29,9 @@ pub(crate) fn start(command: &Command) -> Result<(), Wrong> {
         Some(value) => filter(value)?,
         None => EnvFilter::new(usual),
     };
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| output::Told).with_target(false);
+    // It would be told the same way, and panic where that is in vain.
+    let log = log.log_internal_errors(false);
     match set(FORMAT) {
         None => log.with_ansi(std::io::stderr().is_terminal()).init(),
         Some(json) if json == "json" => log.json().init(),

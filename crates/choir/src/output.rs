@@ -22,6 +22,30 @@ pub(crate) fn bytes(bytes: &[u8]) -> io::Result<()> {
     }
 }
 
+/// Standard error, as far as anybody hears it: who has closed it, or keeps it on a full disk, must not stop what runs here.
+pub(crate) struct Told;
+
+impl Write for Told {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        io::stderr().write(bytes).or(Ok(bytes.len()))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush().or(Ok(()))
+    }
+}
+
+/// One line about what is done, beside what was asked for.
+pub(crate) fn tell(text: impl std::fmt::Display) {
+    tell_part(format_args!("{text}\n"));
+}
+
+/// A part of such a line.
+pub(crate) fn tell_part(text: impl std::fmt::Display) {
+    // Never in vain: what cannot be told is passed over by [`Told`].
+    Told.write_all(text.to_string().as_bytes()).ok();
+}
+
 /// A text that agents wrote, as it is for a program that reads it. On a terminal nothing of it steers.
 pub(crate) fn text(text: &str) -> io::Result<()> {
     if io::stdout().is_terminal() { line(harmless(text)) } else { line(text) }

@@ -1,5 +1,6 @@
 //! The one error report: what failed, why, and how to mend it.
 
+use crate::output;
 use crate::{client, project};
 use choir_computer::maintain::ChoreError;
 use choir_control::computer::REFUSED;
@@ -16,15 +17,15 @@ pub(crate) fn print(error: &anyhow::Error, json: bool) -> ExitCode {
     if json {
         let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
         let report = ApiError::new("failed", causes.join(": "), hint.unwrap_or_default());
-        eprintln!("{}", serde_json::to_string(&report).unwrap_or_else(|_| report.to_string()));
+        output::tell(format_args!("{}", serde_json::to_string(&report).unwrap_or_else(|_| report.to_string())));
         return status(error);
     }
-    eprintln!("choir: {error}");
+    output::tell(format_args!("choir: {error}"));
     for cause in error.chain().skip(1) {
-        eprintln!("  because {cause}");
+        output::tell(format_args!("  because {cause}"));
     }
     if let Some(hint) = hint {
-        eprintln!("  {hint}");
+        output::tell(format_args!("  {hint}"));
     }
     status(error)
 }
@@ -58,7 +59,7 @@ pub(crate) fn hint(error: &anyhow::Error) -> Option<String> {
 }
 
 const HEADS: &str = "Compare with a backup of control/ before you trust this log.";
-const DAMAGED: &str = "`choir verify` says how far it is sound. Restore the file from a backup; nothing was changed.";
+const DAMAGED: &str = "`choir verify` says how far it is sound, where it can be read at all. Restore the file from a backup; nothing was changed.";
 const CONFIG: &str = "Mend the file and start again; nothing was changed.";
 
 fn up_hint(error: &up::Error) -> Option<String> {

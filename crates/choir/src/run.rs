@@ -1,5 +1,6 @@
 //! `choir run`.
 
+use crate::output;
 use crate::cli::Run as Arguments;
 use crate::client::Client;
 use crate::instance::is_passing;
@@ -29,7 +30,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let request = serde_json::to_value(request(&arguments)?)?;
     let accepted: RunAccepted = client.post("/api/runs", &request).await?;
     // Whatever happens to this command, the run goes on and has a name.
-    eprintln!("run {}", accepted.run_id);
+    output::tell(format_args!("run {}", accepted.run_id));
     let in_time = follow_within(&mut client, &accepted, &arguments).await?;
     let run: Run = client.get(&format!("/api/runs/{}", accepted.run_id)).await?;
     print(&client, &run, arguments.json).await?;
@@ -84,7 +85,7 @@ async fn follow_within(client: &mut Client, accepted: &RunAccepted, arguments: &
     }
     let path = format!("/api/runs/{}/cancel", accepted.run_id);
     client.post::<Acknowledged>(&path, &serde_json::json!({})).await?;
-    eprintln!("choir: the run had not ended after {seconds} s and was cancelled");
+    output::tell(format_args!("choir: the run had not ended after {seconds} s and was cancelled"));
     // What is printed last is how it ended, unless even that takes too long.
     let following = follow(client, accepted.run_id, &mut after, arguments);
     tokio::time::timeout(GRACE, following).await.unwrap_or(Ok(()))?;
@@ -99,7 +100,7 @@ async fn follow(client: &mut Client, run: RunId, after: &mut u64, arguments: &Ar
             Ok(Shown::Ended) => return Ok(()),
             Ok(Shown::More) => {}
             Err(error) if is_passing(&error) => {
-                eprintln!("choir: the connection is lost; the run goes on when its computer does");
+                output::tell(format_args!("choir: the connection is lost; the run goes on when its computer does"));
                 let gone = || format!("nobody came back; run {run} goes on by itself: `choir trace {run}` shows it");
                 *client = instance::again(&arguments.reach, RETURN).await.with_context(gone)?;
             }
@@ -162,13 +163,13 @@ pub(crate) fn show(event: &Envelope, json: bool) -> anyhow::Result<Shown> {
             Some(format!("document: {} (version {})", document.title, document.version))
         }
         Event::RunEnded(ended) => {
-            eprintln!("{}: {}", ended.status.name(), output::printable(&ended.summary));
+            output::tell(format_args!("{}: {}", ended.status.name(), output::printable(&ended.summary)));
             return Ok(Shown::Ended);
         }
         _ => None,
     };
     if let Some(said) = said.filter(|_| !json) {
-        eprintln!("{}", output::printable(&said));
+        output::tell(format_args!("{}", output::printable(&said)));
     }
     Ok(Shown::More)
 }
@@ -191,7 +192,7 @@ async fn print(client: &Client, run: &Run, json: bool) -> anyhow::Result<()> {
     if json {
         return output::json(run);
     }
-    eprintln!("{}", receipt(&run.usage));
+    output::tell(format_args!("{}", receipt(&run.usage)));
     if let Some(answer) = &run.answer {
         output::text(answer)?;
     }

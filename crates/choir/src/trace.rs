@@ -1,5 +1,6 @@
 //! `choir trace`: what a run did, as a tree with times and cost.
 
+use crate::output;
 use crate::cli::Trace as Arguments;
 use crate::{instance, output};
 use choir_proto::trace::{Span, SpanKind, Trace};
@@ -20,7 +21,7 @@ pub(crate) async fn trace(arguments: Arguments) -> anyhow::Result<ExitCode> {
         output::line(line)?;
     }
     if trace.truncated {
-        eprintln!("The run did more than is shown here; `choir events` has all of it.");
+        output::tell(format_args!("The run did more than is shown here; `choir events` has all of it."));
     }
     Ok(ExitCode::SUCCESS)
 }

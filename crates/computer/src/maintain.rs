@@ -40,8 +40,8 @@ pub enum ChoreError {
 pub struct Rebuilt {
     /// Events folded.
     pub events: u64,
-    /// One hash over every row before, once the kept rows had caught up with the log.
-    pub before: Hash,
+    /// One hash over every row before, once the kept rows had caught up with the log; none where nothing of this log was kept.
+    pub before: Option<Hash>,
     /// The same after folding from the beginning.
     pub after: Hash,
     /// What a crash had left behind, which is gone now, and what the log names.
@@ -53,11 +53,10 @@ pub struct Rebuilt {
 pub async fn rebuild(directory: &Path, seen: Head) -> Result<Rebuilt, ChoreError> {
     let log = Log::open_reindexed(directory, seen)?;
     let mut kept = Views::open(directory, projections())?;
-    let before = match log.holds(kept.at()).await {
-        true => digest(&log, kept).await?,
-        // Made from something else: folding on would make them anew, and compare that with itself.
-        false => kept.digest()?,
-    };
+    // Of rows that were never there, or were made from something else, folding on would make new ones, and compare those with
+    // themselves.
+    let is_kept = kept.at() != Head::default() && log.holds(kept.at()).await;
+    let before = if is_kept { Some(digest(&log, kept).await?) } else { None };
     let mut views = Views::open(directory, projections())?;
     views.reset()?;
     let after = digest(&log, views).await?;
@@ -82,8 +81,11 @@ pub async fn erase(journal: &Journal, target: EventId) -> Result<Seq, ChoreError
     let before = tombstone_of(log, target).await?;
     let mut blobs = before.as_ref().map_or_else(|| named(&found), |(_, erased)| erased.blobs.iter().copied().collect());
     let unnamed_upto = log.head().seq;
-    for hash in named_elsewhere(log, target, unnamed_upto).await? {
-        blobs.remove(&hash);
+    // Most events name none: then nobody has to read what may be a long log, or one that is damaged elsewhere.
+    if !blobs.is_empty() {
+        for hash in named_elsewhere(log, target, unnamed_upto).await? {
+            blobs.remove(&hash);
+        }
     }
     let blobs: Vec<Hash> = blobs.into_iter().collect();
     let document_id = found.event().ok().and_then(|event| document_of(&event));

@@ -248,7 +248,7 @@ impl Log {
         let thread = std::thread::Builder::new()
             .name("log-writer".into())
             .spawn(move || {
-                of_thread.serve(receiver);
+                of_thread.serve_to_the_end(receiver);
                 drop(lock);
             })
             .map_err(failed)?;

@@ -3,6 +3,7 @@
 use super::git::{Entry, Git, Trust};
 use super::workspace::{self, join};
 use super::{BASE_FILE, Error, Node, PATHS_MAX, check_name};
+use crate::output;
 use crate::cli::Add as Arguments;
 use crate::client::Client;
 use crate::{instance, output};
@@ -178,7 +179,7 @@ fn say(why: &str, paths: impl ExactSizeIterator<Item = String>) {
     let count = paths.len();
     if let Some(first) = paths.into_iter().next() {
         let more = if count > 1 { format!(" and {} more", count - 1) } else { String::new() };
-        eprintln!("{why}: {}{more}", output::printable(&first));
+        output::tell(format_args!("{why}: {}{more}", output::printable(&first)));
     }
 }
 

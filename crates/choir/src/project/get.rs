@@ -4,6 +4,7 @@ use super::add::PROJECTS;
 use super::git::{Git, Trust};
 use super::workspace::{self, join};
 use super::{BASE_FILE, Error, Node, check_name};
+use crate::output;
 use crate::cli::Get as Arguments;
 use crate::client::Client;
 use crate::{instance, output};
@@ -49,17 +50,17 @@ pub(crate) async fn get(arguments: Arguments) -> anyhow::Result<ExitCode> {
             output::line(format!("{branch} {commit}"))?;
             if let Some(first) = ignored.first() {
                 let more = if ignored.len() > 1 { format!(" and {} more", ignored.len() - 1) } else { String::new() };
-                eprintln!("left out, because the repository ignores it: {}{more}", output::printable(first));
+                output::tell(format_args!("left out, because the repository ignores it: {}{more}", output::printable(first)));
             }
         }
         None => {
             let Written { count, left_out } = into_folder(&client, &root, directory).await?;
             output::line(format!("{}: {count} files and folders", directory.display()))?;
             if left_out > 0 {
-                eprintln!(
+                output::tell(format_args!(
                     "left out: {left_out} files and folders of git, because their settings could run programs here; for the \
                      history, get `{name}` into a clone of its repository"
-                );
+                ));
             }
         }
     }

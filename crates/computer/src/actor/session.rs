@@ -187,7 +187,11 @@ impl Actor for Session {
                 state.call_next(&myself)
             }
             SupervisionEvent::ActorFailed(cell, error) => match state.remove(&cell) {
-                Some(child) => state.failed(&myself, child, &error.to_string()).await,
+                Some(child) => {
+                    state.failed(&myself, child, &error.to_string()).await?;
+                    // It may have been given up, and its place be free.
+                    state.call_next(&myself)
+                }
                 None => Ok(()),
             },
             _ => Ok(()),

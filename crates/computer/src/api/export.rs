@@ -43,7 +43,8 @@ pub(super) enum Format {
 }
 
 /// A document as a file.
-#[utoipa::path(get, path = "/api/documents/{id}/export", params(("id" = String, Path), Wanted), responses((status = 200)))]
+#[utoipa::path(get, path = "/api/documents/{id}/export", params(("id" = String, Path), Wanted),
+    responses((status = 200, content_type = "text/plain", body = String)))]
 pub(super) async fn export(
     State(app): State<App>,
     Path(document): Path<String>,

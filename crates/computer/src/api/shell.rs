@@ -64,7 +64,8 @@ pub(super) async fn supervision(State(app): State<Computer>) -> Json<Supervision
 }
 
 /// Stored content by its hash: bytes to save, never a page to show.
-#[utoipa::path(get, path = "/api/blobs/{hash}", params(("hash" = String, Path)), responses((status = 200)))]
+#[utoipa::path(get, path = "/api/blobs/{hash}", params(("hash" = String, Path)),
+    responses((status = 200, content_type = "application/octet-stream", body = Vec<u8>)))]
 pub(super) async fn blob(State(app): State<Computer>, Path(hash): Path<String>) -> Result<Response, Rejection> {
     let hash: Hash = id(&hash, "content")?;
     let blobs = Arc::clone(app.harness.journal.log().blobs());

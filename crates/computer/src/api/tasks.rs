@@ -175,7 +175,7 @@ async fn find(app: &App, task: &str) -> Result<TaskResult, Rejection> {
 }
 
 /// The JSON schema of `task_request` or `task_result`.
-#[utoipa::path(get, path = "/api/schemas/{name}", params(("name" = String, Path)), responses((status = 200)))]
+#[utoipa::path(get, path = "/api/schemas/{name}", params(("name" = String, Path)), responses((status = 200, body = Object)))]
 pub(super) async fn schema(Path(name): Path<String>) -> Result<Json<Value>, Rejection> {
     match name.as_str() {
         "task_request" => Ok(Json(standalone::<TaskRequest>())),

@@ -134,7 +134,7 @@ pub(super) async fn list(State(app): State<App>, Asked(wanted): Asked<Listing>) 
 pub(super) async fn read(State(app): State<App>, Asked(at): Asked<At>) -> Result<Response, Refused> {
     let path = path(&at)?;
     if path.is_root() {
-        return Err(Refused::bad_request("`path` is missing.", "Name a file, relative to the workspace."));
+        return Err(Refused::bad_field("`path` is missing.", "Name a file, relative to the workspace."));
     }
     let (metadata, body) = app.sandboxes.by_keeper(|keeper| files::read(keeper, path.clone())).await?;
     let mut response = body.into_response();

@@ -16,7 +16,7 @@ const PARTS_MAX: usize = 32;
 const OK: &str = "ok";
 const DEGRADED: &str = "degraded";
 
-/// The handler.
+/// Whether everything works, and what does not. Needs no token.
 #[utoipa::path(get, path = "/health", tag = "health", responses((status = 200, body = Health)), security(()))]
 pub(super) async fn get(State(app): State<App>) -> Json<Health> {
     let inside = inside(&app).await;

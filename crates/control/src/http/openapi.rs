@@ -9,7 +9,7 @@ use axum::extract::State;
 use utoipa::OpenApi;
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::openapi::{ContentBuilder, Ref, Response, ResponseBuilder};
+use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response, ResponseBuilder};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -33,6 +33,21 @@ const REFUSALS: [(&str, &str); 6] = [
     ("default", "Refused in another way, in the same shape."),
 ];
 
+/// What goes well, where a route has no better word for it.
+const WELL: [(&str, &str); 5] = [
+    ("101", "From here on the connection is a WebSocket."),
+    ("200", "What was asked for."),
+    ("201", "It is made."),
+    ("202", "It is in the log, and done from there."),
+    ("204", "It is done; there is nothing to say."),
+];
+
+/// What can be refused where one thing is named.
+const OF_ONE: (&str, &str) = ("404", "There is no such thing here, or not for you.");
+
+/// What can be refused where something is changed.
+const OF_CHANGE: (&str, &str) = ("409", "It is not in a state for that, or was changed meanwhile.");
+
 /// The whole description: control's part and a computer's.
 pub fn openapi(computer: utoipa::openapi::OpenApi) -> utoipa::openapi::OpenApi {
     let mut description = Control::openapi();
@@ -45,8 +60,11 @@ pub fn openapi(computer: utoipa::openapi::OpenApi) -> utoipa::openapi::OpenApi {
     for (path, item) in &mut description.paths.paths {
         for (method, operation) in operations(item) {
             operation.operation_id = Some(operation_id(method, path));
+            describe(operation);
             if path.starts_with("/api/") {
-                add_refusals(operation);
+                let of_one = path.contains('{').then_some(OF_ONE);
+                let of_change = (method != "get").then_some(OF_CHANGE);
+                add_refusals(operation, of_one.into_iter().chain(of_change));
             }
         }
     }
@@ -72,8 +90,20 @@ fn operation_id(method: &str, path: &str) -> String {
     std::iter::once(method).chain(words).collect::<Vec<_>>().join("_")
 }
 
-fn add_refusals(operation: &mut Operation) {
-    for (status, description) in REFUSALS {
+/// Says something of every answer: a description of OpenAPI has to.
+fn describe(operation: &mut Operation) {
+    for (status, response) in &mut operation.responses.responses {
+        if let RefOr::T(response) = response
+            && response.description.is_empty()
+        {
+            let well = WELL.iter().find(|(known, _)| known == status);
+            response.description = well.map_or(OF_ONE.1, |(_, description)| description).to_owned();
+        }
+    }
+}
+
+fn add_refusals(operation: &mut Operation, more: impl Iterator<Item = (&'static str, &'static str)>) {
+    for (status, description) in REFUSALS.into_iter().chain(more) {
         let responses = &mut operation.responses.responses;
         responses.entry(status.to_owned()).or_insert_with(|| refusal(description).into());
     }
@@ -85,7 +115,7 @@ fn refusal(description: &str) -> Response {
 }
 
 /// The complete description of this API.
-#[utoipa::path(get, path = "/api/openapi.json", tag = "description", responses((status = 200)))]
+#[utoipa::path(get, path = "/api/openapi.json", tag = "description", responses((status = 200, body = Object)))]
 pub(super) async fn get(State(app): State<App>) -> Json<utoipa::openapi::OpenApi> {
     Json(openapi((app.computer_api)()))
 }

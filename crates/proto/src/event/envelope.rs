@@ -88,7 +88,7 @@ pub struct Envelope {
     #[serde(flatten)]
     pub header: Header,
     /// Exactly as first written; `null` once erased.
-    #[cfg_attr(feature = "schema", schema(value_type = Object))]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Object>))]
     pub payload: Box<RawValue>,
 }
 

@@ -5,6 +5,7 @@
 
 use super::gather::Gathering;
 use super::{Command, Writer};
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -68,8 +69,18 @@ impl Turn {
         None
     }
 
-    /// What the writing thread does, until the log is closed or every handle is gone.
-    pub(crate) fn serve(&self, mut commands: mpsc::Receiver<Command>) {
+    /// What the writing thread does. A panic is the end of the writer, and whoever watches the head has to hear of it: a writer that
+    /// lay there half-done would keep everybody waiting for good.
+    pub(crate) fn serve_to_the_end(&self, commands: mpsc::Receiver<Command>) {
+        let served = std::panic::catch_unwind(AssertUnwindSafe(|| self.serve(commands)));
+        if served.is_err() {
+            tracing::error!("the writer of the log panicked; the log is closed");
+            drop(self.held().take());
+        }
+    }
+
+    /// Until the log is closed or every handle is gone.
+    fn serve(&self, mut commands: mpsc::Receiver<Command>) {
         let mut gathering = Gathering::default();
         while let Some(first) = gathering.awaited(&mut commands) {
             self.thread_waits.store(true, Ordering::Release);
