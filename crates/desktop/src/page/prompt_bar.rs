@@ -273,7 +273,7 @@ fn Means() -> Element {
     rsx! {
         span { class: "means", title: "Model and budget per run",
             span { class: "model", "{short}" }
-            if budget > 0.0 { span { class: "figure", "≤ ${budget:.2}" } }
+            if !budget.is_nothing() { span { class: "figure", "≤ {budget}" } }
         }
     }
 }

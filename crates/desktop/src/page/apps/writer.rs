@@ -312,17 +312,13 @@ fn follow_evidence(mut page: Page) {
             waiting.set(false);
             let Some((document, written)) = evidence::read(page.id).await else { return };
             page.with_editor(|editor| {
-                editor.mark(&as_json(&marks(&document)));
-                editor.authors(&as_json(&written));
+                editor.mark(&json::write(&marks(&document)));
+                editor.authors(&json::write(&written));
             });
             show_new_proposal(page, &document);
             page.document.set(Some(document));
         });
     });
-}
-
-fn as_json<T: serde::Serialize>(value: &T) -> String {
-    serde_json::to_string(value).unwrap_or_else(|_| "[]".to_owned())
 }
 
 /// Whoever writes now has a caret of their own.
