@@ -4,28 +4,37 @@
 use anyhow::{Result, ensure};
 use walrus::{FunctionBuilder, FunctionId, FunctionKind, Module};
 
-/// Crates, as the compiler writes them into names.
-const NEVER: [&str; 1] = [
-    // Names the frames of a backtrace, of which a browser gives none.
-    "14rustc_demangle",
+/// What their names have in them, in order, as the compiler writes it.
+const NEVER: [&[&str]; 4] = [
+    // Names the frames of a backtrace, of which a browser gives none. What ends with the crate's name is shared by others, and was
+    // only made for it first.
+    &["14rustc_demangle", "_"],
+    // Tells a programmer of an error, in a panic, which nobody sees here.
+    &["anyhow..error..ErrorImpl", "5debug17h"],
+    // The key by its place on the keyboard, and all fields of a form: this page asks for neither.
+    &["HasKeyboardData", "$GT$4code17h"],
+    &["HasFormData", "$GT$6values17h"],
 ];
 
 /// The module without them.
 pub(crate) fn snip(wasm: &[u8]) -> Result<Vec<u8>> {
     let mut module = Module::from_buffer(wasm)?;
-    for package in NEVER {
+    for parts in NEVER {
         let found: Vec<FunctionId> = module.funcs.iter_local().map(|(id, _)| id).collect();
-        let found: Vec<FunctionId> = found.into_iter().filter(|id| is_of(&module, *id, package)).collect();
-        ensure!(!found.is_empty(), "nothing of {package} is left: take it from the list");
+        let found: Vec<FunctionId> = found.into_iter().filter(|id| has(&module, *id, parts)).collect();
+        ensure!(!found.is_empty(), "nothing is called {parts:?} any more: take it from the list");
         found.into_iter().for_each(|id| empty(&mut module, id));
     }
     Ok(module.emit_wasm())
 }
 
-/// A name that ends with a package is of something that others share, and that was only made for it first.
-fn is_of(module: &Module, id: FunctionId, package: &str) -> bool {
-    let name = module.funcs.get(id).name.as_deref();
-    name.is_some_and(|name| name.contains(package) && !name.ends_with(package))
+fn has(module: &Module, id: FunctionId, parts: &[&str]) -> bool {
+    let name = module.funcs.get(id).name.as_deref().unwrap_or_default();
+    let mut rest = Some(name);
+    for part in parts {
+        rest = rest.and_then(|rest| rest.split_once(part)).map(|(_, rest)| rest);
+    }
+    rest.is_some()
 }
 
 /// Leaves nothing of a function but that it must not be reached.
