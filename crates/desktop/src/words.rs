@@ -78,6 +78,20 @@ pub fn clock(at: Timestamp) -> String {
     format!("{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60)
 }
 
+/// What a program wrote as the end of a sentence, where it stands alone. A name that begins it stays as it is.
+pub fn sentence(text: &str) -> String {
+    let begins = text.chars().next().filter(|_| !text.split_whitespace().next().is_some_and(is_a_name));
+    match begins {
+        Some(first) if first.is_ascii_lowercase() => format!("{}{}", first.to_ascii_uppercase(), &text[1..]),
+        _ => text.to_owned(),
+    }
+}
+
+/// A file, an option or something in marks.
+fn is_a_name(word: &str) -> bool {
+    word.trim_end_matches(['.', ',', ':', ';']).contains(['.', '/', '_', '`', ':', '='])
+}
+
 /// The first line, cut at a word's end.
 pub fn headline(text: &str, characters_max: usize) -> String {
     let line = text.trim().lines().next().unwrap_or_default().trim();
@@ -231,6 +245,13 @@ mod tests {
         assert_eq!(odd, "Could not read it: Input/output error. Try again.");
         assert_eq!(refusal("exists", "There is one.", "Take another."), "There is one. Take another.");
         assert_eq!(moment(Timestamp(1_767_225_600_000_123)), "2026-01-01 00:00");
+    }
+
+    #[test]
+    fn a_reason_is_a_sentence_unless_a_name_begins_it() {
+        let told =
+            ["the check failed: 2 of 3", "cargo.toml has no such key", "`a` answers", "No.", "", "élan"].map(sentence);
+        assert_eq!(told, ["The check failed: 2 of 3", "cargo.toml has no such key", "`a` answers", "No.", "", "élan"]);
     }
 
     #[test]

@@ -231,6 +231,9 @@ fn Mentions() -> Element {
 
 /// A file that was dropped or pasted goes into the workspace, and the agents are shown it.
 fn attach(desk: Desk, given: Signal<Vec<String>>, name: String, file: wasm_bindgen::JsValue) {
+    if js_sys::Array::is_array(&file) {
+        return desk.tell("A folder goes into the workspace by being dropped on Files.");
+    }
     if !is_name(&name) {
         return desk.tell(format!("“{name}” is not a name for a file."));
     }
