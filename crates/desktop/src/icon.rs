@@ -108,7 +108,7 @@ impl Icon {
             Self::SnapLeft => "panel-left",
             Self::SnapRight => "panel-right",
             Self::Steer => "navigation",
-            Self::Stop => "circle-stop",
+            Self::Stop => "octagon-x",
             Self::Sun => "sun",
             Self::SunMoon => "sun-moon",
             Self::Terminal => "square-terminal",
