@@ -21,7 +21,7 @@ journey("folders are made, files dropped, looked at, renamed, thrown away and br
   await window(page, "Files — papers").getByText("Nothing here", { exact: true }).waitFor();
 
   // Dropped on the window, as from another program.
-  await window(page, "Files — papers").getByText("Drop files on this window").evaluate((element) => {
+  await window(page, "Files — papers").getByText("Drop files and folders on this window").evaluate((element) => {
     const dataTransfer = new DataTransfer();
     dataTransfer.items.add(new File(["name,price\npears,3\n"], "prices.csv", { type: "text/csv" }));
     dataTransfer.items.add(new File(["# Pears\n\n*Ripe.*\n"], "pears.md", { type: "text/markdown" }));
@@ -158,4 +158,76 @@ journey("large files say how far they are, both ways, end up whole, and can be s
   await told(/Downloading large\.bin … [1-9]\d? %/).waitFor();
   await stop.click();
   await told("large.bin was not downloaded.").waitFor();
+});
+
+journey("a folder that is dropped or chosen comes in whole, and does not mix with one of its name", {}, async (world) => {
+  await world.start();
+  const page = await world.signIn();
+  await prompt(page).waitFor();
+  await choose(page, "Files");
+  const files = window(page, "Files");
+  await files.getByText("Nothing here", { exact: true }).waitFor();
+  // A page cannot make the entries that a file manager gives; these answer like them, in parts.
+  const drop = () =>
+    files.getByText(/^(Nothing here|Workspace)$/).first().evaluate((element) => {
+      const file = (name, text) => ({ isFile: true, isDirectory: false, name, file: (found) => found(new File([text], name)) });
+      const folder = (name, entries) => ({
+        isFile: false,
+        isDirectory: true,
+        name,
+        createReader: () => {
+          const parts = [...entries.map((entry) => [entry]), []];
+          return { readEntries: (read) => read(parts.shift()) };
+        },
+      });
+      const fruit = folder("fruit", [file("pear.txt", "ripe\n"), folder("red", [file("apple.txt", "sour\n")]), folder("empty", [])]);
+      const event = new Event("drop", { bubbles: true, cancelable: true });
+      event.dataTransfer = { types: ["Files"], files: [new File([], "fruit")], items: [{ webkitGetAsEntry: () => fruit }] };
+      element.dispatchEvent(event);
+    });
+  await drop();
+  await page.getByRole("status").getByText("fruit is in the workspace, with 2 files.").waitFor();
+  const read = (path) => page.evaluate(async (path) => (await fetch(`/api/files?path=${path}`)).text(), path);
+  const names = async (path) => (await call(page, "GET", `/api/files/list?path=${path}`)).files.map(({ name }) => name).sort();
+  assert.deepEqual(await names("fruit"), ["empty", "pear.txt", "red"]);
+  assert.equal(await read("fruit/red/apple.txt"), "sour\n");
+  await files.getByRole("button", { name: "fruit", exact: true }).last().waitFor();
+  await drop();
+  await files.getByRole("button", { name: "fruit-2", exact: true }).last().waitFor();
+  assert.equal(await read("fruit-2/pear.txt"), "ripe\n");
+
+  const choosing = page.waitForEvent("filechooser");
+  await choose(page, "Bring in a folder");
+  await (await choosing).setFiles(new URL("scenarios/sources", import.meta.url).pathname);
+  await page.getByRole("status").getByText(/^sources is in the workspace, with \d+ files/).waitFor();
+  assert.ok((await names("sources")).includes("heron.md"));
+});
+
+journey("files and folders are moved by hand and by name, and that is taken back", {}, async (world) => {
+  await world.start();
+  const page = await world.signIn();
+  await prompt(page).waitFor();
+  for (const path of ["notes.txt", "papers/old.txt"]) await call(page, "PUT", `/api/files?path=${path}`, "text\n", "application/octet-stream");
+  await choose(page, "Files");
+  const files = window(page, "Files");
+  const entry = (name) => files.getByRole("button", { name: new RegExp(`^${name}`) }).last();
+  await entry("notes.txt").dragTo(entry("papers"));
+  await files.getByText("notes.txt is now papers/notes.txt.").waitFor();
+  await files.getByRole("button", { name: /^notes\.txt/ }).waitFor({ state: "detached" });
+  await choose(page, "Bring back what was put away");
+  await page.getByRole("status").getByText("notes.txt is back.").waitFor();
+  await entry("notes.txt").waitFor();
+
+  // By keys alone, into a folder that is not there yet; a folder cannot go into itself.
+  await files.getByRole("button", { name: "Move papers" }).press("Enter");
+  const field = files.getByRole("combobox", { name: "Folder for papers" });
+  await field.fill("papers/inner");
+  await field.press("Enter");
+  await files.getByRole("alert").getByText("A folder cannot be in itself.").waitFor();
+  await field.fill("archive/2026");
+  await field.press("Enter");
+  await files.getByText("papers is now archive/2026/papers.").waitFor();
+  const { files: moved } = await call(page, "GET", "/api/files/list?path=archive/2026/papers");
+  assert.deepEqual(moved.map(({ name }) => name), ["old.txt"]);
+  await world.assertAccessible(page);
 });

@@ -43,6 +43,10 @@ journey("a selection is asked about, verified and changed, and all of it is answ
 
   await about("Change", "Say it shorter.");
   const proposal = writer.getByRole("article", { name: "Proposal" });
+  // A no asks nothing and can be taken back.
+  await proposal.getByRole("button", { name: "Reject" }).click();
+  await proposal.waitFor({ state: "detached" });
+  await writer.getByRole("status").filter({ hasText: "Rejected. The text stays as it is." }).getByRole("button", { name: "Undo" }).click();
   await proposal.getByRole("button", { name: "Accept" }).click();
   await text(writer).filter({ hasText: "Some bees sleep in flowers." }).waitFor();
   await text(writer).filter({ hasText: "Others do not." }).waitFor();

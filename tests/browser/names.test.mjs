@@ -5,6 +5,16 @@ import { journey } from "./harness.mjs";
 import { ask, call, choose, menu, open, prompt, text, until, window } from "./speech.mjs";
 
 const APPS = ["Writer", "Terminal", "Files", "Trace", "Timeline", "Search", "Inbox", "Settings"];
+/// What can be asked of the desktop without a word.
+const ACTIONS = [
+  ...["New prompt", "New document", "Dismiss all answers", "Plan first", "Check the result"],
+  ...["Find and replace", "Save as Markdown", "Save as a web page", "Print", "Show its changes", "Outline", "Versions"],
+  ...["Accept the first proposal", "Reject the first proposal"],
+  ...["Steer run", "Pause run", "Resume run", "Cancel run", "Undo run", "Show its trace"],
+  ...["Ask about the selection", "Change the selection", "Verify the selection", "Where the selection comes from"],
+  ...["New folder", "Upload files", "Bring in a folder", "Bring back what was put away"],
+  ...["Look in the terminal", "Copy from the terminal", "Paste into the terminal"],
+];
 const SCREEN = { viewport: { width: 1440, height: 900 }, reducedMotion: "reduce" };
 /// The prompt bar grows to so many lines.
 const LINES_MAX = 6;
@@ -119,9 +129,7 @@ journey("the menu has every app and every action, and the keys that it teaches d
   const items = page.getByRole("menu").getByRole("menuitem");
   const lines = await items.allInnerTexts();
   const taught = new Map(lines.map((line) => line.split("\n").map((part) => part.trim())).map(([name, keys]) => [name, keys]));
-  for (const name of [...APPS, "New prompt", "New document", "Find and replace", "Save as Markdown", "Print", "Show its changes", "Pause run", "Resume run", "Cancel run", "Undo run"]) {
-    assert.ok(taught.has(name), `${name} is not in the menu`);
-  }
+  for (const name of [...APPS, ...ACTIONS]) assert.ok(taught.has(name), `${name} is not in the menu`);
   // Whoever has no mouse goes to the ends and leaves, and is where they came from.
   await page.keyboard.press("End");
   await items.last().and(page.locator(":focus")).waitFor();
@@ -175,6 +183,57 @@ journey("the menu has every app and every action, and the keys that it teaches d
   await find.waitFor({ state: "detached" });
   await text(writer).press(pressed(taught.get("Find and replace")));
   await find.waitFor();
+});
+
+journey("what the menu says of a window its buttons do, and where there is nothing to do it says what is missing", {}, async (world) => {
+  await world.start();
+  const page = await world.signIn(SCREEN);
+  await prompt(page).waitFor();
+  const told = (words) => page.getByRole("status").getByText(words).first().waitFor();
+  for (const [line, missing] of [
+    ["Outline", "The document in front has no headings to show."],
+    ["Versions", "No document is in the front window."],
+    ["Ask about the selection", "Select some words of a document first."],
+    ["Accept the first proposal", "The document in front has no proposal that waits."],
+    ["Steer run", "No run works on what is in the front window."],
+    ["Upload files", "Files is not the front window."],
+    ["Look in the terminal", "No terminal is in the front window."],
+    ["Dismiss all answers", "No answer is on the desktop."],
+  ]) {
+    await choose(page, line);
+    await told(missing);
+  }
+
+  await call(page, "POST", "/api/documents", { title: "Pears", content: "# Pears\n\nRipe.\n\n## Plums\n\nSour.\n" });
+  const writer = await open(page, "Pears");
+  await writer.getByText("Outline", { exact: true }).waitFor();
+  await choose(page, "Outline");
+  await writer.getByRole("button", { name: "Plums", exact: true }).waitFor();
+  await choose(page, "Versions");
+  await writer.getByRole("button", { name: /^1 / }).waitFor();
+  await text(writer).getByText("Ripe.").dblclick();
+  await writer.getByRole("region", { name: "Selection" }).waitFor();
+  for (const [line, pressed] of [["Ask about", "Ask"], ["Change the", "Change"], ["Verify the", "Verify"]]) {
+    await choose(page, line);
+    await writer.getByRole("button", { name: pressed, exact: true, pressed: true }).waitFor();
+    await writer.getByRole("textbox", { name: "About the selection" }).and(page.locator(":focus")).waitFor();
+  }
+  await choose(page, "Where the selection");
+  await writer.getByRole("list", { name: "Where the selection comes from" }).waitFor();
+
+  await choose(page, "Files");
+  const files = window(page, "Files");
+  await choose(page, "New folder");
+  await files.getByRole("textbox", { name: "Name of the folder" }).and(page.locator(":focus")).waitFor();
+  const choosing = page.waitForEvent("filechooser");
+  await choose(page, "Upload files");
+  await choosing;
+
+  await choose(page, "Terminal");
+  const terminal = window(page, "Terminal");
+  await terminal.getByRole("textbox", { name: "Terminal input" }).waitFor();
+  await choose(page, "Look in the terminal");
+  await terminal.getByRole("searchbox", { name: "Find in this terminal" }).and(page.locator(":focus")).waitFor();
 });
 
 /// Keys as the menu writes them, as a keyboard has them.

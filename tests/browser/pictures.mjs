@@ -226,13 +226,18 @@ async function close(page, opened) {
   await opened.waitFor({ state: "detached" });
 }
 
+/// The first of them, unless it has gone by itself meanwhile.
+function putAway(buttons) {
+  return buttons.first().click({ timeout: 2_000 }).catch(() => {});
+}
+
 async function each(page, name, themes = THEMES) {
   // What was only told in passing is no part of the picture.
   const told = page.getByRole("status").getByRole("button", { name: "Dismiss" });
-  while ((await told.count()) > 0) await told.first().click();
+  while ((await told.count()) > 0) await putAway(told);
   // Cards belong to the pictures that are of them.
   const cards = page.getByRole("article", { name: /^(Answer|Run)$/ }).getByRole("button", { name: "Dismiss" });
-  while (!name.startsWith("answer") && (await cards.count()) > 0) await cards.first().click();
+  while (!name.startsWith("answer") && (await cards.count()) > 0) await putAway(cards);
   for (const theme of themes) {
     await call(page, "POST", "/api/desktop", { command: "theme", theme });
     await page.locator(`html[data-theme=${theme}]`).waitFor();

@@ -4,11 +4,13 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { journey } from "./harness.mjs";
-import { call, open, prompt, saving, text } from "./speech.mjs";
+import { call, choose, open, prompt, saving, text } from "./speech.mjs";
 
 /// One dot.
 const PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==";
 const FRUIT = "# Fruit\n\nPears and plums ripen in autumn.\n\n| fruit | price |\n|---|---|\n| pears | **3** |\n\n## Plums\n\nBlue ones.\n";
+/// With the empty ones between them, more lines than a preview shows.
+const PAPER_LINES = 2_600;
 const LINES = 200;
 
 journey("tables and pictures are shown, the outline leads, words are counted, and the text goes on paper and into a file", {}, async (world) => {
@@ -67,6 +69,62 @@ journey("tables and pictures are shown, the outline leads, words are counted, an
     await paper.getByText(words, { exact: true }).filter({ visible: true }).first().waitFor();
   }
   await paper.getByRole("cell", { name: "pears", includeHidden: true }).filter({ visible: true }).waitFor();
+});
+
+journey("on paper a document is whole, light and has its pictures, whatever the screen is, by Ctrl+P and by the menu", {}, async (world) => {
+  await world.start();
+  const page = await world.signIn();
+  await prompt(page).waitFor();
+  // A red square.
+  await page.evaluate(async () => {
+    const canvas = Object.assign(document.createElement("canvas"), { width: 40, height: 40 });
+    const context = canvas.getContext("2d");
+    context.fillStyle = "red";
+    context.fillRect(0, 0, 40, 40);
+    const picture = await new Promise((made) => canvas.toBlob(made));
+    await fetch("/api/files?path=red.png", { method: "PUT", body: picture, headers: { "content-type": "application/octet-stream" } });
+  });
+  const lines = Array.from({ length: PAPER_LINES }, (_, index) => `Line ${index}.\n`);
+  const content = `# Report\n\nBefore ![A red square](red.png) after.\n\n\`\`\`\ncode\n\`\`\`\n\n> quoted\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n${lines.join("\n")}`;
+  await call(page, "POST", "/api/documents", { title: "Report", content });
+  await choose(page, "Vespers");
+  const writer = await open(page, "Report");
+  const scheme = () => page.evaluate(() => getComputedStyle(document.documentElement).colorScheme);
+  assert.equal(await scheme(), "dark");
+  const paper = page.getByRole("dialog", { name: /^Writer/, includeHidden: true });
+  const last = paper.getByText(`Line ${PAPER_LINES - 1}.`, { exact: true }).filter({ visible: true });
+  await text(writer).getByText("quoted").waitFor();
+  for (const ask of [() => choose(page, "Print"), () => text(writer).press("Control+p")]) {
+    // The dialog of a browser without a screen is nobody's; all that comes before it is real.
+    await page.evaluate(() => (globalThis.print = () => (globalThis.printed = true)));
+    await ask();
+    await page.waitForFunction(() => globalThis.printed);
+    await page.emulateMedia({ media: "print" });
+    assert.equal(await scheme(), "light");
+    await last.waitFor();
+    const picture = paper.getByRole("img", { name: "A red square", includeHidden: true }).filter({ visible: true });
+    assert.ok(await picture.evaluate((image) => image.complete && image.naturalWidth === 40), "the picture is not drawn");
+    const dark = await last.evaluate((element) => {
+      const bright = (colour) => {
+        const [red, green, blue, opacity = 1] = colour.match(/[\d.]+/g).map(Number);
+        return opacity === 0 ? 255 : (red + green + blue) / 3;
+      };
+      // One of each kind: there are thousands of paragraphs.
+      const drawn = [...element.closest("[aria-hidden=true]").querySelectorAll("*")];
+      const kinds = new Map(drawn.map((one) => [one.tagName, one]));
+      return [document.documentElement, document.body, ...kinds.values()].filter((one) => bright(getComputedStyle(one).backgroundColor) < 200 || bright(getComputedStyle(one).color) > 120).map(({ tagName }) => tagName);
+    });
+    assert.deepEqual(dark, [], "dark on paper");
+    const pdf = (await page.pdf({ printBackground: true })).toString("latin1");
+    const pages = pdf.match(/\/Type\s*\/Page\b/g)?.length ?? 0;
+    assert.ok(pages >= PAPER_LINES / 60, `only ${pages} pages`);
+    assert.match(pdf, /\/Subtype\s*\/Image/);
+    await page.emulateMedia({ media: null });
+    await page.evaluate(() => {
+      globalThis.printed = false;
+      dispatchEvent(new Event("afterprint"));
+    });
+  }
 });
 
 journey("what changed while nobody looked is shown, and the line that is read stays where it is while others write", {}, async (world) => {

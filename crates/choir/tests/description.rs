@@ -99,6 +99,7 @@ fn the_description_is_what_is_checked_in() {
                 "/erase",
                 "/undo",
                 "/rerun",
+                "/reopen",
                 "/checkpoints",
                 "/plug",
                 "}/trash",

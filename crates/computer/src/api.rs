@@ -80,6 +80,7 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(documents::versions))
         .routes(routes!(documents::version))
         .routes(routes!(documents::decide))
+        .routes(routes!(documents::reopen))
         .routes(routes!(documents::rerun))
         .routes(routes!(documents::provenance))
         .routes(routes!(export::export))

@@ -180,6 +180,11 @@ impl Writer<'_> {
             Block::Quote(inline) => self.element("blockquote", inline),
             Block::Code(code) => self.code(&without_marks(code)),
             Block::Table(rows) => self.table(rows),
+            // The file has nothing beside it that could be loaded.
+            Block::Picture(words, path) => {
+                let (words, path) = (escaped(&without_marks(words)), escaped(&without_marks(path)));
+                self.out.push_str(&format!("<p><em>{words}</em> <small>(a picture: {path})</small></p>\n"));
+            }
             Block::Rule => self.out.push_str("<hr>\n"),
         }
     }

@@ -23,6 +23,8 @@ pub enum Block {
     Code(String),
     /// Rows of cells; the first is the head.
     Table(Vec<Vec<Vec<Inline>>>),
+    /// A picture of the workspace: its words and its path. Only a text that is read to its end has them.
+    Picture(String, String),
     /// A line across.
     Rule,
 }
@@ -52,9 +54,60 @@ pub fn parse(text: &str) -> Vec<Block> {
     blocks
 }
 
-/// Reads Markdown to its end.
+/// Reads Markdown to its end, with its pictures.
 pub fn parse_whole(text: &str) -> Vec<Block> {
-    read(text.lines())
+    read(text.lines()).into_iter().flat_map(with_pictures).collect()
+}
+
+/// A paragraph, cut where it shows pictures.
+fn with_pictures(block: Block) -> Vec<Block> {
+    let Block::Paragraph(parts) = block else { return vec![block] };
+    let (mut blocks, mut around) = (Vec::new(), Vec::new());
+    for part in parts {
+        let Inline::Text(text) = part else {
+            around.push(part);
+            continue;
+        };
+        let mut rest = text.as_str();
+        while let Some((before, words, path, after)) = picture(rest) {
+            around.extend(spoken(before));
+            blocks.extend(paragraph(&mut around));
+            blocks.push(Block::Picture(words.to_owned(), path.to_owned()));
+            rest = after;
+        }
+        around.extend(spoken(rest));
+    }
+    blocks.extend(paragraph(&mut around));
+    blocks
+}
+
+fn spoken(text: &str) -> Option<Inline> {
+    (!text.is_empty()).then(|| Inline::Text(text.to_owned()))
+}
+
+/// What was gathered for a paragraph, if that is more than room between pictures.
+fn paragraph(parts: &mut Vec<Inline>) -> Option<Block> {
+    let parts = std::mem::take(parts);
+    let is_room = |part: &Inline| matches!(part, Inline::Text(text) if text.trim().is_empty());
+    (!parts.iter().all(is_room)).then_some(Block::Paragraph(parts))
+}
+
+/// The next `![words](path)` of a text, and what stands around it. A picture is a file of the workspace: what is named by an
+/// address is never loaded.
+fn picture(text: &str) -> Option<(&str, &str, &str, &str)> {
+    text.match_indices("![").find_map(|(at, _)| {
+        let (words, rest) = text[at + 2..].split_once("](")?;
+        let (path, after) = rest.split_once(')')?;
+        let path = path.trim_start_matches("./").trim_start_matches('/');
+        let is_one = !words.contains(']') && !path.contains(':') && is_picture(path);
+        is_one.then_some((&text[..at], words, path, after))
+    })
+}
+
+/// Whether a browser can draw it, by its name.
+fn is_picture(path: &str) -> bool {
+    let ending = path.rsplit_once('.').map_or("", |(_, ending)| ending);
+    ["png", "jpg", "jpeg", "gif", "webp"].iter().any(|known| ending.eq_ignore_ascii_case(known))
 }
 
 fn read<'a>(mut lines: impl Iterator<Item = &'a str> + Clone) -> Vec<Block> {
@@ -159,7 +212,7 @@ pub fn brief(text: &str, characters_max: usize) -> Vec<Inline> {
         }
         Some(Block::Code(code)) => vec![Inline::Code(code.lines().next().unwrap_or_default().to_owned())],
         Some(Block::Table(rows)) => rows.into_iter().flatten().next().unwrap_or_default(),
-        Some(Block::Rule) | None => Vec::new(),
+        Some(Block::Rule | Block::Picture(..)) | None => Vec::new(),
     };
     let mut left = characters_max;
     let mut cut = shortened(parts, &mut left);
@@ -292,6 +345,27 @@ mod tests {
                 Block::Code("let a = *b*;".to_owned()),
             ]
         );
+    }
+
+    #[test]
+    fn pictures_of_the_workspace_stand_apart_in_a_whole_text() {
+        let picture = |words: &str, path: &str| Block::Picture(words.to_owned(), path.to_owned());
+        assert_eq!(
+            parse_whole("Before ![A pear](uploads/a_pear.PNG) after\n\n![](./b.webp)![c](/c.gif)"),
+            [
+                Block::Paragraph(vec![text("Before ")]),
+                picture("A pear", "uploads/a_pear.PNG"),
+                Block::Paragraph(vec![text(" after")]),
+                picture("", "b.webp"),
+                picture("c", "c.gif"),
+            ]
+        );
+        for other in
+            ["![x](https://example.org/x.png)", "![x](data:image/png;base64,x.png)", "![x](x.svg)", "![x](x.png"]
+        {
+            assert!(matches!(parse_whole(other).as_slice(), [Block::Paragraph(_)]), "{other}");
+        }
+        assert!(matches!(parse("![x](x.png)").as_slice(), [Block::Paragraph(_)]), "a card loads nothing");
     }
 
     #[test]

@@ -143,8 +143,13 @@ export function theme(name) {
 
 export const setTitle = (text) => (document.title = text);
 
-// The browser's own dialog; the stylesheet decides what is on the paper.
-export const print = () => setTimeout(() => window.print());
+// The browser's own dialog; the stylesheet decides what is on the paper. What is drawn there has its pictures first; one that
+// cannot be had is its words.
+export const print = () =>
+  setTimeout(async () => {
+    await Promise.all([...document.querySelectorAll('.printed img')].map((image) => image.decode().catch(() => {})));
+    window.print();
+  });
 
 // Tells when the page goes on paper, by whatever way, and when that is over.
 export function watchPrint(onPrint) {
@@ -178,6 +183,17 @@ export function focus(selector) {
 export const copy = (text) => navigator.clipboard?.writeText(text).catch(() => {});
 
 export const leave = () => document.activeElement?.blur();
+
+// Does what a button or a fold of a window does; where that is folded away, it is unfolded. Answers whether it is there.
+export function press(id, act) {
+  const found = document.getElementById(id)?.querySelector(`[data-act="${act}"]`);
+  if (!found || found.disabled) return false;
+  found.closest('.side[data-unfolded=false]')?.querySelector('.unfold').click();
+  found.click();
+  // After what is drawn because of it, so that a field that came with it keeps the keyboard.
+  if (found.matches('summary')) requestAnimationFrame(() => found.focus());
+  return true;
+}
 
 // Focus goes into a window that came to the front, unless it is inside already.
 export function focusWindow(id) {
@@ -235,25 +251,86 @@ export function grow(element) {
 
 // --- files ----------------------------------------------------------------------------------------------------------
 
-export function chooseFiles(onFile) {
+// Files, or a whole folder, of which the browser tells every file with its path.
+export function chooseFiles(onFile, folder) {
   const input = document.createElement('input');
   input.type = 'file';
   input.multiple = true;
-  input.onchange = () => [...input.files].forEach((file) => onFile(file.name, file));
+  input.webkitdirectory = folder;
+  input.onchange = () => {
+    const files = [...input.files];
+    if (!folder) files.forEach((file) => onFile(file.name, file));
+    else if (files.length > 0) onFile(files[0].webkitRelativePath.split('/')[0], files.map((file) => [file.webkitRelativePath, file]));
+  };
   input.click();
 }
 
-// Files dropped on an element or pasted into it; while something hovers, the element says so to its stylesheet.
+// Everything in a folder that was dropped: paths that begin with its own name, folders without a file.
+async function inside(entry, path) {
+  if (entry.isFile) return [[path, await new Promise((found, refuse) => entry.file(found, refuse))]];
+  const reader = entry.createReader();
+  const found = [[path]];
+  // A browser gives them in parts, and an empty one after the last.
+  for (;;) {
+    const part = await new Promise((read, refuse) => reader.readEntries(read, refuse));
+    if (part.length === 0) return found;
+    for (const one of part) found.push(...(await inside(one, `${path}/${one.name}`)));
+  }
+}
+
+const MOVED = 'application/x-choir-path';
+
+// Lets what has a path be dragged onto what is a folder; `onMove` is told both.
+export function watchMoves(element, onMove) {
+  const folder = (event) => (event.dataTransfer.types.includes(MOVED) ? event.target.closest('[data-folder]') : null);
+  const aim = (to) => {
+    element.querySelectorAll('[data-aim]').forEach((one) => one !== to && delete one.dataset.aim);
+    if (to) to.dataset.aim = '';
+  };
+  const heard = {
+    dragstart: (event) => {
+      const path = event.target.closest?.('[data-path]')?.dataset.path;
+      if (path) event.dataTransfer.setData(MOVED, path);
+    },
+    dragover: (event) => {
+      const to = folder(event);
+      if (to) event.preventDefault();
+      aim(to);
+    },
+    dragend: () => aim(),
+    drop: (event) => {
+      const to = folder(event);
+      aim();
+      if (!to) return;
+      event.preventDefault();
+      onMove(event.dataTransfer.getData(MOVED), to.dataset.folder);
+    },
+  };
+  for (const [name, listen] of Object.entries(heard)) element.addEventListener(name, listen);
+  return () => {
+    for (const [name, listen] of Object.entries(heard)) element.removeEventListener(name, listen);
+  };
+}
+
+// Files dropped on an element or pasted into it; while something hovers, the element says so to its stylesheet. A folder comes
+// with the paths of all that is in it.
 export function watchDrop(element, onFile) {
   const over = (event) => {
+    if (event.dataTransfer.types.includes(MOVED)) return;
     event.preventDefault();
     element.dataset.drop = '';
   };
   const leave = () => delete element.dataset.drop;
   const drop = (event) => {
+    if (event.dataTransfer.types.includes(MOVED)) return;
     event.preventDefault();
     leave();
-    [...event.dataTransfer.files].forEach((file) => onFile(file.name, file));
+    // Both have to be asked for before this returns; what they name may be read later.
+    const folders = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry?.()).filter((entry) => entry?.isDirectory);
+    const files = [...event.dataTransfer.files].filter(({ name }) => !folders.some((folder) => folder.name === name));
+    files.forEach((file) => onFile(file.name, file));
+    // One that cannot be read to its end is not begun.
+    folders.forEach((folder) => inside(folder, folder.name).then((all) => onFile(folder.name, all), () => onFile(folder.name, [])));
   };
   const paste = (event) => {
     const files = [...(event.clipboardData?.files ?? [])];

@@ -41,7 +41,7 @@ const REVEALED_PX = 40;
 // Opens the editor of a document in an element; `onState` is told how it stands, as JSON.
 export function openEditor(parent, id, onState) {
   const path = `/api/documents/${encodeURIComponent(id)}`;
-  const state = { phase: 'loading', version: 0, message: '', words: 0, outline: [], selection: null, mark: null, notice: null };
+  const state = { phase: 'loading', version: 0, message: '', words: null, outline: [], selection: null, mark: null, notice: null };
   let writing;
   let timer;
   let locked = true;
@@ -52,6 +52,7 @@ export function openEditor(parent, id, onState) {
     // Said while a message of the server is dealt with, never while the editor deals with a key.
     if (locked && sync.synced) {
       locked = false;
+      figures();
       view.dispatch({ effects: editable.reconfigure(locks(false)) });
     }
     if (!same) say();
@@ -134,7 +135,7 @@ export function openEditor(parent, id, onState) {
 
 // A document that is too long for a replica in a page is shown for reading.
 export async function openReader(parent, id, onState) {
-  const state = { phase: 'loading', version: 0, message: '', words: 0 };
+  const state = { phase: 'loading', version: 0, message: '', words: null };
   const say = (now) => onState(JSON.stringify(Object.assign(state, now)));
   say({});
   const content = await read(`/api/documents/${encodeURIComponent(id)}`);

@@ -149,11 +149,10 @@ async function brotli(parts) {
   return packed;
 }
 
-// Code and data of a wasm module are as unlike as two languages: apart, they take a third of a percent less.
+// Tables, code and data of a wasm module are as unlike as three languages: apart, they take a third of a percent less.
 function apart(wasm) {
-  const CODE = 10;
-  const DATA = 11;
-  const cuts = sections(wasm).filter(({ id }) => id === CODE || id === DATA).map(({ at }) => at);
+  const [ELEMENTS, CODE, DATA] = [9, 10, 11];
+  const cuts = sections(wasm).filter(({ id }) => [ELEMENTS, CODE, DATA].includes(id)).map(({ at }) => at);
   return [0, ...cuts].map((from, index) => wasm.subarray(from, cuts[index] ?? wasm.length));
 }
 

@@ -238,6 +238,21 @@ pub fn not_a_name(name: &str) -> Option<&'static str> {
     }
 }
 
+/// The path of something in another folder, or why it cannot be there.
+pub fn moved(path: &str, to: &str) -> Result<String, &'static str> {
+    let to = to.trim().trim_matches('/');
+    let name = path.rsplit('/').next().unwrap_or_default();
+    if folder(path) == to {
+        Err("It is there already.")
+    } else if to == path || to.starts_with(&format!("{path}/")) {
+        Err("A folder cannot be in itself.")
+    } else if !to.is_empty() && !to.split('/').all(is_name) {
+        Err("This is not the path of a folder.")
+    } else {
+        Ok(join(to, name))
+    }
+}
+
 /// This name, or one like it that nothing else has.
 pub fn free_name(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
     // What begins with a dot is hidden, and has no ending by that.
@@ -329,6 +344,15 @@ mod tests {
         assert_eq!(plainly("a\u{200b}b\u{200d}c\n"), "a\\u{200B}b\\u{200D}c\\u{A}");
         let honest = ["Übersicht 2026.md", "می\u{200c}خواهم.txt", "👩\u{200d}💻.png", "קובץ.txt"];
         assert_eq!(honest.map(plainly), honest);
+    }
+
+    #[test]
+    fn what_is_moved_keeps_its_name_and_its_place_makes_sense() {
+        assert_eq!([moved("a/b.txt", ""), moved("b.txt", "x/y")], [Ok("b.txt".to_owned()), Ok("x/y/b.txt".to_owned())]);
+        assert_eq!(moved("a", " /ab/ "), Ok("ab/a".to_owned()));
+        for (path, to) in [("a/b.txt", "a"), ("a", "a"), ("a", "a/b"), ("a", "b//c"), ("a", "..")] {
+            assert!(moved(path, to).is_err_and(|why| why.ends_with('.')), "{path} to {to}");
+        }
     }
 
     #[test]

@@ -1,9 +1,11 @@
-//! Reading JSON, with less code. What serde derives for a struct reads it as a list, too, which JSON never needs and which is a
+//! Reading and writing JSON, with less code. What serde derives for a struct reads it as a list, too, which JSON never needs and which is a
 //! third of what a page has to load for it; here a struct is asked for as a map, so that nothing calls that part and it is left out.
 
-use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqAccess, VariantAccess, Visitor};
+use serde::{Deserialize, Serialize};
+use serde_json::ser::{Formatter as Form, Serializer};
 use std::fmt::{Formatter, Result as Written};
+use std::io;
 
 /// Reads a text as a value.
 pub fn read<'de, T: Deserialize<'de>>(text: &'de str) -> serde_json::Result<T> {
@@ -11,6 +13,29 @@ pub fn read<'de, T: Deserialize<'de>>(text: &'de str) -> serde_json::Result<T> {
     let value = T::deserialize(Maps(&mut json))?;
     json.end()?;
     Ok(value)
+}
+
+/// Writes a value down. What cannot be written, a map whose keys are no texts, is nothing that this page sends.
+pub fn write<T: Serialize + ?Sized>(value: &T) -> String {
+    let mut json = Vec::new();
+    match value.serialize(&mut Serializer::with_formatter(&mut json, Plainly)) {
+        Ok(()) => String::from_utf8(json).unwrap_or_default(),
+        Err(_) => String::new(),
+    }
+}
+
+/// Broken numbers as the standard library writes them. serde_json's own way is quicker, and its tables are a hundredth of what
+/// the page weighs.
+struct Plainly;
+
+impl Form for Plainly {
+    fn write_f64<W: io::Write + ?Sized>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
+        writer.write_all(value.to_string().as_bytes())
+    }
+
+    fn write_f32<W: io::Write + ?Sized>(&mut self, writer: &mut W, value: f32) -> io::Result<()> {
+        self.write_f64(writer, value.into())
+    }
 }
 
 /// Something of serde that meets structs as maps, here and further in.
@@ -208,6 +233,16 @@ mod tests {
             let value: serde_json::Value = read(payload).unwrap();
             assert_eq!(value, serde_json::from_str::<serde_json::Value>(payload).unwrap(), "{kind}");
         }
+    }
+
+    #[test]
+    fn it_writes_what_serde_reads() {
+        let value: serde_json::Value = serde_json::from_str(TEXT).unwrap();
+        assert_eq!(write(&value), value.to_string());
+        let numbers = [0.004, 5.0, 1e-6, 123_456.789];
+        assert_eq!(write(&numbers), "[0.004,5,0.000001,123456.789]");
+        assert_eq!(serde_json::from_str::<[f64; 4]>(&write(&numbers)).unwrap(), numbers);
+        assert_eq!(write(&[f64::NAN]), "[null]");
     }
 
     #[test]

@@ -33,6 +33,10 @@ pub enum Action {
     Document(Wish),
     /// Do something with the run of the focused window.
     Run(Verb),
+    /// Press what the front window has for it, by its name there; the sentence says what is missing where it has nothing.
+    Press(&'static str, &'static str),
+    /// Put all answers away.
+    DismissAnswers,
     /// Choose a theme; nothing follows the system.
     Theme(Option<Theme>),
 }
@@ -84,8 +88,14 @@ const fn app(app: App, keys: &'static str) -> Item {
     item(Action::Open(app), app.name(), Icon::of(app), keys)
 }
 
+const NO_DOCUMENT: &str = "No document is in the front window.";
+const NO_SELECTION: &str = "Select some words of a document first.";
+const NO_PROPOSAL: &str = "The document in front has no proposal that waits.";
+const NO_FILES: &str = "Files is not the front window.";
+const NO_TERMINAL: &str = "No terminal is in the front window.";
+
 /// Apps, then actions, then themes.
-pub const SECTIONS: [(&str, &[Item]); 6] = [
+pub const SECTIONS: [(&str, &[Item]); 8] = [
     (
         "Open",
         &[
@@ -106,6 +116,7 @@ pub const SECTIONS: [(&str, &[Item]); 6] = [
             item(Action::Want(Precaution::PlanFirst), Precaution::PlanFirst.name(), Icon::Steer, "next prompt"),
             item(Action::Want(Precaution::Check), Precaution::Check.name(), Icon::Check, "next prompt"),
             item(Action::NewDocument, "New document", Icon::FilePlus, ""),
+            item(Action::DismissAnswers, "Dismiss all answers", Icon::Close, ""),
             item(Action::Tour(Tour::Liar), Tour::Liar.title(), Icon::Play, "tour"),
             item(Action::Tour(Tour::Quotes), Tour::Quotes.title(), Icon::Play, "tour"),
             item(Action::Tour(Tour::Numbers), Tour::Numbers.title(), Icon::Play, "tour"),
@@ -117,13 +128,49 @@ pub const SECTIONS: [(&str, &[Item]); 6] = [
             item(Action::Document(Wish::Find), "Find and replace", Icon::Search, "Ctrl F"),
             item(Action::Document(Wish::Save), "Save as Markdown", Icon::Download, ""),
             item(Action::Document(Wish::SavePage), "Save as a web page", Icon::FileText, ""),
-            item(Action::Document(Wish::Print), "Print", Icon::Print, ""),
+            item(Action::Document(Wish::Print), "Print", Icon::Print, "Ctrl P"),
             item(Action::Document(Wish::Changes), "Show its changes", Icon::Changes, ""),
+            item(
+                Action::Press("Outline", "The document in front has no headings to show."),
+                "Outline",
+                Icon::Outline,
+                "",
+            ),
+            item(Action::Press("Versions", NO_DOCUMENT), "Versions", Icon::Timeline, ""),
+            item(Action::Press("Accept", NO_PROPOSAL), "Accept the first proposal", Icon::Check, ""),
+            item(Action::Press("Reject", NO_PROPOSAL), "Reject the first proposal", Icon::Close, ""),
+            item(Action::Press("Steer", "No run works on what is in the front window."), "Steer run", Icon::Steer, ""),
             item(Action::Run(Verb::Pause), "Pause run", Icon::Pause, ""),
             item(Action::Run(Verb::Resume), "Resume run", Icon::Play, ""),
             item(Action::Run(Verb::Cancel), "Cancel run", Icon::Stop, ""),
             item(Action::Run(Verb::Undo), "Undo run", Icon::Undo, ""),
             item(Action::Run(Verb::Trace), "Show its trace", Icon::Trace, ""),
+        ],
+    ),
+    (
+        "Selection",
+        &[
+            item(Action::Press("Ask", NO_SELECTION), "Ask about the selection", Icon::Quote, ""),
+            item(Action::Press("Change", NO_SELECTION), "Change the selection", Icon::Pencil, ""),
+            item(Action::Press("Verify", NO_SELECTION), "Verify the selection", Icon::Check, ""),
+            item(Action::Press("Origin", NO_SELECTION), "Where the selection comes from", Icon::Search, ""),
+        ],
+    ),
+    (
+        "Files and Terminal",
+        &[
+            item(Action::Press("new-folder", NO_FILES), "New folder", Icon::FolderPlus, ""),
+            item(Action::Press("upload", NO_FILES), "Upload files", Icon::Upload, ""),
+            item(Action::Press("upload-folder", NO_FILES), "Bring in a folder", Icon::FolderUp, ""),
+            item(
+                Action::Press("undo", "Nothing was put away in the front window."),
+                "Bring back what was put away",
+                Icon::Undo,
+                "",
+            ),
+            item(Action::Press("find", NO_TERMINAL), "Look in the terminal", Icon::Search, "Ctrl Shift F"),
+            item(Action::Press("Copy", NO_TERMINAL), "Copy from the terminal", Icon::Copy, "Ctrl Shift C"),
+            item(Action::Press("Paste", NO_TERMINAL), "Paste into the terminal", Icon::FileText, "Ctrl Shift V"),
         ],
     ),
     (

@@ -2,6 +2,7 @@
 
 use crate::status::Mark;
 use crate::words::count;
+use choir_proto::Usd;
 use choir_proto::api::Health;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -125,7 +126,7 @@ impl Key {
 #[serde(default)]
 pub struct Budget {
     /// Money per run.
-    pub usd_per_run: f64,
+    pub usd_per_run: Usd,
 }
 
 /// How what tasks changed comes into the workspace.
@@ -193,6 +194,24 @@ impl Tested {
             (true, false) => format!("`{provider}` answers, but offers no `{model}`."),
         }
     }
+}
+
+/// An amount as a field for numbers takes it: `5.00`.
+pub fn amount(usd: Usd) -> String {
+    usd.to_string().split_off(1)
+}
+
+/// The amount that somebody typed into such a field.
+pub fn dollars_of(text: &str) -> Option<Usd> {
+    let (whole, broken) = text.trim().split_once(['.', ',']).unwrap_or((text.trim(), ""));
+    let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number(whole) || !is_number(broken) || (whole.is_empty() && broken.is_empty()) {
+        return None;
+    }
+    let millionths = broken.bytes().chain(std::iter::repeat(b'0')).take(6);
+    let digits = whole.bytes().chain(millionths);
+    let add = |sum: u64, digit: u8| sum.checked_mul(10)?.checked_add(u64::from(digit - b'0'));
+    digits.into_iter().try_fold(0, add).map(Usd)
 }
 
 /// The provider and the model of `PROVIDER/MODEL`.
@@ -281,6 +300,19 @@ mod tests {
         let named = words("Sandbox degraded: `landlock` is off; run `choir doctor` and start again");
         assert_eq!(named.command(), Some("choir doctor"));
         assert_eq!(words("Sandbox degraded: no `landlock` here").command(), None);
+    }
+
+    #[test]
+    fn an_amount_is_read_as_it_is_written() {
+        for (text, micros) in
+            [("5", 5_000_000), ("5.00", 5_000_000), (" 0,25 ", 250_000), (".5", 500_000), ("0.0000019", 1)]
+        {
+            assert_eq!(dollars_of(text), Some(Usd(micros)), "{text}");
+        }
+        for text in ["", ".", "-1", "1.2.3", "five", "1e3", "99999999999999999999"] {
+            assert_eq!(dollars_of(text), None, "{text}");
+        }
+        assert_eq!(amount(Usd(1_250_000)), "1.25");
     }
 
     #[test]

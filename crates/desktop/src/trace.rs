@@ -81,7 +81,7 @@ fn arguments(value: &Value) -> String {
         Value::Object(map) => map.values().map(arguments).collect::<Vec<_>>().join(" "),
         Value::String(text) => text.clone(),
         Value::Null => String::new(),
-        other => other.to_string(),
+        other => json::write(other),
     }
 }
 
@@ -98,12 +98,15 @@ pub fn role(actor: &Actor) -> String {
     }
 }
 
-/// Where a bar begins and how long it is, in percent of the whole.
-pub fn span(began_us: i64, total_us: i64, at_us: i64, duration_ms: u64) -> (f64, f64) {
-    let total = total_us.max(1) as f64;
-    let length = (duration_ms as f64 * 1_000.0).min(total);
-    let start = ((at_us - began_us) as f64 - length).clamp(0.0, total);
-    (100.0 * start / total, (100.0 * length / total).max(0.5))
+/// Where a bar begins and how long it is, as parts of the whole.
+pub fn span(began_us: i64, total_us: i64, at_us: i64, duration_ms: u64) -> (String, String) {
+    let total = i128::from(total_us.max(1));
+    let length = (i128::from(duration_ms) * 1_000).min(total);
+    let start = (i128::from(at_us) - i128::from(began_us) - length).clamp(0, total);
+    // Hundredths of a percent, at least half a percent: what is shorter would not be seen.
+    let [start, length] = [start, length].map(|part| part * 10_000 / total);
+    let [start, length] = [start, length.max(50)].map(|part| format!("{}.{:02}%", part / 100, part % 100));
+    (start, length)
 }
 
 #[cfg(test)]
@@ -141,7 +144,7 @@ mod tests {
 
     #[test]
     fn bars_end_where_their_event_stands() {
-        assert_eq!(span(0, 10_000_000, 5_000_000, 2_000), (30.0, 20.0));
-        assert_eq!(span(0, 0, 0, 0), (0.0, 0.5));
+        assert_eq!(span(0, 10_000_000, 5_000_000, 2_000), ("30.00%".to_owned(), "20.00%".to_owned()));
+        assert_eq!(span(0, 0, 0, 0), ("0.00%".to_owned(), "0.50%".to_owned()));
     }
 }

@@ -25,16 +25,26 @@ pub fn elapsed(from: Timestamp, to: Timestamp) -> String {
 
 /// Milliseconds as `340 ms` or `2.1 s`.
 pub fn milliseconds(ms: u64) -> String {
-    if ms < 1_000 { format!("{ms} ms") } else { format!("{:.1} s", ms as f64 / 1_000.0) }
+    if ms < 1_000 { format!("{ms} ms") } else { format!("{} s", tenths(ms, 1_000)) }
 }
 
 /// Money; small amounts keep two figures that mean something.
 pub fn money(usd: Usd) -> String {
     match usd.0 {
         0 => "$0.00".to_owned(),
-        micros @ 1..10_000 => format!("${:.4}", micros as f64 / 1e6),
-        micros => format!("${:.2}", micros as f64 / 1e6),
+        micros @ 1..10_000 => format!("$0.{:04}", (micros + 50) / 100),
+        micros => dollars((micros.saturating_add(5_000)) / 10_000),
     }
+}
+
+fn dollars(cents: u64) -> String {
+    format!("${}.{:02}", cents / 100, cents % 100)
+}
+
+/// So many of a unit, to one place. Counted in whole numbers: what writes down broken ones would be a dozen pages of code here.
+fn tenths(count: u64, unit: u64) -> String {
+    let tenths = (count / unit) * 10 + ((count % unit) * 10 + unit / 2) / unit;
+    format!("{}.{}", tenths / 10, tenths % 10)
 }
 
 /// What something cost; an amount that stands on a price that nobody knows says so.
@@ -47,8 +57,8 @@ pub fn cost(usage: &Usage) -> String {
 pub fn tokens(count: u64) -> String {
     match count {
         0..1_000 => count.to_string(),
-        1_000..1_000_000 => format!("{:.1}k", count as f64 / 1e3),
-        _ => format!("{:.1}M", count as f64 / 1e6),
+        1_000..1_000_000 => format!("{}k", tenths(count, 1_000)),
+        _ => format!("{}M", tenths(count, 1_000_000)),
     }
 }
 
@@ -57,8 +67,8 @@ pub fn bytes(count: u64) -> String {
     match count {
         0..1_000 => format!("{count} B"),
         1_000..1_000_000 => format!("{} KB", count / 1_000),
-        1_000_000..1_000_000_000 => format!("{:.1} MB", count as f64 / 1e6),
-        _ => format!("{:.1} GB", count as f64 / 1e9),
+        1_000_000..1_000_000_000 => format!("{} MB", tenths(count, 1_000_000)),
+        _ => format!("{} GB", tenths(count, 1_000_000_000)),
     }
 }
 
@@ -66,6 +76,20 @@ pub fn bytes(count: u64) -> String {
 pub fn clock(at: Timestamp) -> String {
     let seconds = at.0.div_euclid(1_000_000).rem_euclid(86_400);
     format!("{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60)
+}
+
+/// What a program wrote as the end of a sentence, where it stands alone. A name that begins it stays as it is.
+pub fn sentence(text: &str) -> String {
+    let begins = text.chars().next().filter(|_| !text.split_whitespace().next().is_some_and(is_a_name));
+    match begins {
+        Some(first) if first.is_ascii_lowercase() => format!("{}{}", first.to_ascii_uppercase(), &text[1..]),
+        _ => text.to_owned(),
+    }
+}
+
+/// A file, an option or something in marks.
+fn is_a_name(word: &str) -> bool {
+    word.trim_end_matches(['.', ',', ':', ';']).contains(['.', '/', '_', '`', ':', '='])
 }
 
 /// The first line, cut at a word's end.
@@ -221,6 +245,13 @@ mod tests {
         assert_eq!(odd, "Could not read it: Input/output error. Try again.");
         assert_eq!(refusal("exists", "There is one.", "Take another."), "There is one. Take another.");
         assert_eq!(moment(Timestamp(1_767_225_600_000_123)), "2026-01-01 00:00");
+    }
+
+    #[test]
+    fn a_reason_is_a_sentence_unless_a_name_begins_it() {
+        let told =
+            ["the check failed: 2 of 3", "cargo.toml has no such key", "`a` answers", "No.", "", "élan"].map(sentence);
+        assert_eq!(told, ["The check failed: 2 of 3", "cargo.toml has no such key", "`a` answers", "No.", "", "élan"]);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::call::Call;
 use crate::npm;
 use crate::paths::Paths;
 use crate::steps::Steps;
+use crate::weight;
 
 /// Titles of the steps that `build` runs.
 pub(crate) const STEPS: &[&str] = &[PACKAGES, COMPILE, TOOL, BIND, BUNDLE];
@@ -24,8 +25,13 @@ const PROFILE: &str = "wasm";
 
 /// Builds the desktop alone.
 pub(crate) fn run(paths: &Paths) -> Result<()> {
-    let mut steps = Steps::new(&[STEPS]);
+    // One that is built to be looked at soon is not what anybody would load.
+    let is_whole = env::var_os(PROFILE_VARIABLE).is_none();
+    let mut steps = Steps::new(&[STEPS, if is_whole { weight::STEPS } else { &[] }]);
     let dist = build(paths, &mut steps)?;
+    if is_whole {
+        weight::judge(&mut steps, &dist)?;
+    }
     steps.finish();
     eprintln!("{}", dist.display());
     Ok(())

@@ -17,6 +17,7 @@ mod steps;
 mod suite;
 mod tidy;
 mod up;
+mod weight;
 
 use std::process::ExitCode;
 

@@ -8,7 +8,7 @@ use crate::call::Call;
 use crate::needs::{self, Scope};
 use crate::paths::Paths;
 use crate::steps::{Step, Steps};
-use crate::{browser, check, clients, desktop};
+use crate::{browser, check, clients, desktop, weight};
 
 const COMPILE_TESTS: &str = "compile the tests";
 const RUN_TESTS: &str = "run the tests";
@@ -22,6 +22,7 @@ pub(crate) fn test(paths: &Paths) -> Result<()> {
         needs::STEPS,
         check::STEPS,
         desktop::STEPS,
+        weight::STEPS,
         tests,
         clients::STEPS,
         &[BUILD_CHOIR, TORTURE],
@@ -30,6 +31,7 @@ pub(crate) fn test(paths: &Paths) -> Result<()> {
     needs::install(paths, &mut steps, Scope::Test)?;
     check::check(paths, &mut steps)?;
     let dist = desktop::build(paths, &mut steps)?;
+    weight::judge(&mut steps, &dist)?;
     native_tests(paths, &mut steps, &dist)?;
     browser::page(paths, &mut steps)?;
     clients::judge(paths, &mut steps)?;

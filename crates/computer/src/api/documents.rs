@@ -162,6 +162,20 @@ pub(super) async fn decide(
     get(State(app), Path(document)).await
 }
 
+/// Takes the no to a proposal back: it waits again.
+#[utoipa::path(post, path = "/api/documents/{id}/proposals/{p}/reopen", params(("id" = String, Path), ("p" = String, Path)),
+    responses((status = 200, body = Document)))]
+pub(super) async fn reopen(
+    State(app): State<App>,
+    Path((document, proposal)): Path<(String, String)>,
+    _: OptionalJson<Nothing>,
+) -> Result<Json<Document>, Rejection> {
+    let head = find(&app, &document).await?;
+    let reopened = app.harness.documents.reopen(head.document_id, &proposal).await?;
+    reopened.ok_or_else(|| Rejection::missing("rejected proposal"))?;
+    get(State(app), Path(document)).await
+}
+
 /// Runs a figure's command again. What it prints replaces the figure; the workspace stays as it is.
 #[utoipa::path(post, path = "/api/documents/{id}/figures/{figure}/rerun",
     params(("id" = String, Path), ("figure" = String, Path)), responses((status = 202, body = TaskAccepted)))]

@@ -6,17 +6,20 @@ use choir_core::fold::proposal::{Open, Proposals};
 use choir_core::fold::{in_document, of_document};
 use choir_proto::DocumentId;
 use choir_proto::document::{Decision, Proposal};
-use choir_proto::event::{Actor, ProposalDecided};
+use choir_proto::event::{Actor, ProposalDecided, ProposalMade};
 use choir_store::StoreError;
 
 /// Proposals shown at once.
 const PROPOSALS_LISTED_MAX: usize = 200;
+/// Proposals that are looked through for those: what was rejected lies among them.
+const PROPOSALS_READ_MAX: usize = 2_000;
 
 impl Documents {
     /// What waits for a person.
     pub async fn proposals(&self, id: DocumentId) -> Result<Vec<Proposal>, StoreError> {
-        let open = self.views.with_prefix::<Proposals>(of_document(id), PROPOSALS_LISTED_MAX).await?;
-        Ok(open.into_iter().map(|open| open.proposal).collect())
+        let open = self.views.with_prefix::<Proposals>(of_document(id), PROPOSALS_READ_MAX).await?;
+        let waiting = open.into_iter().filter(|open| !open.rejected).map(|open| open.proposal);
+        Ok(waiting.take(PROPOSALS_LISTED_MAX).collect())
     }
 
     /// Does what a person said. Nothing: there is no such proposal, or it was decided before.
@@ -27,7 +30,8 @@ impl Documents {
         decision: Decision,
     ) -> Result<Option<()>, DocumentError> {
         let key = in_document(id, proposal);
-        let Some(open) = self.views.get::<Proposals>(key).await? else { return Ok(None) };
+        let open = self.views.get::<Proposals>(key).await?.filter(|open| !open.rejected);
+        let Some(open) = open else { return Ok(None) };
         let decided = ProposalDecided { document_id: id, proposal_id: proposal.to_owned(), decision };
         match decision {
             Decision::Accept => self.accept(id, &open, decided).await,
@@ -36,6 +40,16 @@ impl Documents {
                 Ok(Some(()))
             }
         }
+    }
+
+    /// Takes a no back: the proposal is made again, by whom it was made. Nothing: it was not rejected.
+    pub async fn reopen(&self, id: DocumentId, proposal: &str) -> Result<Option<()>, DocumentError> {
+        let open = self.views.get::<Proposals>(in_document(id, proposal)).await?.filter(|open| open.rejected);
+        let Some(Open { proposal, author, run, task, effect_id, .. }) = open else { return Ok(None) };
+        let Proposal { proposal_id, old, new, version, from, .. } = proposal;
+        let again = ProposalMade { document_id: id, proposal_id, version, from, old, new, effect_id };
+        self.journal.append(&Scope { actor: author, run, task }, vec![again.into()]).await?;
+        Ok(Some(()))
     }
 
     /// The words are the agent's, the decision is the person's: both are in the log as one unit.

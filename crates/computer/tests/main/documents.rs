@@ -216,6 +216,15 @@ async fn an_agent_asks_before_it_changes_a_persons_words_and_the_person_decides_
     );
     assert_eq!(desk.send("POST", &path(1), json!({"decision": "accept"})).await.0, 404, "decided is decided");
     assert_eq!(desk.send("POST", &path(0), json!({"decision": "maybe"})).await.0, 400);
+
+    // A no can be taken back, once; a yes is undone by the versions.
+    let reopen = |index: usize| format!("{}/reopen", path(index));
+    assert_eq!(desk.send("POST", &reopen(0), Value::Null).await.0, 404, "it was accepted");
+    let (status, after) = desk.send("POST", &reopen(1), Value::Null).await;
+    assert_eq!((status, &after["proposals"]), (200, &json!([proposals[1]])));
+    assert_eq!(desk.send("POST", &reopen(1), Value::Null).await.0, 404, "it waits already");
+    let (_, after) = desk.send("POST", &path(1), json!({"decision": "accept"})).await;
+    assert_eq!(after["content"], "first line, by Writer\nmine, better\nlast line\nadded\n");
 }
 
 pub(crate) async fn versions(desk: &Desk, id: DocumentId) -> Value {

@@ -1,12 +1,12 @@
-//! Proposals that wait for a person.
+//! Proposals that wait for a person, and those that were rejected: a no can be taken back.
 
 use super::{Fold, in_document};
-use choir_proto::document::Proposal;
+use choir_proto::document::{Decision, Proposal};
 use choir_proto::event::{Actor, Header};
 use choir_proto::{Event, RunId, TaskId};
 use serde::{Deserialize, Serialize};
 
-/// Every proposal that nobody has decided, by document and name.
+/// Every proposal that nobody has accepted, by document and name.
 pub struct Proposals;
 
 /// A proposal with who made it.
@@ -22,12 +22,15 @@ pub struct Open {
     pub task: Option<TaskId>,
     /// By which tool call.
     pub effect_id: Option<String>,
+    /// Whether the person has said no.
+    #[serde(default)]
+    pub rejected: bool,
 }
 
 impl Fold for Proposals {
     type Row = Open;
     const NAME: &'static str = "proposals";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 
     fn key(_: &Header, event: &Event) -> Option<String> {
         match event {
@@ -39,6 +42,9 @@ impl Fold for Proposals {
 
     fn apply(row: &mut Option<Open>, header: &Header, event: &Event) {
         *row = match event {
+            Event::ProposalDecided(decided) if decided.decision == Decision::Reject => {
+                row.take().map(|open| Open { rejected: true, ..open })
+            }
             Event::ProposalMade(made) => Some(Open {
                 proposal: Proposal {
                     proposal_id: made.proposal_id.clone(),
@@ -52,6 +58,7 @@ impl Fold for Proposals {
                 run: header.run,
                 task: header.task,
                 effect_id: made.effect_id.clone(),
+                rejected: false,
             }),
             _ => None,
         };

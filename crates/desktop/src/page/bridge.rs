@@ -86,9 +86,13 @@ extern "C" {
     ) -> Function;
 
     #[wasm_bindgen(js_name = chooseFiles)]
-    fn choose_files(on_file: &JsValue);
+    fn choose_files(on_file: &JsValue, folder: bool);
     #[wasm_bindgen(js_name = watchDrop)]
     fn watch_drop(element: &Element, on_file: &Closure<dyn FnMut(String, JsValue)>) -> Function;
+    #[wasm_bindgen(js_name = watchMoves)]
+    fn watch_moves(element: &Element, on_move: &Closure<dyn FnMut(String, String)>) -> Function;
+    /// Does what a button of a window does; answers whether it has it now.
+    pub(crate) fn press(window: &str, act: &str) -> bool;
     #[wasm_bindgen(catch)]
     async fn bytes(path: &str) -> Result<JsValue, JsValue>;
     pub(crate) fn picture(blob: &JsValue, kind: &str) -> String;
@@ -325,10 +329,25 @@ pub(crate) async fn open_terminal(
     Ok((opened, held))
 }
 
-/// Lets the person choose files. The browser may never call back, so the closure is given away to it.
-pub(crate) fn choose(on_file: impl FnMut(String, JsValue) + 'static) {
+/// What a person gives at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gift {
+    /// Files.
+    Files,
+    /// A folder with all that is in it.
+    Folder,
+}
+
+/// Lets the person choose. The browser may never call back, so the closure is given away to it.
+pub(crate) fn choose(gift: Gift, on_file: impl FnMut(String, JsValue) + 'static) {
     let on_file: Closure<dyn FnMut(String, JsValue)> = Closure::new(on_file);
-    choose_files(&on_file.into_js_value());
+    choose_files(&on_file.into_js_value(), gift == Gift::Folder);
+}
+
+/// Reports what is dragged onto a folder: the path of the one and of the other.
+pub(crate) fn moves(element: &Element, on_move: impl FnMut(String, String) + 'static) -> Held {
+    let on_move = Closure::new(on_move);
+    Held { stop: watch_moves(element, &on_move), _closures: vec![Box::new(on_move)] }
 }
 
 /// Takes files that are dropped on an element.

@@ -39,6 +39,15 @@ pub(crate) fn Cards() -> Element {
     }
 }
 
+/// Puts away all answers that are on the desktop.
+pub(crate) fn dismiss_answers(desk: Desk) {
+    let cards = choose(desk);
+    if !cards.iter().any(|run| run.status.is_ending()) {
+        desk.tell("No answer is on the desktop.");
+    }
+    dismiss_all(desk, &cards);
+}
+
 /// Puts away what has ended; what is being worked on stays.
 fn dismiss_all(desk: Desk, cards: &[Run]) {
     cards.iter().filter(|run| run.status.is_ending()).for_each(|run| desk.dismiss_card(run.run_id));

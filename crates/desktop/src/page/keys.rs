@@ -2,12 +2,13 @@
 
 use super::apps;
 use super::bridge::{self, Held};
-use super::cards::{control, open_trace};
+use super::cards::{control, dismiss_answers, open_trace};
 use super::desk::Desk;
 use super::server::{self, Failure, Kept};
 use choir_desktop::computer::focused;
 use choir_desktop::geometry::{self, Arrow};
 use choir_desktop::menu::{Action, Verb, Wish};
+use choir_proto::DocumentId;
 use choir_proto::desktop::{App, DesktopCommand, Rect, Shape, Subject, Window};
 use choir_proto::document::NewDocument;
 use dioxus::prelude::*;
@@ -26,6 +27,8 @@ fn press(desk: Desk, key: &str, typing: bool) -> bool {
     match key {
         "Ctrl k" | "Ctrl K" => perform(desk, Action::FocusPrompt),
         "?" | "Shift ?" if !typing => perform(desk, Action::FocusPrompt),
+        // Anything else in front is for the browser to print.
+        "Ctrl p" if front_document(desk).is_some() => perform(desk, Action::Document(Wish::Print)),
         "F6" => perform(desk, Action::NextWindow),
         "Ctrl Alt ArrowLeft" => perform(desk, Action::Shape(Shape::LeftHalf)),
         "Ctrl Alt ArrowRight" => perform(desk, Action::Shape(Shape::RightHalf)),
@@ -96,6 +99,8 @@ pub(crate) fn perform(desk: Desk, action: Action) {
         Action::Resize(arrow) => shift(desk, geometry::grow, arrow),
         Action::Document(wish) => wish_for(desk, wish),
         Action::Run(verb) => with_run(desk, verb),
+        Action::Press(act, missing) => press_button(desk, act, missing),
+        Action::DismissAnswers => dismiss_answers(desk),
         Action::Shape(shape) => with_top(desk, |window_id| DesktopCommand::Shape { window_id, shape }),
         Action::CloseWindow => match top(desk) {
             Some(window) => close(desk, &window),
@@ -119,11 +124,26 @@ fn with_top(desk: Desk, command: impl FnOnce(choir_proto::WindowId) -> DesktopCo
     }
 }
 
+/// Lets the front window do what a button of it does.
+fn press_button(desk: Desk, act: &str, missing: &str) {
+    let pressed = |window: Window| bridge::press(&format!("window-{}", window.window_id), act);
+    if !top(desk).is_some_and(pressed) {
+        desk.tell(missing);
+    }
+}
+
 /// The open document itself does what is wished.
 fn wish_for(mut desk: Desk, wish: Wish) {
-    match top(desk).and_then(|window| window.subject) {
-        Some(Subject::Document(id)) => desk.wish.set(Some((id, wish))),
-        _ => desk.tell("No document is in the front window."),
+    match front_document(desk) {
+        Some(id) => desk.wish.set(Some((id, wish))),
+        None => desk.tell("No document is in the front window."),
+    }
+}
+
+fn front_document(desk: Desk) -> Option<DocumentId> {
+    match top(desk)?.subject? {
+        Subject::Document(id) => Some(id),
+        _ => None,
     }
 }
 

@@ -231,6 +231,9 @@ fn Mentions() -> Element {
 
 /// A file that was dropped or pasted goes into the workspace, and the agents are shown it.
 fn attach(desk: Desk, given: Signal<Vec<String>>, name: String, file: wasm_bindgen::JsValue) {
+    if js_sys::Array::is_array(&file) {
+        return desk.tell("A folder goes into the workspace by being dropped on Files.");
+    }
     if !is_name(&name) {
         return desk.tell(format!("“{name}” is not a name for a file."));
     }
@@ -273,7 +276,7 @@ fn Means() -> Element {
     rsx! {
         span { class: "means", title: "Model and budget per run",
             span { class: "model", "{short}" }
-            if budget > 0.0 { span { class: "figure", "≤ ${budget:.2}" } }
+            if !budget.is_nothing() { span { class: "figure", "≤ {budget}" } }
         }
     }
 }

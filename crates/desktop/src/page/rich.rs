@@ -1,7 +1,8 @@
 //! Small pieces that every part of the page uses: icons, marks, and inert Markdown.
 
+use choir_desktop::files::query;
 use choir_desktop::icon::Icon;
-use choir_desktop::markdown::{Block, Inline, brief, inline, parse};
+use choir_desktop::markdown::{Block, Inline, brief, inline, parse, parse_whole};
 use choir_desktop::status::Mark;
 use dioxus::prelude::*;
 
@@ -16,12 +17,19 @@ pub(crate) fn Glyph(icon: Icon) -> Element {
 
 /// A button that is a picture; its name is for everybody who asks.
 #[component]
-pub(crate) fn IconButton(icon: Icon, label: String, onclick: EventHandler<MouseEvent>) -> Element {
+pub(crate) fn IconButton(
+    icon: Icon,
+    label: String,
+    /// What the menu calls it by.
+    act: Option<&'static str>,
+    onclick: EventHandler<MouseEvent>,
+) -> Element {
     rsx! {
         button {
             r#type: "button",
             class: "icon-button",
             "aria-label": "{label}",
+            "data-act": act,
             title: "{label}",
             onclick: move |event| onclick.call(event),
             Glyph { icon }
@@ -75,9 +83,26 @@ pub(crate) fn Rich(text: String) -> Element {
     }
 }
 
+/// All of a document, as it goes on paper: with its headings and its pictures.
+#[component]
+pub(crate) fn Whole(text: String) -> Element {
+    rsx! {
+        div { class: "rich",
+            for block in parse_whole(&text) {
+                match block {
+                    Block::Heading(1, parts) => rsx! { h1 { Parts { parts } } },
+                    Block::Heading(2, parts) => rsx! { h2 { Parts { parts } } },
+                    block => rsx! { Piece { block } },
+                }
+            }
+        }
+    }
+}
+
 #[component]
 fn Piece(block: Block) -> Element {
     match block {
+        Block::Picture(words, path) => rsx! { img { src: "/api/files?path={query(&path)}", alt: words } },
         Block::Heading(1 | 2, parts) => rsx! { h3 { Parts { parts } } },
         Block::Heading(_, parts) => rsx! { h4 { Parts { parts } } },
         Block::Paragraph(parts) => rsx! { p { Parts { parts } } },

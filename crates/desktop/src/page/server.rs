@@ -64,8 +64,7 @@ pub(crate) fn send<'a, B: Serialize, T: DeserializeOwned>(
     path: &'a str,
     body: &B,
 ) -> impl Future<Output = Result<T, Failure>> + use<'a, B, T> {
-    // What is sent from here can be written down: names, numbers and texts.
-    answer(method, path, Some(serde_json::to_string(body).unwrap_or_default()))
+    answer(method, path, Some(json::write(body)))
 }
 
 async fn answer<T: DeserializeOwned>(method: &str, path: &str, body: Option<String>) -> Result<T, Failure> {

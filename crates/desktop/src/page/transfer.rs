@@ -56,7 +56,7 @@ fn begin(desk: Desk, words: String) -> (Transfer, u32) {
     let transfer = Transfer::new(move |share| {
         let taken_us = (bridge::time().0 - began.0) as f64;
         let left = elapsed(Timestamp(0), Timestamp((taken_us * (1.0 - share) / share) as i64));
-        desk.retell(notice, format!("{words} {:.0} %, {left} left", share * 100.0));
+        desk.retell(notice, format!("{words} {} %, {left} left", (share * 100.0).round() as u32));
     });
     desk.can_stop(notice, transfer.stop());
     (transfer, notice)

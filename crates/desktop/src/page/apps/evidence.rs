@@ -2,6 +2,7 @@
 //! selection comes from.
 
 use super::threads::AskSelection;
+use super::trash::Done;
 use super::writer::{Page, Shown};
 use crate::page::desk::use_desk;
 use crate::page::rich::{Glyph, IconButton};
@@ -14,6 +15,7 @@ use choir_desktop::words::{ago, cost, headline};
 use choir_proto::DocumentId;
 use choir_proto::document::{Citation, Decide, Decision, Document, Origin, Proposal, Provenance, Unsupported};
 use dioxus::prelude::*;
+use wasm_bindgen_futures::spawn_local;
 
 /// Pieces of a selection's origin that are listed.
 const PIECES_MAX: usize = 12;
@@ -52,11 +54,11 @@ fn ProposalCard(page: Page, proposal: Proposal) -> Element {
                 "{far}"
             }
             div { class: "controls",
-                button { r#type: "button", class: "secondary", onclick: move |_| accept(Decision::Accept),
+                button { r#type: "button", class: "secondary", "data-act": "Accept", onclick: move |_| accept(Decision::Accept),
                     Glyph { icon: Icon::Check }
                     "Accept"
                 }
-                button { r#type: "button", class: "secondary", onclick: move |_| reject(Decision::Reject), "Reject" }
+                button { r#type: "button", class: "secondary", "data-act": "Reject", onclick: move |_| reject(Decision::Reject), "Reject" }
             }
         }
     }
@@ -81,13 +83,34 @@ async fn decide(mut page: Page, proposal: &str, decision: Decision) {
             let mut document = page.document.peek().clone();
             document.iter_mut().for_each(|document| document.proposals.retain(|one| one.proposal_id != proposal));
             page.document.set(document);
-            page.desk.tell(match decision {
-                Decision::Accept => "Accepted. The text before is in its versions.",
-                Decision::Reject => "Rejected. The text stays as it is.",
-            });
+            match decision {
+                Decision::Accept => page.desk.tell("Accepted. The text before is in its versions."),
+                Decision::Reject => page.rejected.set(Some(proposal.to_owned())),
+            }
         }
         Err(failure) => page.desk.undone("The text stayed as it was.", &failure),
     }
+}
+
+/// The way back from a no.
+pub(crate) fn rejected(page: Page) -> Element {
+    let mut page = page;
+    let said = page.rejected.read().as_ref().map(|_| "Rejected. The text stays as it is.".to_owned());
+    rsx! {
+        Done { said, undo: move |()| {
+            if let Some(proposal) = page.rejected.take() { reopen(page, proposal) }
+        } }
+    }
+}
+
+/// The margin follows the log: there the proposal is made again.
+fn reopen(page: Page, proposal: String) {
+    spawn_local(async move {
+        let path = format!("/api/documents/{}/proposals/{proposal}/reopen", page.id);
+        if let Err(failure) = server::act("POST", &path).await {
+            page.desk.undone("It stays rejected.", &failure);
+        }
+    });
 }
 
 /// Sources, each with the words that are cited from it; a click opens the source at them.
@@ -214,6 +237,7 @@ pub(crate) fn SelectionTools(page: Page, from: u64, to: u64) -> Element {
                 button {
                     r#type: "button",
                     class: "secondary",
+                    "data-act": "Origin",
                     onclick: move |_| {
                         known.set((from, to));
                         spawn(async move {

@@ -1,9 +1,11 @@
 //! The workspace: folders, files, and what can be done to them.
 
+use super::moving::{MoveTo, Moving};
+use super::naming::{NewFolder, Rename};
 use super::preview::Preview;
-use super::trash::{InTheTrash, TrashRow, kept};
+use super::trash::{Done, TrashRow, kept};
 use super::tree::Tree;
-use crate::page::bridge::{self, Held};
+use crate::page::bridge::{self, Gift, Held};
 use crate::page::desk::{Desk, late, use_desk};
 use crate::page::rich::{Glyph, IconButton};
 use crate::page::server::{self, Failure};
@@ -18,10 +20,11 @@ use choir_desktop::words::{bytes, moment};
 use choir_proto::desktop::{DesktopCommand, Subject};
 use choir_proto::{Seq, WindowId};
 use dioxus::prelude::*;
+use js_sys::Array;
 use serde::Serialize;
 use serde::de::IgnoredAny;
 use std::pin::Pin;
-use wasm_bindgen::JsValue;
+use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::spawn_local;
 use web_sys::Element as Node;
 
@@ -31,19 +34,21 @@ const SETTLE_MS: u32 = 250;
 /// One folder as the window shows it.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) struct Folder {
-    desk: Desk,
+    pub(super) desk: Desk,
     window_id: WindowId,
     pub(super) path: Signal<String>,
     pub(super) listing: Signal<Option<Result<Sorted, String>>>,
     chosen: Signal<Option<Entry>>,
     /// The name that is being changed.
-    renaming: Signal<Option<String>>,
+    pub(super) renaming: Signal<Option<String>>,
+    /// The name of what is being moved.
+    pub(super) moving: Signal<Option<String>>,
     /// What was put away last.
-    gone: Signal<Option<Gone>>,
+    pub(super) gone: Signal<Option<Gone>>,
     /// The name of a folder that is being made.
-    making: Signal<Option<String>>,
+    pub(super) making: Signal<Option<String>>,
     /// Why a name that was typed is not taken.
-    fault: Signal<Option<String>>,
+    pub(super) fault: Signal<Option<String>>,
     /// The name that was just given: its row takes the keyboard when it is there.
     fresh: Signal<Option<String>>,
     /// The last event after which the workspace may be another, when that was looked at last.
@@ -54,24 +59,26 @@ pub(super) struct Folder {
     waits: Signal<bool>,
 }
 
-/// Something that went to the trash.
+/// Something that is elsewhere now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Gone {
+pub(super) struct Gone {
     /// Where it was.
-    from: String,
-    /// Where it is in the trash.
-    to: String,
+    pub(super) from: String,
+    /// Where it is.
+    pub(super) to: String,
     /// Why.
-    by: By,
+    pub(super) by: By,
 }
 
-/// What put something away.
+/// What put something elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum By {
-    /// The person's word.
+pub(super) enum By {
+    /// The person's word: it is in the trash.
     Deletion,
-    /// A file that has its name now.
+    /// A file that has its name now: it is in the trash.
     Upload,
+    /// The person, into another folder.
+    Move,
 }
 
 #[derive(Serialize)]
@@ -136,6 +143,9 @@ impl Folder {
     }
 
     fn put(self, name: String, file: JsValue) {
+        if let Ok(all) = file.clone().dyn_into::<Array>() {
+            return self.put_all(name, all);
+        }
         if !is_name(&name) {
             return self.desk.tell(format!("“{}” is not a name for a file.", plainly(&name)));
         }
@@ -151,6 +161,10 @@ impl Folder {
             }
             self.load();
         });
+    }
+
+    fn choose(self, gift: Gift) {
+        bridge::choose(gift, move |name, file| self.put(name, file));
     }
 
     /// Uploads. A file that had the name goes to the trash before, and comes back if the new one does not come.
@@ -200,7 +214,7 @@ impl Folder {
 
     fn undo(mut self) {
         match self.gone.take() {
-            Some(Gone { from, to, by: By::Deletion }) => self.restore(to, from),
+            Some(Gone { from, to, by: By::Deletion | By::Move }) => self.restore(to, from),
             Some(Gone { from, to, by: By::Upload }) => {
                 let new = Gone::now(from.clone(), By::Deletion);
                 spawn_local(async move {
@@ -222,19 +236,19 @@ impl Folder {
                     self.desk.tell(format!("{} is back.", plainly(&to)));
                     sweep(&from).await;
                 }
-                Err(failure) => self.desk.undone("It stays in the trash.", &failure),
+                Err(failure) => self.desk.undone("It stays where it is.", &failure),
             }
             self.load();
         });
     }
 
-    fn make(self) {
+    pub(super) fn make(self) {
         let name = self.making.peek().clone().unwrap_or_default().trim().to_owned();
         let path = join(&self.path.peek(), &name);
         self.name(name, Box::pin(async move { make_folder(&path).await }));
     }
 
-    fn rename(mut self, from: &str, to: &str) {
+    pub(super) fn rename(mut self, from: &str, to: &str) {
         if from == to {
             return self.renaming.set(None);
         }
@@ -279,7 +293,7 @@ async fn move_path(from: &str, to: &str) -> Result<(), Failure> {
 }
 
 /// Moves something into a folder that may not be there yet.
-async fn shift(from: &str, to: &str) -> Result<(), Failure> {
+pub(super) async fn shift(from: &str, to: &str) -> Result<(), Failure> {
     if !folder(to).is_empty() {
         make_folder(folder(to)).await?;
     }
@@ -307,6 +321,7 @@ pub(crate) fn Files(window_id: WindowId, path: String) -> Element {
             listing: Signal::new(None),
             chosen: Signal::new(None),
             renaming: Signal::new(None),
+            moving: Signal::new(None),
             gone: Signal::new(None),
             making: Signal::new(None),
             fault: Signal::new(None),
@@ -316,7 +331,7 @@ pub(crate) fn Files(window_id: WindowId, path: String) -> Element {
             waits: Signal::new(false),
         };
         folder.load();
-        (folder, Signal::new(String::new()), Signal::new(None::<Held>))
+        (folder, Signal::new(String::new()), Signal::new(None::<(Held, Held)>))
     });
     folder.follow();
     rsx! {
@@ -324,7 +339,8 @@ pub(crate) fn Files(window_id: WindowId, path: String) -> Element {
             class: "files",
             onmounted: move |event| {
                 let Some(element) = event.data().downcast::<Node>().cloned() else { return };
-                drops.set(Some(bridge::drops(&element, move |name, file| folder.put(name, file))));
+                let moves = bridge::moves(&element, move |path, to| folder.relocate(path, &to, Moving::ByHand));
+                drops.set(Some((bridge::drops(&element, move |name, file| folder.put(name, file)), moves)));
             },
             Tools { folder, wanted }
             div { class: "split",
@@ -349,11 +365,12 @@ fn Tools(folder: Folder, wanted: Signal<String>) -> Element {
     rsx! {
         div { class: "tools",
             nav { class: "crumbs", "aria-label": "Folders",
-                button { r#type: "button", onclick: move |_| folder.go(String::new()), "Workspace" }
+                button { r#type: "button", "data-folder": "", onclick: move |_| folder.go(String::new()), "Workspace" }
                 for (name, path) in crumbs(&folder.path.read()) {
                     Glyph { icon: Icon::ChevronRight }
                     button {
                         r#type: "button",
+                        "data-folder": "{path}",
                         onclick: {
                             let path = path.clone();
                             move |_| folder.go(path.clone())
@@ -370,15 +387,17 @@ fn Tools(folder: Folder, wanted: Signal<String>) -> Element {
                 value: "{wanted}",
                 oninput: move |event| wanted.set(event.value()),
             }
-            IconButton { icon: Icon::FolderPlus, label: "New folder", onclick: move |_| {
+            IconButton { icon: Icon::FolderPlus, label: "New folder", act: "new-folder", onclick: move |_| {
                 late(folder.fault, None);
                 late(folder.renaming, None);
                 late(folder.making, Some(String::new()));
             } }
+            IconButton { icon: Icon::FolderUp, label: "Bring in a folder", act: "upload-folder", onclick: move |_| folder.choose(Gift::Folder) }
             button {
                 r#type: "button",
                 class: "secondary",
-                onclick: move |_| bridge::choose(move |name, file| folder.put(name, file)),
+                "data-act": "upload",
+                onclick: move |_| folder.choose(Gift::Files),
                 Glyph { icon: Icon::Upload }
                 "Upload"
             }
@@ -411,7 +430,7 @@ fn List(folder: Folder, wanted: Signal<String>) -> Element {
         return rsx! {
             div { class: "empty",
                 h2 { "Nothing here" }
-                p { "Drop files on this window, or upload them." }
+                p { "Drop files and folders on this window, or upload them." }
             }
         };
     }
@@ -431,58 +450,27 @@ fn List(folder: Folder, wanted: Signal<String>) -> Element {
 }
 
 #[component]
-fn NewFolder(folder: Folder) -> Element {
-    let mut making = folder.making;
-    let Some(name) = making() else { return rsx! {} };
-    rsx! {
-        form {
-            class: "entry rename",
-            onsubmit: move |event| {
-                event.prevent_default();
-                folder.make();
-            },
-            input {
-                "aria-label": "Name of the folder",
-                placeholder: "Name of the folder",
-                value: "{name}",
-                onmounted: move |event| async move {
-                    // A field that is gone again needs no focus.
-                    event.set_focus(true).await.ok();
-                },
-                "aria-invalid": folder.fault.read().is_some(),
-                oninput: move |event| making.set(Some(event.value())),
-                onkeydown: move |event| {
-                    if event.key() == Key::Escape { making.set(None) }
-                },
-            }
-            button { class: "secondary", "Make folder" }
-            {fault(folder)}
-        }
-    }
-}
-
-/// Why a name is not taken, beneath its field.
-fn fault(folder: Folder) -> Element {
-    rsx! {
-        p { class: "fault", role: "alert", {folder.fault.read().clone()} }
-    }
-}
-
-#[component]
 pub(super) fn EntryRow(folder: Folder, entry: Entry) -> Element {
     if folder.renaming.read().as_ref() == Some(&entry.name) {
         return rsx! { Rename { folder, entry } };
     }
+    if folder.moving.read().as_ref() == Some(&entry.name) {
+        return rsx! { MoveTo { folder, entry } };
+    }
     let mut folder = folder;
     let is_folder = entry.kind == Kind::Directory;
-    let (opened, renamed, removed, wanted) = (entry.clone(), entry.clone(), entry.clone(), entry.clone());
+    let [opened, renamed, removed, wanted, carried] = [(); 5].map(|()| entry.clone());
     let chosen = folder.chosen.read().as_ref() == Some(&entry);
     let here = join(&folder.path.read(), &entry.name);
     let origin = restored(&here).map(|origin| (here.clone(), origin.to_owned()));
-    let name = plainly(&entry.name);
+    let (name, stays) = (plainly(&entry.name), origin.is_some());
     let fresh = folder.fresh.peek().as_ref() == Some(&entry.name);
     rsx! {
-        div { class: if chosen { "entry chosen" } else { "entry" },
+        div {
+            class: if chosen { "entry chosen" } else { "entry" },
+            draggable: !stays,
+            "data-path": "{here}",
+            "data-folder": is_folder.then(|| here.clone()),
             button {
                 r#type: "button",
                 class: "row",
@@ -536,6 +524,15 @@ pub(super) fn EntryRow(folder: Folder, entry: Entry) -> Element {
                         },
                     }
                     IconButton {
+                        icon: Icon::FolderInput,
+                        label: "Move {name}",
+                        onclick: move |_| {
+                            folder.fault.set(None);
+                            folder.making.set(None);
+                            folder.moving.set(Some(carried.name.clone()));
+                        },
+                    }
+                    IconButton {
                         icon: Icon::Trash,
                         label: "Delete {name}",
                         onclick: move |_| folder.delete(removed.clone()),
@@ -546,42 +543,13 @@ pub(super) fn EntryRow(folder: Folder, entry: Entry) -> Element {
     }
 }
 
-#[component]
-fn Rename(folder: Folder, entry: Entry) -> Element {
-    let mut name = use_signal(|| entry.name.clone());
-    let mut folder = folder;
-    rsx! {
-        form {
-            class: "entry rename",
-            onsubmit: move |event| {
-                event.prevent_default();
-                folder.rename(&entry.name, name.peek().trim());
-            },
-            input {
-                "aria-label": "New name",
-                value: "{name}",
-                "aria-invalid": folder.fault.read().is_some(),
-                onmounted: move |event| async move {
-                    // A field that is gone again needs no focus.
-                    event.set_focus(true).await.ok();
-                },
-                oninput: move |event| name.set(event.value()),
-                onkeydown: move |event| {
-                    if event.key() == Key::Escape { folder.renaming.set(None) }
-                },
-            }
-            button { class: "secondary", "Rename" }
-            {fault(folder)}
-        }
-    }
-}
-
-/// Deleting and replacing ask nothing and can be taken back.
+/// Deleting, replacing and moving ask nothing and can be taken back.
 #[component]
 fn Undo(folder: Folder) -> Element {
-    let name = folder.gone.read().as_ref().map(|gone| match gone.by {
-        By::Deletion => plainly(&gone.from),
-        By::Upload => format!("The old {}", plainly(&gone.from)),
+    let said = folder.gone.read().as_ref().map(|gone| match gone.by {
+        By::Deletion => format!("{} is in the trash.", plainly(&gone.from)),
+        By::Upload => format!("The old {} is in the trash.", plainly(&gone.from)),
+        By::Move => format!("{} is now {}.", plainly(&gone.from), plainly(&gone.to)),
     });
-    rsx! { InTheTrash { name, undo: move |()| folder.undo() } }
+    rsx! { Done { said, undo: move |()| folder.undo() } }
 }

@@ -45,7 +45,7 @@ pub(crate) fn History(page: Page) -> Element {
     let before = listed.iter().skip(1).map(|version| version.version).chain([0]);
     rsx! {
         details { class: "history", ontoggle: move |_| open.toggle(),
-            summary { "Versions" }
+            summary { "data-act": "Versions", "Versions" }
             for (version, against) in listed.iter().cloned().zip(before).take(LISTED_MAX) {
                 VersionRow { key: "{version.version}", page, version, against }
             }

@@ -1,6 +1,6 @@
 //! Writer without a document: every document and every run.
 
-use super::trash::InTheTrash;
+use super::trash::Done;
 use crate::page::desk::{Desk, late, use_desk};
 use crate::page::home::{DocumentRow, RunRow};
 use crate::page::keys::perform;
@@ -42,8 +42,8 @@ pub(crate) fn Library(window_id: WindowId) -> Element {
             Runs { window_id, wanted, put_away }
             Trash { wanted }
         }
-        InTheTrash {
-            name: put_away.read().as_ref().map(|(_, title)| format!("“{title}”")),
+        Done {
+            said: put_away.read().as_ref().map(|(_, title)| format!("“{title}” is in the trash.")),
             undo: move |()| {
                 if let Some((thing, _)) = put_away.take() { restore(desk, thing) }
             },

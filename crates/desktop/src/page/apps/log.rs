@@ -171,7 +171,7 @@ fn TraceLine(line: Line, began: i64, total: i64) -> Element {
             span { class: "said", title: "{line.words}", "{line.words}" }
             if let Some(((left, width), words)) = bar {
                 span { class: "track", title: "{words}",
-                    span { class: "span", left: "{left:.2}%", width: "{width:.2}%" }
+                    span { class: "span", left, width }
                 }
                 span { class: "figure took", "{words}" }
             }

@@ -168,7 +168,7 @@ pub(crate) fn undo(desk: Desk, id: RunId) {
 #[component]
 fn Control(icon: Icon, label: &'static str, act: EventHandler<()>) -> Element {
     rsx! {
-        button { r#type: "button", class: "secondary", onclick: move |_| act.call(()),
+        button { r#type: "button", class: "secondary", "data-act": label, onclick: move |_| act.call(()),
             Glyph { icon }
             "{label}"
         }

@@ -8,6 +8,8 @@ mod inbox;
 mod library;
 mod log;
 mod margin;
+mod moving;
+mod naming;
 mod preview;
 mod search;
 mod settings;

@@ -59,7 +59,13 @@ pub(crate) fn Preview(entry: Entry, address: String, onclose: EventHandler<()>) 
                 Content::Reading => rsx! { p { class: "none", "Reading …" } },
                 Content::Text(text) if how == How::Markdown => rsx! { Rich { text } },
                 Content::Text(text) if how == How::Table => grid(table(&text)),
-                Content::Text(text) => rsx! { pre { tabindex: "0", "{text}" } },
+                Content::Text(text) => rsx! {
+                    pre { tabindex: "0", "{text}" }
+                    // As long as it may be: there is more of it, or just not.
+                    if text.len() >= PREVIEW_CHARACTERS_MAX {
+                        p { class: "none", "Only the beginning of a long file is shown. Download it to read all of it." }
+                    }
+                },
                 Content::Picture(picture) => rsx! { img { src: "{picture.0.0}", alt: "{name}" } },
                 Content::Nothing(why) => rsx! { p { class: "none", "{why}" } },
             }

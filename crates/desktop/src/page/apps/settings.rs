@@ -5,7 +5,7 @@ use crate::page::desk::{Desk, use_desk};
 use crate::page::rich::{Glyph, Phrase, Standing};
 use crate::page::server::{self, Failure};
 use choir_desktop::icon::Icon;
-use choir_desktop::settings::{Key, Provider, Settings as View, Tested, named};
+use choir_desktop::settings::{Key, Provider, Settings as View, Tested, amount, dollars_of, named};
 use choir_desktop::status::Mark;
 use choir_proto::Role;
 use choir_proto::desktop::{DesktopCommand, Theme};
@@ -388,7 +388,7 @@ fn test_models(wanted: Vec<String>, mut verdicts: Signal<Verdicts>, offered: Off
 fn Walls(settings: View) -> Element {
     let desk = use_desk();
     let [mut dollars, mut ceiling] = use_hook(|| {
-        let dollars = format!("{:.2}", settings.budget.usd_per_run);
+        let dollars = amount(settings.budget.usd_per_run);
         [dollars, settings.egress.ceiling.join(", ")].map(Signal::new)
     });
     rsx! {
@@ -398,7 +398,7 @@ fn Walls(settings: View) -> Element {
                 class: "grid",
                 onsubmit: move |event| {
                     event.prevent_default();
-                    let Ok(usd) = dollars.peek().trim().parse::<f64>() else { return desk.tell("The budget is a number of dollars.") };
+                    let Some(usd) = dollars_of(&dollars.peek()) else { return desk.tell("The budget is a number of dollars.") };
                     let allowed: Vec<String> = ceiling.peek().split(',').map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect();
                     change(desk, json!({ "budget": { "usd_per_run": usd }, "egress": { "ceiling": allowed } }), "Limits are kept.");
                 },

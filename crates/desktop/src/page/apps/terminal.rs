@@ -161,10 +161,11 @@ fn Hand(console: Console) -> Element {
             for (label, keys) in KEYS {
                 button { key: "{label}", r#type: "button", class: "secondary", onclick: move |_| console.with_screen(|screen| screen.press(keys)), "{label}" }
             }
-            button { r#type: "button", class: "secondary", onclick: move |_| console.with_screen(Screen::paste_into), "Paste" }
+            button { r#type: "button", class: "secondary", "data-act": "Paste", onclick: move |_| console.with_screen(Screen::paste_into), "Paste" }
             button {
                 r#type: "button",
                 class: "secondary",
+                "data-act": "Copy",
                 onclick: move |_| {
                     console.with_screen(Screen::copy_from);
                     desk.tell("Copied.");
@@ -183,7 +184,7 @@ fn Find(console: Console) -> Element {
     let Some(words) = wanted() else {
         return rsx! {
             div { class: "find",
-                IconButton { icon: Icon::Search, label: "Find in this terminal (Ctrl Shift F)", onclick: move |_| wanted.set(Some(String::new())) }
+                IconButton { icon: Icon::Search, label: "Find in this terminal (Ctrl Shift F)", act: "find", onclick: move |_| wanted.set(Some(String::new())) }
             }
         };
     };

@@ -8,7 +8,7 @@ use choir_desktop::evidence::{action_words, figure_mark, figure_words};
 use choir_desktop::files::query;
 use choir_desktop::icon::Icon;
 use choir_desktop::status::{Mark, run_words};
-use choir_desktop::words::headline;
+use choir_desktop::words::{headline, sentence};
 use choir_proto::api::{RunAccepted, TaskAccepted};
 use choir_proto::document::{Figure, FigureStatus, Place};
 use choir_proto::run::{NewRun, Run, Selection, SelectionAction};
@@ -33,6 +33,7 @@ pub(crate) fn AskSelection(page: Page, from: u64, to: u64) -> Element {
                 key: "{wanted:?}",
                 r#type: "button",
                 class: "secondary",
+                "data-act": action_words(wanted).0,
                 "aria-pressed": "{action() == Some(wanted)}",
                 onclick: move |_| action.set(Some(wanted).filter(|_| action() != Some(wanted))),
                 {action_words(wanted).0}
@@ -131,7 +132,7 @@ fn ThreadView(page: Page, run: Run) -> Element {
     let thread = document.as_ref().and_then(|document| document.threads.iter().find(|thread| thread.run_id == id));
     let at = thread.and_then(|thread| thread.at);
     let ended = run.status.is_ending();
-    let said = run.answer.clone().or_else(|| run.reason.clone());
+    let said = run.answer.clone().or_else(|| run.reason.as_deref().map(sentence));
     rsx! {
         article { id: "thread-{id}", class: "thread", "aria-label": "Thread",
             header {

@@ -75,14 +75,14 @@ pub(super) fn TrashRow(folder: Folder, entry: Entry) -> Element {
     }
 }
 
-/// Putting away asks nothing and can be taken back.
+/// Putting away and moving ask nothing and can be taken back.
 #[component]
-pub(super) fn InTheTrash(name: Option<String>, undo: EventHandler<()>) -> Element {
+pub(super) fn Done(said: Option<String>, undo: EventHandler<()>) -> Element {
     rsx! {
         div { role: "status", class: "undo",
-            if let Some(name) = name {
-                span { "{name} is in the trash." }
-                button { r#type: "button", class: "secondary", onclick: move |_| undo.call(()),
+            if let Some(said) = said {
+                span { "{said}" }
+                button { r#type: "button", class: "secondary", "data-act": "undo", onclick: move |_| undo.call(()),
                     Glyph { icon: Icon::Undo }
                     "Undo"
                 }

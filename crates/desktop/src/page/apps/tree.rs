@@ -55,6 +55,7 @@ fn Branch(folder: Folder, path: String, name: String, open: bool) -> Element {
             button {
                 r#type: "button",
                 class: "leaf",
+                "data-folder": "{path}",
                 "aria-current": if here == path { "true" },
                 onclick: move |_| folder.go(go.clone()),
                 "{name}"

@@ -1,14 +1,14 @@
 //! A living document: the text, and beside it the run that writes it, what stands behind it, and its past.
 
 use super::changes::Changes;
-use super::evidence::{self, SelectionTools, SourceCard, Sources, proposed};
+use super::evidence::{self, SelectionTools, SourceCard, Sources, proposed, rejected};
 use super::history::{History, Past, SinceYouLooked};
 use super::library::{Thing, restore};
 use super::margin::Margin;
 use super::threads::{MadeFigures, Threads};
 use crate::page::bridge::{self, Editor, Held, Length};
 use crate::page::desk::{Desk, late, use_desk};
-use crate::page::rich::{Glyph, Rich};
+use crate::page::rich::{Glyph, Whole};
 use choir_desktop::computer::focused;
 use choir_desktop::evidence::marks;
 use choir_desktop::files::file_name;
@@ -38,7 +38,8 @@ pub(crate) struct State {
     /// `loading`, `saved`, `editing`, `saving`, `away`, `failed` or `reading`.
     phase: String,
     version: u32,
-    words: u32,
+    /// Not known until they were counted.
+    words: Option<u32>,
     /// For `away` and `failed`.
     message: String,
     outline: Vec<Heading>,
@@ -101,6 +102,8 @@ pub(crate) struct Page {
     pub(crate) versions: Signal<Vec<VersionSummary>>,
     /// Whether a margin that has no room beside the text is unfolded.
     unfolded: Signal<bool>,
+    /// The proposal that was rejected last.
+    pub(crate) rejected: Signal<Option<String>>,
     opened: Signal<Opened>,
     state: Signal<State>,
 }
@@ -201,6 +204,7 @@ pub(crate) fn Writer(id: DocumentId) -> Element {
         reads: Signal::new(false),
         versions: Signal::new(Vec::new()),
         unfolded: Signal::new(false),
+        rejected: Signal::new(None),
         opened: Signal::new(None),
         state: Signal::new(State { phase: "loading".to_owned(), ..State::default() }),
     });
@@ -312,17 +316,13 @@ fn follow_evidence(mut page: Page) {
             waiting.set(false);
             let Some((document, written)) = evidence::read(page.id).await else { return };
             page.with_editor(|editor| {
-                editor.mark(&as_json(&marks(&document)));
-                editor.authors(&as_json(&written));
+                editor.mark(&json::write(&marks(&document)));
+                editor.authors(&json::write(&written));
             });
             show_new_proposal(page, &document);
             page.document.set(Some(document));
         });
     });
-}
-
-fn as_json<T: serde::Serialize>(value: &T) -> String {
-    serde_json::to_string(value).unwrap_or_else(|_| "[]".to_owned())
 }
 
 /// Whoever writes now has a caret of their own.
@@ -393,6 +393,7 @@ fn Side(page: Page, head: Memo<u32>) -> Element {
             if let Some(document) = document.as_ref() {
                 {proposed(page, document.proposals.clone())}
             }
+            {rejected(page)}
             if let Some(document) = document.as_ref() { MadeFigures { page, figures: document.figures.clone() } }
             if let Some(run) = run() { Margin { run, reviewing: view() == Shown::Changes, changes: move |()| view.set(Shown::Changes) } }
             if let Some(document) = document.as_ref() {
@@ -425,7 +426,7 @@ fn Outline(page: Page) -> Element {
     }
     rsx! {
         details { class: "outline",
-            summary { "Outline" }
+            summary { "data-act": "Outline", "Outline" }
             for (index, heading) in outline.into_iter().enumerate() {
                 button {
                     key: "{index}",
@@ -475,7 +476,7 @@ fn tools(page: Page) -> Element {
 fn Printed(page: Page) -> Element {
     let wanted = page.desk.printed.read();
     match wanted.as_ref().filter(|(id, _)| *id == page.id) {
-        Some((_, text)) => rsx! { div { class: "printed", "aria-hidden": "true", Rich { text: text.clone() } } },
+        Some((_, text)) => rsx! { div { class: "printed", "aria-hidden": "true", Whole { text: text.clone() } } },
         None => rsx! {},
     }
 }
@@ -519,7 +520,7 @@ fn Figures(page: Page) -> Element {
         p { class: "figures", role: "status", "aria-label": "Saving",
             span { "{kept}" }
             if version > 0 { span { class: "figure", "version {version}" } }
-            if state.phase != "loading" { span { class: "figure", {count(state.words as usize, "word", "words")} } }
+            if let Some(words) = state.words { span { class: "figure", {count(words as usize, "word", "words")} } }
         }
         if state.phase == "reading" { p { class: "reason", "{state.message}" } }
         if troubled {
