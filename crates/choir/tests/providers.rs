@@ -124,6 +124,8 @@ fn instance() -> (Instance, Asked) {
     let config = format!(
         "[models]\ndefault = \"local/m\"\n[providers.local]\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:{port}/v1\"\n\
          [providers.locked]\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:{port}/locked/v1\"\n\
+         [providers.paid]\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:{port}/v1\"\n\
+         usd_per_million = {{ input = 1000.0, output = 1000.0 }}\n\
          [providers.gone]\nkind = \"anthropic\"\nbase_url = \"http://127.0.0.1:1\"\n"
     );
     std::fs::write(directory.path().join("choir.toml"), config).unwrap();
@@ -176,6 +178,23 @@ fn each_misbehaviour_of_a_provider_has_its_ending() {
 fn ended(instance: &Instance, id: &str) -> Value {
     instance.follow(|event| event["kind"] == "run.ended" && event["run"] == *id);
     instance.api(&format!("GET /api/runs/{id}"), &Value::Null).1
+}
+
+#[test]
+fn what_broke_off_is_on_the_receipt() {
+    let (instance, _) = instance();
+    let new = json!({"prompt": "case:truncated.", "model": "paid/m"});
+    let (_, run) = instance.api("POST /api/runs", &new);
+    let id = run["run_id"].as_str().unwrap().to_owned();
+    let run = ended(&instance, &id);
+    let log = crate::support::stdout(&instance.choir(&["events", "--json"]));
+    let events: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |kind: &str| events.iter().find(|event| event["kind"] == kind && event["run"] == *id).unwrap();
+    let answered = of("model.called")["payload"]["usage"]["usd"].as_f64().unwrap();
+    let unanswered = of("run.ended")["payload"]["unanswered"]["usd"].as_f64().unwrap_or_default();
+    assert!(answered > 0.0 && unanswered > 0.0, "{run}");
+    let receipt = run["usage"]["usd"].as_f64().unwrap();
+    assert!((receipt - answered - unanswered).abs() < 1e-6, "{receipt} is not {answered} and {unanswered}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod client;
 pub use client::ControlClient;
 
 use choir_proto::inbox::{Ask, Asked, Verdict, Waits};
-use choir_proto::model::{Answer, Delta, ModelError};
+use choir_proto::model::{Answer, Delta, ModelError, Paid};
 use choir_proto::wire::mcp::{CallTool, Called, Offers, WhatTools};
 use choir_proto::wire::{
     AssociateCaptured, AssociateFinished, AssociateStarted, ChangeSettings, ChangesUndone, DocumentSettings, EditFile,
@@ -13,7 +13,7 @@ use choir_proto::wire::{
     OutputStream, ReadTree, Search, SearchHits, StartAssociate, ToolSettings, TreeFiles, UndoChanges, WatchFiles,
     WatchFrame,
 };
-use choir_proto::{Hash, InboxId, TaskId};
+use choir_proto::{Hash, InboxId, RunId, TaskId};
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, TryFutureExt};
 use http::StatusCode;
@@ -93,6 +93,10 @@ pub trait Control: Send + Sync {
     /// How the person wants documents to be written.
     fn document_settings(&self) -> BoxFuture<'_, Result<DocumentSettings, ControlError>> {
         async { Ok(DocumentSettings::default()) }.boxed()
+    }
+    /// What a run has cost in all, if anybody counts that.
+    fn paid(&self, _run: RunId) -> BoxFuture<'_, Result<Option<Paid>, ControlError>> {
+        async { Ok(None) }.boxed()
     }
     /// Whether a tool may be used without asking.
     fn tool_settings(&self, _tool: String) -> BoxFuture<'_, Result<ToolSettings, ControlError>> {

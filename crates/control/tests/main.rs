@@ -13,6 +13,7 @@ mod heads;
 mod inbox;
 mod limits;
 mod openapi;
+mod paying;
 mod probing;
 mod sandboxes;
 mod secrets;

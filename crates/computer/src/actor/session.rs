@@ -317,7 +317,7 @@ impl SessionState {
             Child::Desktop => Err(format!("the desktop fails again and again: {reason}").into()),
             Child::Run(_) => {
                 let summary = format!("This run failed again and again: {reason}");
-                self.record(child, RunEnded { status: RunStatus::Failed, summary }.into()).await;
+                self.record(child, RunEnded { status: RunStatus::Failed, summary, unanswered: None }.into()).await;
                 Ok(())
             }
             Child::Task(task) => {

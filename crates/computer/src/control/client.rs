@@ -5,7 +5,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use choir_proto::inbox::{Ask, Asked, Verdict};
-use choir_proto::model::{Answer, ErrorClass, ModelError};
+use choir_proto::model::{Answer, ErrorClass, ModelError, Paid};
 use choir_proto::wire::mcp::{CallTool, Called, Offers, WhatTools};
 use choir_proto::wire::{
     AssociateCaptured, AssociateFinished, AssociateStarted, ChangeSettings, ChangesUndone, DocumentSettings, EditFile,
@@ -13,7 +13,7 @@ use choir_proto::wire::{
     ModelFrame, Models, NO_SANDBOX, PAGE_URL_HEADER, ReadTree, Search, SearchHits, StartAssociate, ToolSettings,
     TreeFiles, UndoChanges, WatchFiles, WatchFrame,
 };
-use choir_proto::{ApiError, Hash, InboxId, TaskId};
+use choir_proto::{ApiError, Hash, InboxId, RunId, TaskId};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::{Method, Request, Response, StatusCode};
@@ -149,6 +149,10 @@ impl Control for ControlClient {
 
     fn document_settings(&self) -> BoxFuture<'_, Result<DocumentSettings, ControlError>> {
         async move { self.call(Method::GET, "/settings/documents", &()).await }.boxed()
+    }
+
+    fn paid(&self, run: RunId) -> BoxFuture<'_, Result<Option<Paid>, ControlError>> {
+        async move { self.call(Method::GET, &format!("/paid/{run}"), &()).await.map(Some) }.boxed()
     }
 
     fn tool_settings(&self, tool: String) -> BoxFuture<'_, Result<ToolSettings, ControlError>> {

@@ -109,7 +109,7 @@ impl Gateway {
         Ok(answer)
     }
 
-    /// Asks a provider, unless it asked to be left alone, and tells whoever waits for whom.
+    /// Asks a provider, unless it asked to be left alone or was asked as often as it may be, and tells whoever waits for whom.
     async fn ask_provider(
         &self,
         provider: &Provider,
@@ -120,8 +120,12 @@ impl Gateway {
     ) -> Result<Answer, ModelError> {
         let name = bill.model.clone();
         self.0.cooling.check(&name)?;
+        let entered = self.0.minutes.enter(provider, request)?;
         frames.send(ModelFrame::Asked { model: name.clone() }).await.map_err(|_| cancelled())?;
         let answered = self.stream(provider, model, request, frames, bill).await;
+        if let Ok(answer) = &answered {
+            self.0.minutes.took(entered.as_ref(), answer.usage.tokens());
+        }
         answered.inspect_err(|error| self.0.cooling.heed(&name, error))
     }
 
