@@ -11,7 +11,7 @@ use choir_proto::wire::{
     AssociateCaptured, AssociateFinished, AssociateStarted, ChangeSettings, ChangesUndone, DocumentSettings, EditFile,
     Edited, EffectRecord, Exec, Exit, Fetch, FinishAssociate, LivePath, Mirror, Mirrored, ModelCall, Models,
     OutputStream, ReadTree, Search, SearchHits, StartAssociate, ToolSettings, TreeFiles, UndoChanges, WatchFiles,
-    WatchFrame,
+    WatchFrame, WriteFile,
 };
 use choir_proto::{Hash, InboxId, RunId, TaskId};
 use futures_util::future::BoxFuture;
@@ -131,6 +131,11 @@ pub trait Control: Send + Sync {
     fn read_file(&self, task: TaskId, path: String) -> BoxFuture<'_, Result<Vec<u8>, ControlError>>;
     /// Writes a file in a task's associate.
     fn write_file(&self, task: TaskId, path: String, content: Vec<u8>) -> BoxFuture<'_, Result<(), ControlError>>;
+    /// Writes a file as a call of an agent wants it.
+    fn write_for(&self, task: TaskId, wanted: WriteFile) -> BoxFuture<'_, Result<(), ControlError>> {
+        let part = |name: &str| wanted.arguments[name].as_str().unwrap_or_default().to_owned();
+        self.write_file(task, part("path"), part("content").into_bytes())
+    }
     /// Changes one place of a file in a task's associate, once.
     fn edit_file(&self, task: TaskId, edit: EditFile) -> BoxFuture<'_, Result<Edited, ControlError>>;
     /// Lists a folder in a task's associate: one name a line, folders with a slash.

@@ -12,6 +12,7 @@ pub mod evidence;
 pub mod export;
 pub mod figure;
 pub mod fold;
+pub mod look;
 pub mod markdown;
 pub mod mirror;
 pub mod pace;

@@ -11,7 +11,7 @@ use choir_proto::wire::{
     AssociateCaptured, AssociateFinished, AssociateStarted, ChangeSettings, ChangesUndone, DocumentSettings, EditFile,
     Edited, EffectRecord, Exec, ExecFrame, Exit, Fetch, FinishAssociate, LivePath, Mirror, Mirrored, ModelCall,
     ModelFrame, Models, NO_SANDBOX, PAGE_URL_HEADER, ReadTree, Search, SearchHits, StartAssociate, ToolSettings,
-    TreeFiles, UndoChanges, WatchFiles, WatchFrame,
+    TreeFiles, UndoChanges, WatchFiles, WatchFrame, WriteFile,
 };
 use choir_proto::{ApiError, Hash, InboxId, RunId, TaskId};
 use futures_util::FutureExt;
@@ -233,6 +233,14 @@ impl Control for ControlClient {
         async move {
             let path = format!("/associates/{task}/files?path={}", escape(&path));
             self.send(Method::PUT, &path, content.into()).await.map(|_| ())
+        }
+        .boxed()
+    }
+
+    fn write_for(&self, task: TaskId, wanted: WriteFile) -> BoxFuture<'_, Result<(), ControlError>> {
+        async move {
+            let body = serde_json::to_vec(&wanted).map_err(gone)?;
+            self.send(Method::POST, &format!("/associates/{task}/write"), body.into()).await.map(|_| ())
         }
         .boxed()
     }

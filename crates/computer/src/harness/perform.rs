@@ -13,7 +13,7 @@ use choir_core::tool::{Bash, Tool};
 use choir_proto::event::{RunAnswered, ToolFinished, ToolOutcome};
 use choir_proto::inbox::{Matter, Verdict};
 use choir_proto::task::{Delegation, Egress, TaskKind, TaskRequest, TaskStatus};
-use choir_proto::wire::{CallOf, EditFile, Edited, EffectRecord, Exec, Exit, OutputStream, StartAssociate};
+use choir_proto::wire::{CallOf, EditFile, Edited, EffectRecord, Exec, Exit, OutputStream, StartAssociate, WriteFile};
 use choir_proto::{Event, Hash, Role, Seq};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -171,9 +171,9 @@ impl Performer {
                 let listed = self.in_sandbox(|| control.list_files(task, at.path.clone())).await;
                 Ok(Performed::of(listed.map_err(|error| error.to_string())))
             }
-            Tool::WriteFile(file) => {
-                let content = || file.content.clone().into_bytes();
-                let written = self.in_sandbox(|| control.write_file(task, file.path.clone(), content())).await;
+            Tool::WriteFile(_) => {
+                let wanted = WriteFile { arguments: begin.call.arguments.clone(), call: self.call_of(begin) };
+                let written = self.in_sandbox(|| control.write_for(task, wanted.clone())).await;
                 Ok(Performed::of(written.map(|()| "Written.".into()).map_err(|error| error.to_string())))
             }
             Tool::EditFile(_) => Ok(self.edit(begin).await),
