@@ -301,7 +301,8 @@ fn play_as(runtime: &Runtime, played: &[Played], killed: Killed, tally: &mut Tal
             events(instance.address(), id).await
         })?;
         let marks = marks(data, index, &events)?;
-        let seen = Seen { case, events: &events, marks, killed, too_soon: server.was_too_soon(index) };
+        let (failed, too_soon) = (server.has_failed(index), server.was_too_soon(index));
+        let seen = Seen { case, events: &events, marks, killed, failed, too_soon };
         seen.judge(tally);
     }
     instance.stop()?;
@@ -365,6 +366,8 @@ struct Seen<'run> {
     events: &'run [Value],
     marks: BTreeMap<u64, u64>,
     killed: Killed,
+    /// Whether its provider came to fail.
+    failed: bool,
     too_soon: bool,
 }
 
@@ -384,15 +387,13 @@ impl Seen<'_> {
         let failures: Vec<&str> = self.named("model.failed").filter_map(|f| f["payload"]["class"].as_str()).collect();
         tally.failures += failures.len() as u64;
         // Whoever is killed may not have come so far, or not have been able to say it.
-        if self.killed == Killed::Never {
-            wrong.extend(
-                self.case
-                    .fault
-                    .class()
-                    .filter(|class| !failures.contains(class))
-                    .map(|class| format!("{class} is not in its log, but {failures:?}")),
-            );
+        if self.killed == Killed::Never && self.failed {
+            let missing = self.case.fault.class().filter(|class| !failures.contains(class));
+            wrong.extend(missing.map(|class| format!("{class} is not in its log, but {failures:?}")));
             wrong.extend(self.too_soon.then(|| "it was asked again before the time that it said".to_owned()));
+        }
+        if !self.failed && !self.case.may_wait() {
+            wrong.push("its provider never failed".to_owned());
         }
         self.judge_steps(tally, &mut wrong);
         tally.faults.extend(wrong.into_iter().map(|what| format!("{:?}, {:?}: {what}", self.case, self.killed)));

@@ -25,6 +25,9 @@ const PIECE_CHARS: usize = 64 << 10;
 /// The longest question that is listened to.
 const QUESTION_BYTES_MAX: usize = 64 << 20;
 
+/// What the worker is told; nobody else says that.
+const OBJECTIVE: &str = "leave one mark for each step";
+
 /// The model that plays a case.
 pub(super) fn name(index: usize) -> String {
     format!("played-{index}")
@@ -95,6 +98,11 @@ impl Server {
         formats.iter().map(section).collect()
     }
 
+    /// Whether a case has failed at all: its run's time may have been over before.
+    pub(super) fn has_failed(&self, index: usize) -> bool {
+        lock(&self.models).get(index).is_some_and(|model| model.failed.is_some())
+    }
+
     /// Whether a case was asked again before the time that it had said.
     pub(super) fn was_too_soon(&self, index: usize) -> bool {
         lock(&self.models).get(index).is_some_and(|model| model.too_soon)
@@ -151,7 +159,7 @@ fn question(stream: &TcpStream) -> Option<(String, Vec<u8>)> {
 fn moment(body: &Value, case: &Case) -> u64 {
     let (offered, said) = (body.to_string(), body["messages"].to_string());
     if !offered.contains("search_files") {
-        return if said.contains("\"name\":\"delegate\"") { MOMENTS - 1 } else { 0 };
+        return if said.contains(OBJECTIVE) { MOMENTS - 1 } else { 0 };
     }
     let times = if case.twice { 2 } else { 1 };
     let is_done = |step: &u64| said.matches(&format!("step={step};")).count() >= times;
@@ -162,7 +170,7 @@ fn moment(body: &Value, case: &Case) -> u64 {
 fn answer(case: &Case, moment: u64, index: usize) -> Answer {
     let step = format!("step={moment}; echo mark=$step >> {0}; cat {0}", file(index));
     match moment {
-        0 => calls("delegate", json!({"role": "terminal", "objective": "make the steps"}), None),
+        0 => calls("delegate", json!({"role": "terminal", "objective": OBJECTIVE}), None),
         1..=STEPS => calls("bash", json!({"command": step}), None),
         _ => calls("finish", json!({"summary": format!("done in {}", case.format.name())}), None),
     }
