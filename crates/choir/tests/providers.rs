@@ -46,6 +46,7 @@ fn behave(case: &str, nth: u32) -> Vec<u8> {
             "",
             r#"{"error":{"message":"This model's maximum context length is 4096 tokens.","code":"context_length_exceeded"}}"#,
         ),
+        ("blind", _) => refuse("400 Bad Request", "", r#"{"error":{"message":"No image input here."}}"#),
         ("empty", 0) => Vec::new(),
         _ => answer(json!({"content": "Fine."}), "stop"),
     }
@@ -114,6 +115,10 @@ fn exchange(stream: TcpStream, asked: &Asked) -> Option<()> {
         let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", list.len());
         return stream.write_all(format!("{head}{list}").as_bytes()).ok();
     }
+    let case = match case.as_str() {
+        "picture" if !body.contains("data:image/gif;base64,R0lGODlh") => "blind".to_owned(),
+        _ => case,
+    };
     stream.write_all(&behave(&case, nth)).ok()
 }
 
@@ -178,6 +183,26 @@ fn each_misbehaviour_of_a_provider_has_its_ending() {
 fn ended(instance: &Instance, id: &str) -> Value {
     instance.follow(|event| event["kind"] == "run.ended" && event["run"] == *id);
     instance.api(&format!("GET /api/runs/{id}"), &Value::Null).1
+}
+
+#[test]
+fn a_picture_that_the_person_points_at_reaches_the_model_and_one_that_takes_none_says_so() {
+    let (instance, _) = instance();
+    let bearer = format!("authorization: Bearer {}\r\n", instance.token("admin"));
+    let headers = format!("{bearer}content-type: image/gif\r\n");
+    let answer = instance.http("POST /api/artifacts", &headers, "GIF89a\u{1}\0\u{1}\0\0\0\0;");
+    let (_, artifact) = answer.split_once("\r\n\r\n").unwrap();
+    let artifact: Value = serde_json::from_str(artifact).unwrap();
+    let context = json!([{"artifact_id": artifact["artifact_id"]}]);
+    for (case, ending) in [("picture", "completed"), ("blind", "failed")] {
+        let new = json!({"prompt": format!("case:{case}."), "context": context});
+        let (status, run) = instance.api("POST /api/runs", &new);
+        assert_eq!(status, 202, "{run}");
+        let run = ended(&instance, run["run_id"].as_str().unwrap());
+        assert_eq!(run["status"], ending, "{case}: {run}");
+        let told = run["reason"].as_str().unwrap_or_default().contains("holds a picture");
+        assert_eq!(told, ending == "failed", "{case}: {run}");
+    }
 }
 
 #[test]

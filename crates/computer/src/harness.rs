@@ -42,7 +42,7 @@ use begin::{AtWork, Begun, intents};
 use choir_core::agent::{Agent, Begin, DEPTH_MAX, Ending, Identity, Limits, Next, Place, Question, most_tokens};
 use choir_proto::event::{Actor, Header, InboxDecided, ModelCalled, TaskRequested, TaskStarted};
 use choir_proto::inbox::{Matter, Verdict};
-use choir_proto::model::ModelRequest;
+use choir_proto::model::{ModelRequest, Part};
 use choir_proto::run::Selection;
 use choir_proto::task::{TaskRequest, TaskResult, TaskStatus, Verify};
 use choir_proto::wire::{AssociateStarted, Live, ModelCall, StartAssociate};
@@ -139,6 +139,8 @@ pub struct RunContext {
     pub selection: Option<Selection>,
     /// What the person points at, in words: every agent is told.
     pub material: Arc<str>,
+    /// The pictures among it.
+    pub pictures: Arc<[Part]>,
     /// What the person wants.
     pub signal: watch::Receiver<Signal>,
     /// What had happened when this process took the run.
@@ -387,7 +389,7 @@ impl Driver {
             return Ok(None);
         }
         let (failures, usd_left) = (self.agent.failures(), self.purse.usd_left());
-        let request = self.told(request).await?;
+        let request = material::shown(self.told(request).await?, &self.context.pictures);
         let reserved = match self.purse.reserve(most_tokens(&request)) {
             Ok(reserved) => reserved,
             // What is left when another call has ended decides about this one.

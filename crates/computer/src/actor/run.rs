@@ -163,6 +163,7 @@ impl RunState {
         self.signal.send_replace(Signal { paused, cancelled, steered, ..Signal::default() });
         self.waiting = Arc::new(Waiting::new(past.blocked_on()));
         let material = harness.material(&accepted.request.context).await?;
+        let pictures = harness.pictures(&accepted.request.context).await?;
         let context = RunContext {
             harness,
             run,
@@ -172,6 +173,7 @@ impl RunState {
             plan_first: accepted.request.plan_first == Some(true),
             selection: accepted.request.selection.clone(),
             material: material.into(),
+            pictures: pictures.into(),
             signal: self.signal.subscribe(),
             waiting: Arc::clone(&self.waiting),
             crew: Arc::new(Crew::new(past.workers())),

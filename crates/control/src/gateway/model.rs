@@ -10,7 +10,7 @@ use crate::config::ProviderKind;
 use crate::db::Cost;
 use choir_core::agent::is_hopeless;
 use choir_llm::{Decoder, Endpoint, Format, Outgoing, Preset, classify, encode};
-use choir_proto::model::{Answer, ErrorClass, ModelError, ModelRequest, StopReason};
+use choir_proto::model::{Answer, ErrorClass, Message, ModelError, ModelRequest, Part, StopReason};
 use choir_proto::wire::{ModelCall, ModelFrame};
 use choir_proto::{TaskId, Usd};
 use http::header::DATE;
@@ -126,6 +126,7 @@ impl Gateway {
         if let Ok(answer) = &answered {
             self.0.minutes.took(entered.as_ref(), answer.usage.tokens());
         }
+        let answered = answered.map_err(|error| told_of_pictures(error, request));
         answered.inspect_err(|error| self.0.cooling.heed(&name, error))
     }
 
@@ -296,6 +297,16 @@ fn stalled(provider: &Provider) -> ModelError {
     let (name, host, seconds) = (&provider.name, host_of(&provider.base_url), STALL.as_secs());
     let message = format!("`{name}` at {host} gave signs of life for {seconds} s, and no answer");
     ModelError { class: ErrorClass::Timeout, message, retry_after_ms: None }
+}
+
+/// A model that takes no pictures refuses the whole question, and few say why.
+fn told_of_pictures(error: ModelError, request: &ModelRequest) -> ModelError {
+    let has_picture = |message: &Message| matches!(message, Message::User { parts } if parts.iter().any(|part| matches!(part, Part::Image { .. })));
+    if error.class != ErrorClass::BadRequest || !request.messages.iter().any(has_picture) {
+        return error;
+    }
+    let message = format!("{}. The question holds a picture; this model may take none", error.message);
+    ModelError { message, ..error }
 }
 
 /// The part of an address that is never a secret.
