@@ -18,6 +18,7 @@ mod perform;
 mod person;
 mod plan;
 mod read;
+mod receipt;
 mod request;
 mod research;
 mod search;

@@ -12,7 +12,6 @@ use choir_proto::event::{
     Actor as By, CancelRequested, DocumentTrashed, RunAccepted, RunAnswered, RunEnded, RunPaused, RunStarted,
     RunSteered,
 };
-use choir_proto::model::{Paid, Usage};
 use choir_proto::run::{Selection, SelectionAction};
 use choir_proto::task::{TaskKind, TaskRequest, TaskResult, TaskStatus};
 use choir_proto::{Event, Role, RunId, RunStatus, Seq, TaskId};
@@ -249,32 +248,13 @@ impl RunState {
         if let Some(unknown) = settle::unknown(past.events().map(|(_, event)| event)) {
             summary = format!("{summary} {unknown}");
         }
-        let unanswered = self.unanswered(&past).await;
+        let unanswered = self.harness.unanswered(self.run, &past).await;
         events.push(RunEnded { status, summary, unanswered }.into());
         self.harness.journal.append(&Scope::of(By::Computer).run(self.run), events).await?;
         if let Some(page) = needless {
             page.put_away();
         }
         Ok(())
-    }
-
-    /// What control has paid for beyond the answers that are in the log. It counts by itself; where it cannot say, the receipt
-    /// has what the log has.
-    async fn unanswered(&self, past: &Past) -> Option<Paid> {
-        let paid = match self.harness.control.paid(self.run).await {
-            Ok(paid) => paid?,
-            Err(error) => {
-                tracing::warn!(%error, "nobody could say what a run has cost");
-                return None;
-            }
-        };
-        let mut known = Usage::default();
-        for (_, event) in past.events() {
-            if let Event::ModelCalled(called) = event {
-                known += called.usage;
-            }
-        }
-        paid.beyond(&known)
     }
 
     /// The run's own document, if it still says nothing but the prompt.
