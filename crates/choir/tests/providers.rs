@@ -46,6 +46,7 @@ fn behave(case: &str, nth: u32) -> Vec<u8> {
             "",
             r#"{"error":{"message":"This model's maximum context length is 4096 tokens.","code":"context_length_exceeded"}}"#,
         ),
+        ("blind", _) => refuse("400 Bad Request", "", r#"{"error":{"message":"No image input here."}}"#),
         ("empty", 0) => Vec::new(),
         _ => answer(json!({"content": "Fine."}), "stop"),
     }
@@ -114,6 +115,10 @@ fn exchange(stream: TcpStream, asked: &Asked) -> Option<()> {
         let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", list.len());
         return stream.write_all(format!("{head}{list}").as_bytes()).ok();
     }
+    let case = match case.as_str() {
+        "picture" if !body.contains("data:image/gif;base64,R0lGODlh") => "blind".to_owned(),
+        _ => case,
+    };
     stream.write_all(&behave(&case, nth)).ok()
 }
 
@@ -124,6 +129,8 @@ fn instance() -> (Instance, Asked) {
     let config = format!(
         "[models]\ndefault = \"local/m\"\n[providers.local]\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:{port}/v1\"\n\
          [providers.locked]\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:{port}/locked/v1\"\n\
+         [providers.paid]\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:{port}/v1\"\n\
+         usd_per_million = {{ input = 1000.0, output = 1000.0 }}\n\
          [providers.gone]\nkind = \"anthropic\"\nbase_url = \"http://127.0.0.1:1\"\n"
     );
     std::fs::write(directory.path().join("choir.toml"), config).unwrap();
@@ -176,6 +183,43 @@ fn each_misbehaviour_of_a_provider_has_its_ending() {
 fn ended(instance: &Instance, id: &str) -> Value {
     instance.follow(|event| event["kind"] == "run.ended" && event["run"] == *id);
     instance.api(&format!("GET /api/runs/{id}"), &Value::Null).1
+}
+
+#[test]
+fn a_picture_that_the_person_points_at_reaches_the_model_and_one_that_takes_none_says_so() {
+    let (instance, _) = instance();
+    let bearer = format!("authorization: Bearer {}\r\n", instance.token("admin"));
+    let headers = format!("{bearer}content-type: image/gif\r\n");
+    let answer = instance.http("POST /api/artifacts", &headers, "GIF89a\u{1}\0\u{1}\0\0\0\0;");
+    let (_, artifact) = answer.split_once("\r\n\r\n").unwrap();
+    let artifact: Value = serde_json::from_str(artifact).unwrap();
+    let context = json!([{"artifact_id": artifact["artifact_id"]}]);
+    for (case, ending) in [("picture", "completed"), ("blind", "failed")] {
+        let new = json!({"prompt": format!("case:{case}."), "context": context});
+        let (status, run) = instance.api("POST /api/runs", &new);
+        assert_eq!(status, 202, "{run}");
+        let run = ended(&instance, run["run_id"].as_str().unwrap());
+        assert_eq!(run["status"], ending, "{case}: {run}");
+        let told = run["reason"].as_str().unwrap_or_default().contains("holds a picture");
+        assert_eq!(told, ending == "failed", "{case}: {run}");
+    }
+}
+
+#[test]
+fn what_broke_off_is_on_the_receipt() {
+    let (instance, _) = instance();
+    let new = json!({"prompt": "case:truncated.", "model": "paid/m"});
+    let (_, run) = instance.api("POST /api/runs", &new);
+    let id = run["run_id"].as_str().unwrap().to_owned();
+    let run = ended(&instance, &id);
+    let log = crate::support::stdout(&instance.choir(&["events", "--json"]));
+    let events: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |kind: &str| events.iter().find(|event| event["kind"] == kind && event["run"] == *id).unwrap();
+    let answered = of("model.called")["payload"]["usage"]["usd"].as_f64().unwrap();
+    let unanswered = of("run.ended")["payload"]["unanswered"]["usd"].as_f64().unwrap_or_default();
+    assert!(answered > 0.0 && unanswered > 0.0, "{run}");
+    let receipt = run["usage"]["usd"].as_f64().unwrap();
+    assert!((receipt - answered - unanswered).abs() < 1e-6, "{receipt} is not {answered} and {unanswered}");
 }
 
 #[test]

@@ -5,15 +5,15 @@ mod client;
 pub use client::ControlClient;
 
 use choir_proto::inbox::{Ask, Asked, Verdict, Waits};
-use choir_proto::model::{Answer, Delta, ModelError};
+use choir_proto::model::{Answer, Delta, ModelError, Paid};
 use choir_proto::wire::mcp::{CallTool, Called, Offers, WhatTools};
 use choir_proto::wire::{
     AssociateCaptured, AssociateFinished, AssociateStarted, ChangeSettings, ChangesUndone, DocumentSettings, EditFile,
     Edited, EffectRecord, Exec, Exit, Fetch, FinishAssociate, LivePath, Mirror, Mirrored, ModelCall, Models,
     OutputStream, ReadTree, Search, SearchHits, StartAssociate, ToolSettings, TreeFiles, UndoChanges, WatchFiles,
-    WatchFrame,
+    WatchFrame, WriteFile,
 };
-use choir_proto::{Hash, InboxId, TaskId};
+use choir_proto::{Hash, InboxId, RunId, TaskId};
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, TryFutureExt};
 use http::StatusCode;
@@ -94,6 +94,10 @@ pub trait Control: Send + Sync {
     fn document_settings(&self) -> BoxFuture<'_, Result<DocumentSettings, ControlError>> {
         async { Ok(DocumentSettings::default()) }.boxed()
     }
+    /// What a run has cost in all, if anybody counts that.
+    fn paid(&self, _run: RunId) -> BoxFuture<'_, Result<Option<Paid>, ControlError>> {
+        async { Ok(None) }.boxed()
+    }
     /// Whether a tool may be used without asking.
     fn tool_settings(&self, _tool: String) -> BoxFuture<'_, Result<ToolSettings, ControlError>> {
         async { Ok(ToolSettings { auto: true }) }.boxed()
@@ -127,6 +131,11 @@ pub trait Control: Send + Sync {
     fn read_file(&self, task: TaskId, path: String) -> BoxFuture<'_, Result<Vec<u8>, ControlError>>;
     /// Writes a file in a task's associate.
     fn write_file(&self, task: TaskId, path: String, content: Vec<u8>) -> BoxFuture<'_, Result<(), ControlError>>;
+    /// Writes a file as a call of an agent wants it.
+    fn write_for(&self, task: TaskId, wanted: WriteFile) -> BoxFuture<'_, Result<(), ControlError>> {
+        let part = |name: &str| wanted.arguments[name].as_str().unwrap_or_default().to_owned();
+        self.write_file(task, part("path"), part("content").into_bytes())
+    }
     /// Changes one place of a file in a task's associate, once.
     fn edit_file(&self, task: TaskId, edit: EditFile) -> BoxFuture<'_, Result<Edited, ControlError>>;
     /// Lists a folder in a task's associate: one name a line, folders with a slash.

@@ -18,6 +18,7 @@ mod perform;
 mod person;
 mod plan;
 mod read;
+mod receipt;
 mod request;
 mod research;
 mod search;
@@ -42,7 +43,7 @@ use begin::{AtWork, Begun, intents};
 use choir_core::agent::{Agent, Begin, DEPTH_MAX, Ending, Identity, Limits, Next, Place, Question, most_tokens};
 use choir_proto::event::{Actor, Header, InboxDecided, ModelCalled, TaskRequested, TaskStarted};
 use choir_proto::inbox::{Matter, Verdict};
-use choir_proto::model::ModelRequest;
+use choir_proto::model::{ModelRequest, Part};
 use choir_proto::run::Selection;
 use choir_proto::task::{TaskRequest, TaskResult, TaskStatus, Verify};
 use choir_proto::wire::{AssociateStarted, Live, ModelCall, StartAssociate};
@@ -139,6 +140,8 @@ pub struct RunContext {
     pub selection: Option<Selection>,
     /// What the person points at, in words: every agent is told.
     pub material: Arc<str>,
+    /// The pictures among it.
+    pub pictures: Arc<[Part]>,
     /// What the person wants.
     pub signal: watch::Receiver<Signal>,
     /// What had happened when this process took the run.
@@ -346,14 +349,23 @@ impl Driver {
             && now.saturating_sub(said) < FREE_FOR
         {
             self.free = Arc::new(free);
-            return self.append(intents(calls)).await;
+            return self.write_intents(calls).await;
         }
         let control = Arc::clone(&self.context.harness.control);
         let tools = calls.iter().map(|begin| begin.call.name.clone()).collect();
         // Asked first: an append that nobody competes with holds this task until it is on disk.
-        let (free, appended) = tokio::join!(control.free_tools(tools), self.append(intents(calls)));
+        let (free, appended) = tokio::join!(control.free_tools(tools), self.write_intents(calls));
         self.free = Arc::new(free.unwrap_or_default());
         appended
+    }
+
+    async fn write_intents(&mut self, calls: &[Begin]) -> Result<(), HarnessError> {
+        #[cfg(feature = "sabotage")]
+        if crate::sabotage::journal_is_off() {
+            self.fold(Seq::ZERO, &intents(calls));
+            return Ok(());
+        }
+        self.append(intents(calls)).await
     }
 
     /// Waits while the person wants to wait. An ending means that the person wants no more.
@@ -378,7 +390,7 @@ impl Driver {
             return Ok(None);
         }
         let (failures, usd_left) = (self.agent.failures(), self.purse.usd_left());
-        let request = self.told(request).await?;
+        let request = material::shown(self.told(request).await?, &self.context.pictures);
         let reserved = match self.purse.reserve(most_tokens(&request)) {
             Ok(reserved) => reserved,
             // What is left when another call has ended decides about this one.

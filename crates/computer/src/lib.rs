@@ -13,6 +13,8 @@ pub mod journal;
 pub mod maintain;
 pub mod merge;
 pub mod mirror;
+#[cfg(feature = "sabotage")]
+pub mod sabotage;
 pub mod search;
 pub mod serve;
 pub mod undo;

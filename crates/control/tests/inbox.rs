@@ -6,7 +6,10 @@ use crate::support::computer::FakeComputer;
 use choir_control::config::Config;
 use choir_control::db::{Approval, Outcome, Scope};
 use choir_control::inbox::{Policy, Tools};
+use choir_core::discover::discover;
 use choir_proto::inbox::{AskKind, Asked, Reach, Verdict};
+use choir_proto::task::VerifyMode;
+use choir_proto::wire::{AssociateStarted, TreeFile};
 use choir_proto::{Hash, InboxId, RunId, TaskId, Timestamp};
 use http::{Method, StatusCode};
 use uuid::Uuid;
@@ -127,7 +130,7 @@ fn questioned(tool: &str, subject: &str, run: u8) -> String {
 }
 
 async fn asking(policy: Policy) -> World {
-    let tools = Tools([("bash".to_owned(), policy)].into());
+    let tools = Tools(["bash", "write_file"].map(|tool| (tool.to_owned(), policy)).into());
     World::with(Config { tools, ..Config::default() }, FakeComputer::default()).await
 }
 
@@ -201,6 +204,77 @@ async fn a_command_that_nobody_allowed_does_not_run_whatever_the_computer_says()
     world.client_with(Scope::Admin).await.json(Method::POST, &format!("/api/inbox/{id}"), body).await;
     assert_eq!(run("echo b").await, StatusCode::FORBIDDEN, "what runs must be what was approved");
     assert_eq!(run("echo a").await, StatusCode::OK);
+}
+
+/// Control knows by itself whose a command is: a computer that names another tool, or none, gets nothing by it.
+#[tokio::test]
+async fn where_the_person_is_asked_only_what_control_knows_runs_without() {
+    let world = asking(Policy::Ask).await;
+    let _: serde_json::Value = asked(&world, Method::PUT, &at(""), r#"{"egress":{"allow":[]}}"#).await;
+    let mut effects = 0;
+    let mut run = async |command: &str, tool: Option<&str>| {
+        effects += 1;
+        let call = tool.map(
+            |tool| serde_json::json!({"tool": tool, "inbox_id": InboxId::from([9; 16]), "run": RunId::from([1; 16])}),
+        );
+        let effect = format!("e{effects}");
+        let body = serde_json::json!({"effect_id": effect, "command": command, "timeout_ms": 9000, "call": call});
+        ask(&world, Method::POST, &at("/exec"), body.to_string()).await.0
+    };
+    assert_eq!(run("echo a", None).await, StatusCode::FORBIDDEN, "nobody gave it");
+    assert_eq!(run("echo a", Some("read_file")).await, StatusCode::FORBIDDEN, "under the name of another tool");
+    assert_eq!(run(&choir_core::look::search("a", "."), None).await, StatusCode::OK, "it only looks");
+    let given = serde_json::json!({"kind": "run", "instruction": "x", "commands": ["echo a"],
+        "verify": {"mode": "commands", "commands": ["echo b"]}});
+    world.client_with(Scope::Admin).await.json(Method::POST, "/api/tasks", given.to_string()).await;
+    assert_eq!(run("echo a", None).await, StatusCode::OK, "the person gave it");
+    assert_eq!(run("echo b", None).await, StatusCode::OK, "to check with");
+    assert_eq!(run("echo c", None).await, StatusCode::FORBIDDEN);
+}
+
+#[tokio::test]
+async fn checks_that_a_project_brings_run_where_every_command_is_asked_about() {
+    let world = asking(Policy::Ask).await;
+    let makefile = "test:\n\ttrue\n";
+    world.browser().await.send(Method::PUT, "/api/files?path=Makefile", makefile.into()).await;
+    let started: AssociateStarted = asked(&world, Method::PUT, &at(""), r#"{"egress":{"allow":[]}}"#).await;
+    let tree = started.base_tree.unwrap();
+    let file = TreeFile { path: "Makefile".into(), hash: tree, text: Some(makefile.into()) };
+    let brought = discover(&[file], &[], VerifyMode::Commands).steps.pop().unwrap().command;
+    let checking = format!("/associates/{}", TaskId::from([8; 16]));
+    let body = serde_json::json!({"egress": {"allow": []}, "check": {"base_tree": tree, "result_tree": tree}});
+    let _: serde_json::Value = asked(&world, Method::PUT, &checking, body.to_string()).await;
+    let run = async |place: &str, command: &str, effect: &str| {
+        let body = serde_json::json!({"effect_id": effect, "command": command, "timeout_ms": 9000});
+        ask(&world, Method::POST, &format!("{place}/exec"), body.to_string()).await.0
+    };
+    assert_eq!(run(&checking, &brought, "e1").await, StatusCode::OK, "{brought}");
+    assert_eq!(run(&checking, "rm -rf .", "e2").await, StatusCode::FORBIDDEN);
+    assert_eq!(run(&at(""), &brought, "e3").await, StatusCode::FORBIDDEN, "a worker's sandbox is no place for checks");
+}
+
+#[tokio::test]
+async fn a_file_that_nobody_allowed_is_not_written_whatever_the_computer_says() {
+    let world = asking(Policy::Ask).await;
+    let _: serde_json::Value = asked(&world, Method::PUT, &at(""), r#"{"egress":{"allow":[]}}"#).await;
+    let put_file = async |path: &str| ask(&world, Method::PUT, &at(&format!("/files?path={path}")), "x").await.0;
+    assert_eq!(put_file("a.txt").await, StatusCode::FORBIDDEN);
+    assert_eq!(put_file(".choir-page-e1").await, StatusCode::NO_CONTENT, "a page that is read");
+    let arguments = serde_json::json!({"path": "a.txt", "content": "x"});
+    let write = async |tool: &str, arguments: &serde_json::Value| {
+        let call = serde_json::json!({"tool": tool, "inbox_id": InboxId::from([1; 16]), "run": RunId::from([1; 16])});
+        let body = serde_json::json!({"arguments": arguments, "call": call});
+        ask(&world, Method::POST, &at("/write"), body.to_string()).await.0
+    };
+    assert_eq!(write("write_file", &arguments).await, StatusCode::FORBIDDEN);
+    assert_eq!(write("list_files", &arguments).await, StatusCode::FORBIDDEN);
+    let question = questioned("write_file", &arguments.to_string(), 1);
+    let Asked::Waits(waits) = put(&world, 1, question).await else { panic!("it waits") };
+    let path = format!("/api/inbox/{}", waits.id);
+    world.client_with(Scope::Admin).await.json(Method::POST, &path, word("approve", waits.hash, "once")).await;
+    let other = serde_json::json!({"path": "a.txt", "content": "y"});
+    assert_eq!(write("write_file", &other).await, StatusCode::FORBIDDEN, "what is written must be what was approved");
+    assert_eq!(write("write_file", &arguments).await, StatusCode::NO_CONTENT);
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ pub mod export;
 pub mod figure;
 pub mod fold;
 pub mod line;
+pub mod look;
 pub mod markdown;
 pub mod mirror;
 pub mod pace;

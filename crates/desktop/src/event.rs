@@ -10,7 +10,7 @@ use choir_proto::event::{
     RunPaused, RunRemoved, RunRestored, RunResumed, RunStarted, TaskDelayed, TaskFinished, TaskRequested, TaskStarted,
     ThemeChosen, WindowClosed, WindowFocused, WindowMoved, WindowOpened, WindowShaped, WindowShown,
 };
-use choir_proto::model::{AssistantMessage, StopReason, Usage};
+use choir_proto::model::{AssistantMessage, Paid, StopReason, Usage};
 use choir_proto::run::{NewRun, RunStatus, Selection};
 use choir_proto::task::{
     TaskKind, TaskRequest, TaskResult, TaskStatus, VerifyMode, VerifyResult, VerifySource, VerifyStatus,
@@ -52,6 +52,7 @@ struct Said {
     parent: Option<TaskId>,
     result: Option<Ended>,
     usage: Option<Usage>,
+    unanswered: Option<Paid>,
     run_status: Option<RunStatus>,
 }
 
@@ -162,7 +163,10 @@ impl Said {
             "run.paused" => RunPaused {}.into(),
             "run.resumed" => RunResumed {}.into(),
             "run.answered" => RunAnswered { text: self.text? }.into(),
-            "run.ended" => RunEnded { status: self.status?, summary: self.summary? }.into(),
+            "run.ended" => {
+                let unanswered = self.unanswered;
+                RunEnded { status: self.status?, summary: self.summary?, unanswered }.into()
+            }
             "run.removed" => RunRemoved {}.into(),
             "run.restored" => RunRestored {}.into(),
             "run.dismissed" => RunDismissed {}.into(),

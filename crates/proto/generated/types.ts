@@ -233,6 +233,9 @@ export type Origin = { at: Timestamp; author: Actor; from: number; prompt?: stri
 /** How quickly recorded answers come. */
 export type Pace = "watched" | "at_once";
 
+/** Tokens and money in all, as control has counted them for a run. */
+export type Paid = { tokens: number; usd: Usd };
+
 /** A file of the workspace. */
 export type PathContext = { path: string };
 
@@ -294,7 +297,7 @@ export type RunContext = { run_id: RunId };
 export type RunDismissed = Record<string, unknown>;
 
 /** Nothing more will happen. */
-export type RunEnded = { status: RunStatus; summary: string };
+export type RunEnded = { status: RunStatus; summary: string; unanswered?: Paid | null };
 
 /** One objective given by a person. */
 export type RunId = string;

@@ -275,6 +275,33 @@ impl std::ops::AddAssign for Usage {
     }
 }
 
+/// Tokens and money in all, as control has counted them for a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Paid {
+    /// Every token that was paid for in some way.
+    pub tokens: u64,
+    /// What that cost.
+    pub usd: Usd,
+}
+
+impl Paid {
+    /// What is more than this; nothing where it is not.
+    pub fn beyond(self, known: &Usage) -> Option<Self> {
+        let tokens = self.tokens.saturating_sub(known.tokens());
+        let usd = Usd(self.usd.0.saturating_sub(known.usd.0));
+        (tokens > 0 || usd > Usd(0)).then_some(Self { tokens, usd })
+    }
+}
+
+impl From<Paid> for Usage {
+    /// Nobody has said which of the tokens were read and which were written, nor what they really cost: most were the question,
+    /// and the money is a guess.
+    fn from(paid: Paid) -> Self {
+        Self { input_tokens: paid.tokens, usd: paid.usd, usd_assumed: paid.usd, ..Self::default() }
+    }
+}
+
 /// Why a call to a model failed, by what can be done about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]

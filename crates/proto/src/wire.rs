@@ -177,7 +177,8 @@ pub struct Exec {
     pub command: String,
     /// Wall.
     pub timeout_ms: u64,
-    /// The call of a tool that this is; nothing for commands that a person gave.
+    /// The call of a tool that this is. Nothing for commands that a person gave, that their project brings as checks, or that only
+    /// look: control knows each of them by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallOf>,
 }
@@ -191,6 +192,15 @@ pub struct CallOf {
     pub inbox_id: InboxId,
     /// The run that it belongs to.
     pub run: RunId,
+}
+
+/// Write a file as an agent wants it: `POST /associates/{task}/write`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WriteFile {
+    /// Of the call, as the model said them: what a person says yes to.
+    pub arguments: serde_json::Value,
+    /// The call that this is.
+    pub call: CallOf,
 }
 
 /// Change one place of a file: `POST /associates/{task}/edit`, answered by [`Edited`]. Asked again under the same name, it

@@ -43,7 +43,7 @@ pub(crate) fn mixed(seq: u64) -> NewEvent {
         1 => (Actor::Agent(Role::Conductor), RunStarted {}.into()),
         2 => (Actor::Computer, RunBlocked { on: BlockedOn::Model, message: text(40) }.into()),
         3 => (Actor::Agent(Role::Conductor), RunStarted {}.into()),
-        15 => (Actor::Computer, RunEnded { status: RunStatus::Completed, summary: text(60) }.into()),
+        15 => (Actor::Computer, RunEnded { status: RunStatus::Completed, summary: text(60), unanswered: None }.into()),
         step if step % 2 == 0 => (Actor::Agent(Role::Terminal), started(effect, step).into()),
         _ => (Actor::Agent(Role::Terminal), finished(effect).into()),
     };

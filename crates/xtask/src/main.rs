@@ -41,7 +41,7 @@ cargo xtask COMMAND
   bench NAME        measure; prints the table for SPECIFICATION.md
   clients           the official client libraries judge our wire formats
   torture [ROW]     kill, cut and starve the real binary; prints the table for SPECIFICATION.md
-                    rows: kill, agent, stop, power, io, starve, slow, sim, harness; without one, all of them
+                    rows: kill, agent, provider, stop, power, io, starve, slow, sim, harness; without one, all of them
                     --short a few cases of each; --seed N where chance begins; --sabotage without syncs: `power` must fail
   attack            try to leave the sandbox; prints probes, escapes, skipped
 ";

@@ -163,6 +163,7 @@ impl RunState {
         self.signal.send_replace(Signal { paused, cancelled, steered, ..Signal::default() });
         self.waiting = Arc::new(Waiting::new(past.blocked_on()));
         let material = harness.material(&accepted.request.context).await?;
+        let pictures = harness.pictures(&accepted.request.context).await?;
         let context = RunContext {
             harness,
             run,
@@ -172,6 +173,7 @@ impl RunState {
             plan_first: accepted.request.plan_first == Some(true),
             selection: accepted.request.selection.clone(),
             material: material.into(),
+            pictures: pictures.into(),
             signal: self.signal.subscribe(),
             waiting: Arc::clone(&self.waiting),
             crew: Arc::new(Crew::new(past.workers())),
@@ -247,7 +249,8 @@ impl RunState {
         if let Some(unknown) = settle::unknown(past.events().map(|(_, event)| event)) {
             summary = format!("{summary} {unknown}");
         }
-        events.push(RunEnded { status, summary }.into());
+        let unanswered = self.harness.unanswered(self.run, &past).await;
+        events.push(RunEnded { status, summary, unanswered }.into());
         self.harness.journal.append(&Scope::of(By::Computer).run(self.run), events).await?;
         if let Some(page) = needless {
             page.put_away();

@@ -6,7 +6,7 @@ use super::run::{Run, RunArguments, RunCommand, RunMessage};
 use super::task::{Task, TaskArguments, TaskMessage};
 use super::tree::Tree;
 use super::{ActorError, Places, Reply, answer};
-use crate::harness::Harness;
+use crate::harness::{Harness, Past};
 use crate::journal::Scope;
 use choir_core::fold::Fold;
 use choir_core::fold::run::ActiveRuns;
@@ -15,6 +15,7 @@ use choir_core::line::Line;
 use choir_core::pace::Pace;
 use choir_core::supervise::{INTENSITY, Supervisor, Verdict};
 use choir_proto::event::{Actor as By, ActorEscalated, ActorRestarted, RunEnded, TaskFinished};
+use choir_proto::model::Paid;
 use choir_proto::task::{TaskResult, TaskStatus};
 use choir_proto::{RunId, RunStatus, TaskId};
 use choir_store::StoreError;
@@ -24,6 +25,9 @@ use std::time::Duration;
 
 /// Unfinished ones that are read at once at a start.
 const PAGE: usize = 1000;
+
+/// How long a session waits to hear what a run that failed has cost.
+const RECEIPT_WAIT: Duration = Duration::from_secs(1);
 
 /// How long an actor that failed with the disk waits before it tries again.
 const DISK_PATIENCE: Duration = Duration::from_secs(1);
@@ -374,9 +378,10 @@ impl SessionState {
     async fn give_up(&mut self, child: Child, reason: &str) -> Result<(), ActorProcessingErr> {
         match child {
             Child::Desktop => Err(format!("the desktop fails again and again: {reason}").into()),
-            Child::Run(_) => {
+            Child::Run(run) => {
                 let summary = format!("This run failed again and again: {reason}");
-                self.record(child, RunEnded { status: RunStatus::Failed, summary }.into()).await;
+                let unanswered = self.unanswered(run).await;
+                self.record(child, RunEnded { status: RunStatus::Failed, summary, unanswered }.into()).await;
                 Ok(())
             }
             Child::Task(task) => {
@@ -386,6 +391,15 @@ impl SessionState {
                 Ok(())
             }
         }
+    }
+
+    /// What was paid for a run that its log does not have; not waited for long, because others wait for the session.
+    async fn unanswered(&self, run: RunId) -> Option<Paid> {
+        let look = async {
+            let past = Past::read(self.harness.journal.log(), run).await.ok()?;
+            self.harness.unanswered(run, &past).await
+        };
+        tokio::time::timeout(RECEIPT_WAIT, look).await.ok().flatten()
     }
 
     async fn record(&self, child: Child, event: choir_proto::Event) {

@@ -96,6 +96,7 @@ impl TaskState {
             plan_first: false,
             selection: None,
             material: "".into(),
+            pictures: Arc::default(),
             signal: self.signal.subscribe(),
             waiting: Arc::new(Waiting::new(past.blocked_on())),
             crew: Arc::new(Crew::new(past.workers())),

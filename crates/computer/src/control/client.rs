@@ -5,15 +5,15 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use choir_proto::inbox::{Ask, Asked, Verdict};
-use choir_proto::model::{Answer, ErrorClass, ModelError};
+use choir_proto::model::{Answer, ErrorClass, ModelError, Paid};
 use choir_proto::wire::mcp::{CallTool, Called, Offers, WhatTools};
 use choir_proto::wire::{
     AssociateCaptured, AssociateFinished, AssociateStarted, ChangeSettings, ChangesUndone, DocumentSettings, EditFile,
     Edited, EffectRecord, Exec, ExecFrame, Exit, Fetch, FinishAssociate, LivePath, Mirror, Mirrored, ModelCall,
     ModelFrame, Models, NO_SANDBOX, PAGE_URL_HEADER, ReadTree, Search, SearchHits, StartAssociate, ToolSettings,
-    TreeFiles, UndoChanges, WatchFiles, WatchFrame,
+    TreeFiles, UndoChanges, WatchFiles, WatchFrame, WriteFile,
 };
-use choir_proto::{ApiError, Hash, InboxId, TaskId};
+use choir_proto::{ApiError, Hash, InboxId, RunId, TaskId};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::{Method, Request, Response, StatusCode};
@@ -151,6 +151,10 @@ impl Control for ControlClient {
         async move { self.call(Method::GET, "/settings/documents", &()).await }.boxed()
     }
 
+    fn paid(&self, run: RunId) -> BoxFuture<'_, Result<Option<Paid>, ControlError>> {
+        async move { self.call(Method::GET, &format!("/paid/{run}"), &()).await.map(Some) }.boxed()
+    }
+
     fn tool_settings(&self, tool: String) -> BoxFuture<'_, Result<ToolSettings, ControlError>> {
         async move { self.call(Method::GET, &format!("/settings/tools/{tool}"), &()).await }.boxed()
     }
@@ -229,6 +233,14 @@ impl Control for ControlClient {
         async move {
             let path = format!("/associates/{task}/files?path={}", escape(&path));
             self.send(Method::PUT, &path, content.into()).await.map(|_| ())
+        }
+        .boxed()
+    }
+
+    fn write_for(&self, task: TaskId, wanted: WriteFile) -> BoxFuture<'_, Result<(), ControlError>> {
+        async move {
+            let body = serde_json::to_vec(&wanted).map_err(gone)?;
+            self.send(Method::POST, &format!("/associates/{task}/write"), body.into()).await.map(|_| ())
         }
         .boxed()
     }

@@ -1,9 +1,12 @@
 //! What a person points at when they give an objective: data with its origin, never an instruction.
 
 use super::{Harness, HarnessError};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use choir_core::evidence::byte;
 use choir_core::fold::evidence::Artifacts;
 use choir_core::fold::run::Runs;
+use choir_proto::model::{Message, ModelRequest, Part};
 use choir_proto::run::{Context, DocumentContext};
 use choir_store::StoreError;
 
@@ -13,7 +16,39 @@ const THING_BYTES_MAX: usize = 16 * 1024;
 /// Bytes of all of them together.
 const MATERIAL_BYTES_MAX: usize = 48 * 1024;
 
+/// Pictures that agents are shown, at most; each goes along with every question.
+const PICTURES_MAX: usize = 8;
+
+/// The largest picture that every provider takes.
+const PICTURE_BYTES_MAX: u64 = 5 * 1024 * 1024;
+
+/// Sorts of pictures that every provider takes.
+const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
 impl Harness {
+    /// The pictures among what a person points at, as models see them.
+    pub async fn pictures(&self, contexts: &[Context]) -> Result<Vec<Part>, HarnessError> {
+        let mut pictures = Vec::new();
+        for context in contexts {
+            let Context::Artifact(artifact) = context else { continue };
+            let found = self.views.get::<Artifacts>(artifact.artifact_id).await?;
+            let Some(found) = found.filter(|found| is_picture(&found.media_type) && found.size <= PICTURE_BYTES_MAX)
+            else {
+                continue;
+            };
+            match self.documents.blob(found.content_hash).await {
+                Ok(bytes) => {
+                    pictures.push(Part::Image { media_type: found.media_type, data: BASE64_STANDARD.encode(bytes) });
+                }
+                // What was erased is not there; the words that name it are.
+                Err(StoreError::Missing(_) | StoreError::Damaged(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        pictures.truncate(PICTURES_MAX);
+        Ok(pictures)
+    }
+
     /// Everything that a person points at, in words.
     pub async fn material(&self, contexts: &[Context]) -> Result<String, HarnessError> {
         let mut material = String::new();
@@ -80,6 +115,18 @@ impl Harness {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+fn is_picture(media_type: &str) -> bool {
+    PICTURES.contains(&media_type)
+}
+
+/// A question with the pictures that belong to it, behind its first words.
+pub(super) fn shown(mut request: ModelRequest, pictures: &[Part]) -> ModelRequest {
+    if let Some(Message::User { parts }) = request.messages.first_mut() {
+        parts.extend_from_slice(pictures);
+    }
+    request
 }
 
 /// A thing between marks that say what it is.

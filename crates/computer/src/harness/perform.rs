@@ -13,7 +13,7 @@ use choir_core::tool::{Bash, Tool};
 use choir_proto::event::{RunAnswered, ToolFinished, ToolOutcome};
 use choir_proto::inbox::{Matter, Verdict};
 use choir_proto::task::{Delegation, Egress, TaskKind, TaskRequest, TaskStatus};
-use choir_proto::wire::{CallOf, EditFile, Edited, EffectRecord, Exec, Exit, OutputStream, StartAssociate};
+use choir_proto::wire::{CallOf, EditFile, Edited, EffectRecord, Exec, Exit, OutputStream, StartAssociate, WriteFile};
 use choir_proto::{Event, Hash, Role, Seq};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -171,9 +171,9 @@ impl Performer {
                 let listed = self.in_sandbox(|| control.list_files(task, at.path.clone())).await;
                 Ok(Performed::of(listed.map_err(|error| error.to_string())))
             }
-            Tool::WriteFile(file) => {
-                let content = || file.content.clone().into_bytes();
-                let written = self.in_sandbox(|| control.write_file(task, file.path.clone(), content())).await;
+            Tool::WriteFile(_) => {
+                let wanted = WriteFile { arguments: begin.call.arguments.clone(), call: self.call_of(begin) };
+                let written = self.in_sandbox(|| control.write_for(task, wanted.clone())).await;
                 Ok(Performed::of(written.map(|()| "Written.".into()).map_err(|error| error.to_string())))
             }
             Tool::EditFile(_) => Ok(self.edit(begin).await),
@@ -285,6 +285,11 @@ impl Performer {
 
     /// Runs a command; in a new sandbox over the same layer, whenever the old one died before it began.
     async fn exec(&self, exec: Exec, on_output: OnOutput) -> Result<Exit, ControlError> {
+        #[cfg(feature = "sabotage")]
+        let exec = match crate::sabotage::journal_is_off() {
+            true => Exec { effect_id: self.context.harness.journal.world().uuid().to_string(), ..exec },
+            false => exec,
+        };
         let control = &self.context.harness.control;
         let on_output = Arc::new(Mutex::new(on_output));
         let shared = || -> OnOutput {

@@ -2,17 +2,12 @@
 
 use super::Harness;
 use super::search::Look;
+use choir_core::look::{self, PAGE_FILE};
 use choir_core::page::{Format, charset};
 use choir_proto::TaskId;
 use choir_proto::task::Egress;
 use choir_proto::wire::{FinishAssociate, StartAssociate};
 use std::time::Duration;
-
-/// This program, as it lies in every sandbox.
-const READER: &str = "/run/choir/guest page";
-
-/// Where a page lies while it is read, with the name of the call that reads it: several are read at the same time.
-const PAGE_FILE: &str = ".choir-page";
 
 /// How long parsing may take.
 const PARSE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -39,11 +34,9 @@ impl Harness {
         let Sheet { format, charset, bytes, wall } = sheet;
         let wall = wall.min(PARSE_TIMEOUT);
         let cannot = |why: &str| format!("It cannot be read as {}: {why}", format.name().to_uppercase());
-        let file = format!("{PAGE_FILE}-{effect_id}");
-        let written = self.control.write_file(task, file.clone(), bytes.to_vec()).await;
+        let written = self.control.write_file(task, format!("{PAGE_FILE}{effect_id}"), bytes.to_vec()).await;
         written.map_err(|error| cannot(&error.to_string()))?;
-        let charset = charset.map(|name| format!(" --charset {name}")).unwrap_or_default();
-        let command = format!("{READER} {}{charset} < {file}", format.name());
+        let command = look::read(format, charset.as_deref(), effect_id);
         match self.look(Look { task, effect_id, command, wall }).await {
             Ok((Some(0), text)) => Ok(text),
             Ok((None, _)) => Err(cannot(&format!("that took longer than {} s.", wall.as_secs()))),

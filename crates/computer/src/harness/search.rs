@@ -5,6 +5,7 @@ use super::perform::{Performed, Performer, shorten};
 use super::{Harness, HarnessError};
 use crate::control::ControlError;
 use crate::search::Finder;
+use choir_core::look;
 use choir_core::tool::SearchFiles;
 use choir_proto::api::{Found, SearchResult};
 use choir_proto::event::ToolOutcome;
@@ -108,9 +109,7 @@ impl Performer {
 
     /// Looks for lines in the files of the agent's own copy of the workspace, in its sandbox.
     pub(super) async fn search_files(&self, search: &SearchFiles, effect_id: &str) -> Result<Performed, HarnessError> {
-        let (pattern, path) = (quoted(&search.pattern), quoted(&search.path));
-        let command = format!("grep -rnIE --exclude-dir=.git -e {pattern} -- {path}");
-        Ok(match self.output_of(command, effect_id).await {
+        Ok(match self.output_of(look::search(&search.pattern, &search.path), effect_id).await {
             Ok((Some(0), lines)) => Performed::new(ToolOutcome::Ok, lines),
             Ok((Some(NOTHING), _)) => Performed::new(ToolOutcome::Ok, "Nothing was found.".to_owned()),
             Ok((Some(_), said)) => Performed::new(ToolOutcome::Error, said),
@@ -186,22 +185,5 @@ fn name(found: &Found) -> String {
         Found::Artifact { artifact_id } => format!("source {artifact_id}"),
         Found::File { path } => format!("file {path}"),
         Found::Event { event_id, .. } => format!("event {event_id}"),
-    }
-}
-
-/// A word of a shell, whatever is in it.
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_word_leaves_its_quotes() {
-        let hostile = r"'; rm -rf / #$(x)`y`\";
-        let shell = std::process::Command::new("sh").args(["-c", &format!("printf %s {}", quoted(hostile))]).output();
-        assert_eq!(String::from_utf8(shell.unwrap().stdout).unwrap(), hostile);
     }
 }

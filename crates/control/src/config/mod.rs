@@ -110,6 +110,12 @@ pub struct Provider {
     /// How many tokens its models read at once; conversations are kept within it.
     #[serde(default)]
     pub context_tokens: Option<u64>,
+    /// How often it may be asked in a minute; nothing for no limit but its own.
+    #[serde(default)]
+    pub requests_per_minute: Option<u32>,
+    /// How many tokens may be sent and received in a minute.
+    #[serde(default)]
+    pub tokens_per_minute: Option<u64>,
     /// What its models cost, in dollars for a million tokens; holds before the table that is checked in.
     #[serde(default)]
     pub usd_per_million: Option<Rates>,

@@ -144,6 +144,17 @@ fn check_provider(provider: &Provider) -> Result<(), Wrong> {
     if provider.usd_per_million.is_some_and(|said| Price::read(said).is_none()) {
         return Err(("usd_per_million".into(), format!("must hold prices from 0 to {PRICE_MAX}")));
     }
+    let none = [
+        ("requests_per_minute", provider.requests_per_minute == Some(0)),
+        ("tokens_per_minute", provider.tokens_per_minute == Some(0)),
+    ];
+    if let Some((key, _)) = none.into_iter().find(|(_, is_none)| *is_none) {
+        return Err((key.into(), "must be at least 1; leave it out for no limit".into()));
+    }
+    let is_limited = provider.requests_per_minute.is_some() || provider.tokens_per_minute.is_some();
+    if provider.kind == ProviderKind::Scripted && is_limited {
+        return Err(("kind".into(), "\"scripted\" asks nobody, so that there is nothing to limit in a minute".into()));
+    }
     match (provider.kind, &provider.script) {
         (ProviderKind::Scripted, None) => Err(("script".into(), "must name a scenario file".into())),
         (ProviderKind::Scripted, Some(_)) => Ok(()),
@@ -284,6 +295,10 @@ mod tests {
         assert!(refused("[[search.engines]]\nkind = \"searxng\"\nurl = \"\"\n").contains("search.engines.url"));
         let dear = refused("[providers.x]\nkind = \"openai\"\nusd_per_million = { input = -1, output = 2 }\n");
         assert!(dear.contains("providers.x.usd_per_million"), "{dear}");
+        let never = refused("[providers.x]\nkind = \"openai\"\nrequests_per_minute = 0\n");
+        assert!(never.contains("providers.x.requests_per_minute"), "{never}");
+        let played = refused("[providers.x]\nkind = \"scripted\"\nscript = \"a.json\"\ntokens_per_minute = 9\n");
+        assert!(played.contains("providers.x.kind"), "{played}");
         assert!(refused("[mcp.x]\n").contains("`mcp.x` must have either"));
         assert!(refused("[mcp.x]\ncommand = \"a\"\nurl = \"http://a\"\n").contains("`mcp.x` must have either"));
         assert!(refused("[mcp.a__b]\ncommand = \"a\"\n").contains("`mcp.a__b` is no name"));

@@ -14,6 +14,8 @@ pub(crate) enum Sort {
     Given,
     /// A search answered with it.
     Found,
+    /// No address: a command that a person gave.
+    Command,
 }
 
 impl Sort {
@@ -21,6 +23,7 @@ impl Sort {
         match self {
             Self::Given => "given",
             Self::Found => "found",
+            Self::Command => "command",
         }
     }
 }
@@ -30,6 +33,14 @@ impl Db {
     pub(crate) async fn pages(&self, sort: Sort) -> Result<Vec<Hash>, Error> {
         const SQL: &str = "SELECT hash FROM pages WHERE sort = ?1 ORDER BY rowid";
         self.call(move |c| c.prepare(SQL)?.query_map([sort.name()], |row| row.get(0).map(Hash))?.collect()).await
+    }
+
+    /// Whether one is among those of a sort.
+    pub(crate) async fn is_kept(&self, sort: Sort, hash: Hash) -> Result<bool, Error> {
+        const SQL: &str = "SELECT count(*) FROM pages WHERE sort = ?1 AND hash = ?2";
+        self.call(move |c| c.query_row(SQL, params![sort.name(), hash.0], |row| row.get::<_, i64>(0)))
+            .await
+            .map(|n| n > 0)
     }
 
     /// Keeps more of them, without waiting for the disk: whoever loses one to a power cut is asked once.

@@ -82,6 +82,8 @@ impl Known {
         let pages = match sort {
             Sort::Given => &mut self.given,
             Sort::Found => &mut self.found,
+            // Nobody reads a page because of a command.
+            Sort::Command => return Vec::new(),
         };
         addresses.iter().map(|address| hash(address)).filter(|hash| remember(pages, *hash)).collect()
     }

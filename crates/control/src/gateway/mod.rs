@@ -5,6 +5,7 @@ mod aws;
 mod cooling;
 mod discovery;
 mod listen;
+mod minute;
 mod model;
 mod probe;
 mod provider;
@@ -53,6 +54,7 @@ struct Parts {
     available: watch::Sender<wire::Models>,
     failures: model::Failures,
     cooling: cooling::Cooling,
+    minutes: minute::Minutes,
     reserved: spending::Reserved,
     spent: spending::Spending,
 }
@@ -104,6 +106,7 @@ impl Gateway {
             available: watch::channel(wire::Models::default()).0,
             failures: model::Failures::default(),
             cooling: cooling::Cooling::default(),
+            minutes: minute::Minutes::default(),
             reserved: spending::Reserved::default(),
             spent: spending::Spending::default(),
         }));

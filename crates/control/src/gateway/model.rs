@@ -10,7 +10,7 @@ use crate::config::ProviderKind;
 use crate::db::Cost;
 use choir_core::agent::is_hopeless;
 use choir_llm::{Decoder, Endpoint, Format, Outgoing, Preset, classify, encode};
-use choir_proto::model::{Answer, ErrorClass, ModelError, ModelRequest, StopReason};
+use choir_proto::model::{Answer, ErrorClass, Message, ModelError, ModelRequest, Part, StopReason};
 use choir_proto::wire::{ModelCall, ModelFrame};
 use choir_proto::{TaskId, Usd};
 use http::header::DATE;
@@ -109,7 +109,7 @@ impl Gateway {
         Ok(answer)
     }
 
-    /// Asks a provider, unless it asked to be left alone, and tells whoever waits for whom.
+    /// Asks a provider, unless it asked to be left alone or was asked as often as it may be, and tells whoever waits for whom.
     async fn ask_provider(
         &self,
         provider: &Provider,
@@ -120,8 +120,13 @@ impl Gateway {
     ) -> Result<Answer, ModelError> {
         let name = bill.model.clone();
         self.0.cooling.check(&name)?;
+        let entered = self.0.minutes.enter(provider, request)?;
         frames.send(ModelFrame::Asked { model: name.clone() }).await.map_err(|_| cancelled())?;
         let answered = self.stream(provider, model, request, frames, bill).await;
+        if let Ok(answer) = &answered {
+            self.0.minutes.took(entered.as_ref(), answer.usage.tokens());
+        }
+        let answered = answered.map_err(|error| told_of_pictures(error, request));
         answered.inspect_err(|error| self.0.cooling.heed(&name, error))
     }
 
@@ -292,6 +297,16 @@ fn stalled(provider: &Provider) -> ModelError {
     let (name, host, seconds) = (&provider.name, host_of(&provider.base_url), STALL.as_secs());
     let message = format!("`{name}` at {host} gave signs of life for {seconds} s, and no answer");
     ModelError { class: ErrorClass::Timeout, message, retry_after_ms: None }
+}
+
+/// A model that takes no pictures refuses the whole question, and few say why.
+fn told_of_pictures(error: ModelError, request: &ModelRequest) -> ModelError {
+    let has_picture = |message: &Message| matches!(message, Message::User { parts } if parts.iter().any(|part| matches!(part, Part::Image { .. })));
+    if error.class != ErrorClass::BadRequest || !request.messages.iter().any(has_picture) {
+        return error;
+    }
+    let message = format!("{}. The question holds a picture; this model may take none", error.message);
+    ModelError { message, ..error }
 }
 
 /// The part of an address that is never a secret.

@@ -1,5 +1,6 @@
 //! One provider as the gateway uses it.
 
+use super::minute::Limits;
 use crate::config::{self, ProviderKind};
 use crate::db::Stored;
 use crate::seal::Seal;
@@ -78,6 +79,8 @@ pub struct Provider {
     pub(super) pause: Duration,
     /// How many tokens its models read at once, if somebody said so.
     pub(super) context_tokens: Option<u64>,
+    /// How often it may be asked.
+    pub(super) limits: Limits,
     /// What its models cost, if somebody said so.
     pub(super) price: Option<Price>,
     /// The model to ask when nobody named one; found out at the first call.
@@ -107,6 +110,7 @@ impl Provider {
             scenario,
             pause: Duration::ZERO,
             context_tokens: from.context_tokens,
+            limits: Limits { requests: from.requests_per_minute, tokens: from.tokens_per_minute },
             price: from.usd_per_million.and_then(Price::read),
             first_model: OnceCell::new(),
         })
@@ -139,6 +143,7 @@ impl Provider {
         let scenario = under.and_then(|under| under.scenario.clone());
         let context_tokens = under.and_then(|under| under.context_tokens);
         let price = under.and_then(|under| under.price);
+        let limits = under.map(|under| under.limits).unwrap_or_default();
         let pause = Duration::ZERO;
         Some(Self {
             name,
@@ -149,6 +154,7 @@ impl Provider {
             scenario,
             pause,
             context_tokens,
+            limits,
             price,
             first_model: OnceCell::new(),
         })
@@ -165,6 +171,7 @@ impl Provider {
             scenario: Some(scenario),
             pause,
             context_tokens: None,
+            limits: Limits::default(),
             price: None,
             first_model: OnceCell::new(),
         }

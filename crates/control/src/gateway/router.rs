@@ -9,6 +9,8 @@ use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
+use choir_proto::RunId;
+use choir_proto::model::Paid;
 use choir_proto::wire::frames::TOGETHER_BYTES;
 use choir_proto::wire::{ChangeSettings, DocumentSettings, ModelCall, ModelFrame, ToolSettings};
 use http::HeaderValue;
@@ -29,6 +31,7 @@ pub fn service(gateway: Gateway) -> Router {
         .route("/settings/documents", get(documents))
         .route("/settings/changes", get(changes))
         .route("/settings/tools/{tool}", get(tool))
+        .route("/paid/{run}", get(paid))
         .route("/models", get(models))
         .layer(DefaultBodyLimit::max(CALL_BYTES_MAX))
         .with_state(gateway)
@@ -44,6 +47,11 @@ async fn changes(State(gateway): State<Gateway>) -> axum::Json<ChangeSettings> {
 
 async fn tool(State(gateway): State<Gateway>, Path(tool): Path<String>) -> axum::Json<ToolSettings> {
     axum::Json(ToolSettings { auto: gateway.settings().tools.policy(&tool) == Policy::Auto })
+}
+
+/// What a run has cost in all. Whoever asks has no call under way any more.
+async fn paid(State(gateway): State<Gateway>, Path(run): Path<RunId>) -> Result<axum::Json<Paid>, Refused> {
+    Ok(axum::Json(gateway.paid(run).await?))
 }
 
 async fn models(State(gateway): State<Gateway>) -> axum::Json<choir_proto::wire::Models> {

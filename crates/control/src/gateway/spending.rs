@@ -5,12 +5,13 @@ use super::Gateway;
 use super::tariff::Tariff;
 use crate::db::{self, Cost};
 use choir_llm::price::Price;
-use choir_proto::model::{ErrorClass, ModelError};
+use choir_proto::model::{ErrorClass, ModelError, Paid};
 use choir_proto::wire::ModelCall;
 use choir_proto::{RunId, Usd};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::sync::watch;
 
 impl Gateway {
@@ -78,6 +79,23 @@ impl Gateway {
         Ok(spent)
     }
 
+    /// What a run has cost in all, with what was paid for answers that nobody got. Calls that were let go a moment ago are
+    /// counted first.
+    pub(super) async fn paid(&self, run: RunId) -> Result<Paid, db::Error> {
+        let mut freed = self.0.reserved.freed.subscribe();
+        let all_ended = async {
+            while self.0.reserved.is_under_way(run) {
+                // The sender is our own, and lives as long as we ask.
+                freed.changed().await.ok();
+            }
+        };
+        // Who still calls while it asks gets what is known so far.
+        tokio::time::timeout(LET_GO_MAX, all_ended).await.ok();
+        self.spent(run).await?;
+        let db::Spent { tokens, usd, .. } = self.0.db.spent(run).await?;
+        Ok(Paid { tokens, usd })
+    }
+
     /// Tries again what the disk refused. Whether there was anything.
     async fn pay_rest(&self) -> Result<bool, db::Error> {
         let mut unpaid = std::mem::take(&mut *self.0.spent.unpaid()).into_iter();
@@ -112,20 +130,28 @@ impl<'call> Bill<'call> {
 
 impl Drop for Bill<'_> {
     fn drop(&mut self) {
-        let usage = self.price.unfinished(&self.call.request, self.heard_bytes);
-        if !self.is_due || usage.usd == Usd(0) {
+        if !self.is_due {
             return;
         }
-        let (gateway, cost) = (self.gateway.clone(), Cost { run: self.call.run, model: self.model.clone(), usage });
+        let usage = self.price.unfinished(&self.call.request, self.heard_bytes);
+        let (gateway, run) = (self.gateway.clone(), self.call.run);
+        // Known at once, whoever asks next; and written down as soon as somebody comes to it.
+        gateway.0.spent.unpaid().push(Cost { run, model: self.model.clone(), usage });
         let pay = async move {
-            if let Err(error) = gateway.pay(cost).await {
-                tracing::error!(message = error.message, "an answer that broke off was not counted");
+            if let Err(error) = gateway.spent(run).await {
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "an answer that broke off is not counted yet"
+                );
             }
         };
         // Without a runtime control is gone, and with it everybody who could spend.
         tokio::runtime::Handle::try_current().map(|runtime| runtime.spawn(pay)).ok();
     }
 }
+
+/// How long calls that nobody waits for any more may take to be let go.
+const LET_GO_MAX: Duration = Duration::from_secs(5);
 
 /// Runs whose spending is known without asking the database.
 const RUNS_MAX: usize = 10_000;
@@ -147,10 +173,17 @@ impl Spending {
     }
 }
 
+/// Calls of one run.
+#[derive(Debug, Clone, Copy, Default)]
+struct UnderWay {
+    calls: usize,
+    usd: u64,
+}
+
 /// What calls under way may cost, by run.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Reserved {
-    all: Arc<Mutex<HashMap<RunId, u64>>>,
+    all: Arc<Mutex<HashMap<RunId, UnderWay>>>,
     /// Rings when something was given back.
     freed: watch::Sender<()>,
 }
@@ -197,7 +230,7 @@ impl Reserved {
         let Wall { limit, name } = wall;
         let limit = *limit;
         let mut all = self.lock();
-        let under_way = Usd(all.get(&run).copied().unwrap_or(0));
+        let under_way = Usd(all.get(&run).map_or(0, |under_way| under_way.usd));
         // A run that has spent nothing at a limit of nothing may still use models that cost nothing.
         if spent > limit || (spent == limit && most > Usd(0)) {
             let message = format!("{name} is used up: {spent} spent, {under_way} under way");
@@ -212,19 +245,24 @@ impl Reserved {
             return Some(Err(out_of_budget(message)));
         }
         let usd = most.min(left).0;
-        *all.entry(run).or_default() += usd;
+        let taken = all.entry(run).or_default();
+        (taken.calls, taken.usd) = (taken.calls + 1, taken.usd + usd);
         Some(Ok(Reservation { all: self.clone(), run, usd, left }))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, u64>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, UnderWay>> {
         self.all.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn is_under_way(&self, run: RunId) -> bool {
+        self.lock().contains_key(&run)
     }
 
     fn give_back(&self, run: RunId, usd: u64) {
         let mut all = self.lock();
         if let Some(reserved) = all.get_mut(&run) {
-            *reserved = reserved.saturating_sub(usd);
-            if *reserved == 0 {
+            (reserved.calls, reserved.usd) = (reserved.calls.saturating_sub(1), reserved.usd.saturating_sub(usd));
+            if reserved.calls == 0 {
                 all.remove(&run);
             }
         }

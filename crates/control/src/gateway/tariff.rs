@@ -65,6 +65,8 @@ mod tests {
             api_key_env: None,
             script: None,
             context_tokens: None,
+            requests_per_minute: None,
+            tokens_per_minute: None,
             usd_per_million,
         };
         Provider::configured(name, &said, Path::new("")).unwrap()

@@ -109,6 +109,9 @@ async fn translate(app: &App, request: Request) -> Result<(Request, oneshot::Rec
             if head.method == Method::POST && gives_pages(head.uri.path()) {
                 app.pages.gave(&body).await;
             }
+            if head.method == Method::POST && gives_commands(head.uri.path()) {
+                app.sandboxes.person_gave(&body).await;
+            }
             // Nothing can break any more.
             (Body::from(body), oneshot::channel().1)
         }
@@ -151,6 +154,11 @@ fn is_request(headers: &HeaderMap) -> bool {
 fn gives_pages(path: &str) -> bool {
     let said_to_run = path.starts_with("/api/runs/") && path.ends_with("/steer");
     matches!(path, "/api/runs" | "/api/tasks" | ARTIFACTS) || said_to_run
+}
+
+/// Whether a person may say to a route which commands are to be run.
+fn gives_commands(path: &str) -> bool {
+    matches!(path, "/api/runs" | "/api/tasks")
 }
 
 fn is_raw(path: &str) -> bool {

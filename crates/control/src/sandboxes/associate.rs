@@ -1,8 +1,9 @@
 //! One sandbox for one task: on an overlay over a snapshot, never over the live workspace.
 
+use super::origin::BASH;
 use super::{AboveCeiling, Error, Sandboxes, lead_out};
 use crate::egress::Proxy;
-use crate::inbox::{Bound, Judge};
+use crate::inbox::Bound;
 use choir_proto::task::{self, ChangeKind, FileChange, LeftOut};
 use choir_proto::wire::{
     AssociateCaptured, AssociateFinished, AssociateStarted, CallOf, ChangesUndone, Check, EffectRecord, Exec, Exit,
@@ -29,6 +30,8 @@ const KILLED: i32 = SIGNALLED + 9;
 pub(super) struct Associate {
     pub(super) guest: Guest,
     base: TreeId,
+    /// What is checked in it, if that is what it is for.
+    pub(super) check: Option<Check>,
     /// Its way out, closed with it.
     egress: Option<Proxy>,
     /// Whether no other task runs beside it.
@@ -101,12 +104,13 @@ impl Sandboxes {
             Ok(egress) => egress,
             Err(waits) => return Ok(AssociateStarted { base_tree: None, waits, alone: false }),
         };
+        let check = wish.check.clone();
         let base = self.prepare(task, wish.base, wish.check).await?;
         let mut spec = self.associate_spec(&self.0.places.workspace);
         spec.workspace = Workspace::Overlay(Overlay::of_task(&self.0.places.store, &name(task)?, base));
         lead_out(&mut spec, egress.as_ref());
         let guest = self.start(spec).await?;
-        let associate = Arc::new(Associate { guest, base, egress, alone: turn.is_some() });
+        let associate = Arc::new(Associate { guest, base, check, egress, alone: turn.is_some() });
         // Held until its result is merged: the next task begins with that.
         turn.and_then(|turn| self.turns().insert(task, turn));
         associates.insert(task, associate.clone());
@@ -156,8 +160,9 @@ impl Sandboxes {
     /// Runs a command in a task's associate.
     pub(super) async fn exec(&self, task: TaskId, exec: Exec) -> Result<ExecHandle, Error> {
         let associate = self.associate(task).await?;
-        if let Some(call) = &exec.call {
-            self.check(&associate, call, &exec.command).await?;
+        match &exec.call {
+            Some(call) => self.check(&associate, call, BASH, &exec.command).await?,
+            None => self.check_origin(&associate, &exec.command).await?,
         }
         let exec = protocol::Exec {
             effect: EffectId::parse(exec.effect_id)?,
@@ -195,9 +200,19 @@ impl Sandboxes {
         &self.0.record
     }
 
-    /// What an agent wants done must be what the person said yes to, byte for byte, where a yes is needed.
-    pub(super) async fn check(&self, associate: &Associate, call: &CallOf, subject: &str) -> Result<(), Error> {
-        let judge = Judge::new(self.0.db.clone(), self.0.gateway.clone());
+    /// What an agent wants done must be what the person said yes to, byte for byte, where a yes is needed. Which tool does such
+    /// a thing is not for the computer to say.
+    pub(super) async fn check(
+        &self,
+        associate: &Associate,
+        call: &CallOf,
+        tool: &str,
+        subject: &str,
+    ) -> Result<(), Error> {
+        if call.tool != tool {
+            return Err(Error::NotAllowed);
+        }
+        let judge = self.judge();
         let bound = Bound::Reach(associate.reach());
         let said = judge.says(&call.tool, subject, bound, call.inbox_id, call.run).await?;
         if said.verdict() == Some(true) { Ok(()) } else { Err(Error::NotAllowed) }
@@ -304,7 +319,7 @@ impl Sandboxes {
         Ok((paths, String::from_utf8_lossy(&diff).into_owned()))
     }
 
-    async fn changes(&self, from: Hash, to: Hash) -> Result<Vec<FileChange>, Error> {
+    pub(super) async fn changes(&self, from: Hash, to: Hash) -> Result<Vec<FileChange>, Error> {
         let (keeper, from, to) = (self.keeper().await?, tree(from), tree(to));
         let changes = keeper.read_tree(from).await?.changes(&keeper.read_tree(to).await?);
         Ok(changes.iter().map(|(path, change)| read_change(path, *change)).collect())

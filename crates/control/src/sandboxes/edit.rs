@@ -1,6 +1,7 @@
 //! Changing one place of a file, once: whoever asks again after a crash is told what came of it.
 
 use super::files::{AGENT_FILE_BYTES_MAX, parse_path, write};
+use super::origin::EDIT_FILE;
 use super::{Error, Sandboxes};
 use bytes::Bytes;
 use choir_core::tool::{ReplaceInFile, replace_once};
@@ -25,7 +26,7 @@ impl Sandboxes {
     /// Changes one place of a file where a task sees it.
     pub(super) async fn edit_in(&self, task: TaskId, edit: EditFile) -> Result<Edited, Error> {
         let associate = self.associate(task).await?;
-        self.check(&associate, &edit.call, &edit.arguments.to_string()).await?;
+        self.check(&associate, &edit.call, EDIT_FILE, &edit.arguments.to_string()).await?;
         let effect = EffectId::parse(edit.effect_id)?;
         let known = self.record().lookup(&effect);
         if let Some(Outcome::Exited(Exit { ending: Ending::Code(MADE), .. })) = known {

@@ -129,7 +129,9 @@ impl Sandboxes {
 
     /// Writes a file where a task sees it.
     pub(super) async fn write_in(&self, task: TaskId, path: &str, content: Bytes) -> Result<(), Error> {
-        write(&self.associate(task).await?.guest, &parse_path(path)?, content, None).await
+        let associate = self.associate(task).await?;
+        self.check_place(&associate, path)?;
+        write(&associate.guest, &parse_path(path)?, content, None).await
     }
 
     /// Lists a folder as a task sees it: one name a line, folders with a slash.

@@ -8,6 +8,7 @@ mod collect;
 mod edit;
 mod error;
 pub(crate) mod files;
+mod origin;
 mod router;
 mod session;
 pub(crate) mod trees;

@@ -32,6 +32,7 @@ pub fn service(sandboxes: Sandboxes) -> Router {
         .route("/associates/{task}/files", get(read).put(write))
         .route("/associates/{task}/files/list", get(list))
         .route("/associates/{task}/edit", post(edit))
+        .route("/associates/{task}/write", post(write_for))
         .route("/associates/{task}/capture", post(capture))
         .route("/associates/{task}/finished", delete(forget))
         .route("/changes/undo", post(undo))
@@ -122,6 +123,11 @@ async fn write(
 
 async fn edit(State(all): State<Sandboxes>, Path(task): Path<TaskId>, body: Bytes) -> Result<Response, Refused> {
     Ok(axum::Json(all.edit_in(task, parse(&body)?).await?).into_response())
+}
+
+async fn write_for(State(all): State<Sandboxes>, Path(task): Path<TaskId>, body: Bytes) -> Result<StatusCode, Refused> {
+    all.write_for(task, parse(&body)?).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 async fn list(State(all): State<Sandboxes>, Path(task): Path<TaskId>, Query(at): Query<At>) -> Result<String, Refused> {

@@ -4,6 +4,7 @@ use super::Fold;
 use crate::verify::{passed, to_accept};
 use choir_proto::Event;
 use choir_proto::event::{BlockedOn, Header, RunEnded, TaskFinished};
+use choir_proto::model::Usage;
 use choir_proto::run::{Run, RunStatus, TaskSummary};
 use choir_proto::task::TaskStatus;
 
@@ -103,6 +104,7 @@ fn change(run: &mut Run, header: &Header, event: &Event) {
         Event::RunEnded(ended) => {
             wait(run, ended.status, Some(ended.summary.clone()));
             run.ended_at = Some(header.at);
+            run.usage += ended.unanswered.map(Usage::from).unwrap_or_default();
         }
         Event::DocumentTrashed(trashed) if run.document_id == Some(trashed.document_id) => run.document_id = None,
         Event::ModelCalled(called) => {

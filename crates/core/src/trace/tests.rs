@@ -118,7 +118,7 @@ fn a_delegated_task_stands_under_the_call_that_began_it_and_costs_add_up() {
     log.says(Some(child), TaskFinished { result });
     log.ends(ROOT, "e1");
     log.answers(ROOT, 3);
-    log.says(None, RunEnded { status: RunStatus::Completed, summary: String::new() });
+    log.says(None, RunEnded { status: RunStatus::Completed, summary: String::new(), unanswered: None });
     let trace = log.tracing.finish();
     let expected = [
         "Run run completed 20",

@@ -2,7 +2,7 @@
 
 use crate::desktop::{App, Rect, Shape, Subject, Theme};
 use crate::inbox::{AskKind, Verdict};
-use crate::model::{AssistantMessage, ErrorClass, StopReason, Usage};
+use crate::model::{AssistantMessage, ErrorClass, Paid, StopReason, Usage};
 use crate::run::{NewRun, RunStatus};
 use crate::task::{ChangeKind, TaskRequest, TaskResult};
 use crate::{ComputerId, DocumentId, EventId, Hash, InboxId, Role, Seq, TaskId, TerminalId, WindowId};
@@ -116,6 +116,9 @@ payload! {
         status: RunStatus,
         /// In a sentence.
         summary: String,
+        /// What was paid for answers that are not in the log: they broke off, made no sense, or nobody heard them any more.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        unanswered: Option<Paid>,
     }
 }
 payload! {

@@ -282,7 +282,7 @@ async fn has_ended(address: &Address, id: &str) -> bool {
 }
 
 /// Follows the log until the run has ended, over restarts of the computer.
-async fn ended(address: &Address, id: &str) -> anyhow::Result<()> {
+pub(super) async fn ended(address: &Address, id: &str) -> anyhow::Result<()> {
     let mut after = 0;
     loop {
         let Ok(mut stream) = Stream::open(address, after).await else {
@@ -302,7 +302,7 @@ async fn ended(address: &Address, id: &str) -> anyhow::Result<()> {
 /// Between two tries to follow a log whose holder is being started.
 const AGAIN: Duration = Duration::from_millis(50);
 
-async fn events(address: &Address, id: &str) -> anyhow::Result<Vec<Value>> {
+pub(super) async fn events(address: &Address, id: &str) -> anyhow::Result<Vec<Value>> {
     let mut client = Client::connect(address).await?;
     let page = client.get(&format!("/api/events?run={id}&limit=1000")).await?;
     Ok(page["events"].as_array().context("events are a list")?.clone())

@@ -7,9 +7,9 @@ mod stage;
 use super::tree::accept;
 use super::{Outcome, Plan};
 use anyhow::{Context, ensure};
-use choir_computer::Computer;
 use choir_computer::actor::{RunCommand, SessionMessage};
 use choir_computer::serve::ServeError;
+use choir_computer::{Computer, sabotage};
 use choir_core::replay::replay;
 use choir_proto::event::{Header, ToolOutcome};
 use choir_proto::run::RunStatus;
@@ -52,6 +52,8 @@ pub(super) enum Sabotage {
     ForgetfulRecord,
     /// What was done is said not to have ended.
     LostResult,
+    /// Nothing is written down before it is done.
+    NoJournal,
 }
 
 impl Sabotage {
@@ -60,6 +62,7 @@ impl Sabotage {
             Self::None => "none",
             Self::ForgetfulRecord => "a record that forgets what was started",
             Self::LostResult => "a tool that says it is done and did nothing",
+            Self::NoJournal => "the journal switched off, an effect repeated",
         }
     }
 }
@@ -81,12 +84,35 @@ pub(super) fn row(plan: Plan) -> anyhow::Result<Outcome> {
         "{} crashes, {} effects, {} said to be unknown, {} runs cancelled, {rate:.0} seeds/s",
         seen.crashes, seen.effects, seen.unknown, seen.cancelled
     );
-    for sabotage in [Sabotage::ForgetfulRecord, Sabotage::LostResult] {
-        let noticed = (0..CONTROL_SEEDS).any(|more| live(plan.seed.wrapping_add(more), sabotage).is_err());
+    for sabotage in [Sabotage::ForgetfulRecord, Sabotage::LostResult, Sabotage::NoJournal] {
+        let noticed = (0..CONTROL_SEEDS).any(|more| is_noticed(plan.seed.wrapping_add(more), sabotage));
         outcome.controls.push((sabotage.name(), noticed));
     }
     Ok(outcome)
 }
+
+/// Whether a sabotage is seen under a seed. Without the journal it must be seen by what it is there for.
+fn is_noticed(seed: u64, sabotage: Sabotage) -> bool {
+    sabotage::switch_journal(sabotage == Sabotage::NoJournal);
+    let lived = live(seed, sabotage);
+    sabotage::switch_journal(false);
+    lived.is_err_and(|error| sabotage != Sabotage::NoJournal || error.is::<Repeated>())
+}
+
+/// Something was done more than once.
+#[derive(Debug)]
+struct Repeated {
+    command: String,
+    times: u32,
+}
+
+impl std::fmt::Display for Repeated {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the command {:?} was run {} times", self.command, self.times)
+    }
+}
+
+impl std::error::Error for Repeated {}
 
 /// What was seen under one seed, or under many.
 #[derive(Debug, Default)]
@@ -225,6 +251,9 @@ fn short(event: &Event) -> String {
 
 /// What must be true of every run, however it went.
 fn judge(events: &[(Header, Event)], stage: &Stage, crashes: u32) -> anyhow::Result<Seen> {
+    if let Some((command, times)) = stage.marks().into_iter().find(|(_, times)| *times > 1) {
+        return Err(Repeated { command, times }.into());
+    }
     let count = |wanted: fn(&Event) -> bool| events.iter().filter(|(_, event)| wanted(event)).count();
     ensure!(count(|event| matches!(event, Event::RunEnded(_))) == 1, "it did not end once");
     let mut outcomes: BTreeMap<&str, Vec<ToolOutcome>> = BTreeMap::new();

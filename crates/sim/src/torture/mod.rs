@@ -10,6 +10,7 @@ mod intensity;
 mod io;
 mod kill;
 mod power;
+mod provider;
 mod sim;
 mod slow;
 mod starve;
@@ -45,6 +46,8 @@ pub enum Row {
     Kill,
     /// `kill -9` of control, the computer, the sandbox at work or all of them, while an agent works.
     Agent,
+    /// Providers that refuse, hang, break off and talk nonsense, in every wire format, at every moment of a run.
+    Provider,
     /// Orderly stops while they write.
     Stop,
     /// Power cuts, by record and replay of everything that reached the disk.
@@ -169,6 +172,7 @@ pub fn run(options: &Options) -> anyhow::Result<bool> {
         let outcome = match row {
             Row::Kill => kill::row(plan)?,
             Row::Agent => agent::row(plan)?,
+            Row::Provider => provider::row(plan)?,
             Row::Stop => stop::row(plan)?,
             Row::Power => power::row(plan)?,
             Row::Io => io::row(plan)?,

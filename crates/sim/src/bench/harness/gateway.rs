@@ -80,6 +80,8 @@ async fn gateway(directory: &std::path::Path, provider: &Provider) -> anyhow::Re
         api_key_env: None,
         script: None,
         context_tokens: None,
+        requests_per_minute: None,
+        tokens_per_minute: None,
         usd_per_million: None,
     };
     let config = Config { providers: [("local".to_owned(), local)].into(), ..Config::default() };

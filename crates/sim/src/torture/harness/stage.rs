@@ -38,6 +38,9 @@ pub(super) struct Stage {
 struct State {
     /// How often each effect was done.
     done: BTreeMap<String, u32>,
+    /// How often each command was run, whatever it was called; no two that a model asks for are alike.
+    marks: BTreeMap<String, u32>,
+    commands: u32,
     record: BTreeMap<String, EffectRecord>,
     /// What was asked and what the person says.
     said: BTreeMap<InboxId, Verdict>,
@@ -50,6 +53,17 @@ impl Stage {
 
     pub(super) fn done(&self) -> BTreeMap<String, u32> {
         self.state().done.clone()
+    }
+
+    pub(super) fn marks(&self) -> BTreeMap<String, u32> {
+        self.state().marks.clone()
+    }
+
+    /// A command that nobody has asked for before.
+    fn command(&self) -> String {
+        let mut state = self.state();
+        state.commands += 1;
+        format!("do {}", state.commands)
     }
 
     /// Whether something was asked for that leaves a mark.
@@ -115,7 +129,7 @@ impl Stage {
             (Role::Conductor, _) => ("answer", json!({"text": "so far so good"})),
             (Role::Writer, _) => ("read_document", json!({})),
             (Role::Researcher, _) => ("request", json!({"kind": "blocked", "question": "may I?"})),
-            (Role::Terminal, 2..7) => ("bash", json!({"command": format!("do {}", self.draw(1000))})),
+            (Role::Terminal, 2..7) => ("bash", json!({"command": self.command()})),
             (Role::Terminal, 7) => ("write_file", json!({"path": path, "content": "x"})),
             (Role::Terminal, 8) => ("edit_file", json!({"path": path, "old": "x", "new": "y"})),
             (Role::Terminal, 9) => ("request", json!({"kind": "blocked", "question": "may I?"})),
@@ -195,6 +209,11 @@ impl Control for Stage {
             self.wait().await;
             if self.sabotage != Sabotage::LostResult {
                 *self.state().done.entry(exec.effect_id.clone()).or_default() += 1;
+                *self.state().marks.entry(exec.command).or_default() += 1;
+            }
+            if self.sabotage == Sabotage::NoJournal {
+                // Long enough for a crash to come between: what was done is then in nobody's log.
+                tokio::time::sleep(QUIET * 2).await;
             }
             on_output(OutputStream::Stdout, b"did it\n");
             self.wait().await;
