@@ -27,7 +27,10 @@ pub(crate) fn verify(arguments: &Chore) -> anyhow::Result<ExitCode> {
     let decisions = Decisions::read(&root)?;
     let computers = computers(&data, &signed)?;
     if computers.is_empty() {
-        output::tell(format_args!("choir: there is no computer in {}, and none was ever signed: nothing to verify", root.display()));
+        output::tell(format_args!(
+            "choir: there is no computer in {}, and none was ever signed: nothing to verify",
+            root.display()
+        ));
     }
     let mut sound = true;
     for id in computers {
@@ -158,7 +161,9 @@ pub(crate) async fn rebuild(arguments: &Chore) -> anyhow::Result<ExitCode> {
         };
         progress_done();
         let room = room.unwrap_or_else(|error| {
-            output::tell(format_args!("choir: computer {id}: the room of old trees could not be given back: {error:#}"));
+            output::tell(format_args!(
+                "choir: computer {id}: the room of old trees could not be given back: {error:#}"
+            ));
             Room::default()
         });
         if arguments.json {

@@ -155,7 +155,10 @@ pub(crate) fn parse() -> Result<Cli, ExitCode> {
         let wants_json = std::env::args_os().skip(1).take_while(|word| word != "--").any(|word| word == "--json");
         if wants_json && error.use_stderr() {
             let (message, hint) = told(&error);
-            output::tell(format_args!("{}", serde_json::json!({"error": {"code": "usage", "message": message, "hint": hint}})));
+            crate::output::tell(format_args!(
+                "{}",
+                serde_json::json!({"error": {"code": "usage", "message": message, "hint": hint}})
+            ));
         } else if error.print().is_err() {
             // Nobody listens; the status still tells.
             return ExitCode::FAILURE;

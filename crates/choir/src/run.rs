@@ -1,6 +1,5 @@
 //! `choir run`.
 
-use crate::output;
 use crate::cli::Run as Arguments;
 use crate::client::Client;
 use crate::instance::is_passing;

@@ -1,6 +1,5 @@
 //! `choir trace`: what a run did, as a tree with times and cost.
 
-use crate::output;
 use crate::cli::Trace as Arguments;
 use crate::{instance, output};
 use choir_proto::trace::{Span, SpanKind, Trace};

@@ -52,7 +52,7 @@ pub struct Rebuilt {
 /// what was `seen` of it. Blobs that nothing names any more go.
 pub async fn rebuild(directory: &Path, seen: Head) -> Result<Rebuilt, ChoreError> {
     let log = Log::open_reindexed(directory, seen)?;
-    let mut kept = Views::open(directory, projections())?;
+    let kept = Views::open(directory, projections())?;
     // Of rows that were never there, or were made from something else, folding on would make new ones, and compare those with
     // themselves.
     let is_kept = kept.at() != Head::default() && log.holds(kept.at()).await;

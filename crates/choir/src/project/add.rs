@@ -3,7 +3,6 @@
 use super::git::{Entry, Git, Trust};
 use super::workspace::{self, join};
 use super::{BASE_FILE, Error, Node, PATHS_MAX, check_name};
-use crate::output;
 use crate::cli::Add as Arguments;
 use crate::client::Client;
 use crate::{instance, output};

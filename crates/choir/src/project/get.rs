@@ -4,7 +4,6 @@ use super::add::PROJECTS;
 use super::git::{Git, Trust};
 use super::workspace::{self, join};
 use super::{BASE_FILE, Error, Node, check_name};
-use crate::output;
 use crate::cli::Get as Arguments;
 use crate::client::Client;
 use crate::{instance, output};
@@ -50,7 +49,10 @@ pub(crate) async fn get(arguments: Arguments) -> anyhow::Result<ExitCode> {
             output::line(format!("{branch} {commit}"))?;
             if let Some(first) = ignored.first() {
                 let more = if ignored.len() > 1 { format!(" and {} more", ignored.len() - 1) } else { String::new() };
-                output::tell(format_args!("left out, because the repository ignores it: {}{more}", output::printable(first)));
+                output::tell(format_args!(
+                    "left out, because the repository ignores it: {}{more}",
+                    output::printable(first)
+                ));
             }
         }
         None => {
