@@ -32,8 +32,14 @@ impl Home<'_> {
             let id = InboxId::new(effect::derived(&self.task.to_string(), &format!("conflict {attempt}")));
             let verdict = person.ask(id, Matter::Question { question }, None).await?;
             let side = match verdict {
-                _ if !self.context.gate.come_home() => return Ok(stop(result, &conflicts)),
-                Ok(Verdict::Withdrawn) => return Ok(stop(result, &conflicts)),
+                _ if !self.context.gate.come_home() => {
+                    stop(result, &conflicts);
+                    return Ok(());
+                }
+                Ok(Verdict::Withdrawn) => {
+                    stop(result, &conflicts);
+                    return Ok(());
+                }
                 Ok(Verdict::Answered { text }) => settle::side(&text),
                 // Who does not want to answer wants nothing changed.
                 Ok(Verdict::Denied { .. }) => Some(Side::Mine),

@@ -122,11 +122,11 @@ impl Past {
     /// Paths of a task that had changed on both sides, as they were when the person was asked about them for the first time, for
     /// the second, and so on.
     pub fn conflicts(&self, task: TaskId, attempt: u32) -> Option<&[String]> {
-        let asked = self.events.iter().filter_map(|(header, event)| match event {
+        let mut asked = self.events.iter().filter_map(|(header, event)| match event {
             Event::TaskConflicted(conflicted) if header.task == Some(task) => Some(&conflicted.result.conflicts[..]),
             _ => None,
         });
-        asked.skip(attempt as usize).next()
+        asked.nth(attempt as usize)
     }
 
     /// The tree that a task began with, where it has one to work on.
