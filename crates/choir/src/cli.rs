@@ -275,6 +275,9 @@ pub(crate) struct Run {
     /// Show what would be delegated, and wait for a yes before anything is.
     #[arg(long)]
     pub(crate) plan_first: bool,
+    /// Let this run, and no other, read the public web pages that a search finds.
+    #[arg(long)]
+    pub(crate) web: bool,
     /// The most that the run may cost.
     #[arg(long, value_name = "USD")]
     pub(crate) budget_usd: Option<f64>,

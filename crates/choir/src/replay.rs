@@ -73,7 +73,7 @@ fn save(path: &Path, lines: &[Value]) -> anyhow::Result<()> {
 }
 
 /// Fields of events that hold names of effects and hashes, which look like keys and are none.
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 15] = [
     "base_ref",
     "base_tree",
     "blob",
@@ -85,6 +85,7 @@ const NAMES: [&str; 14] = [
     "log",
     "merged_tree",
     "output",
+    "over_tree",
     "result_tree",
     "source",
     "state",

@@ -7,7 +7,9 @@ use crate::{instance, output};
 use anyhow::Context as _;
 use choir_proto::api::{Acknowledged, RunAccepted};
 use choir_proto::document::Document;
+use choir_proto::egress::WEB;
 use choir_proto::event::Event;
+use choir_proto::inbox::{AskKind, Reach};
 use choir_proto::model::Usage;
 use choir_proto::run::{Context, NewRun, PathContext, UrlContext};
 use choir_proto::task::{Budget, Verify, VerifyMode, VerifyResult, VerifySource, VerifyStatus};
@@ -95,7 +97,7 @@ async fn follow_within(client: &mut Client, accepted: &RunAccepted, arguments: &
 /// shown from where it was seen last.
 async fn follow(client: &mut Client, run: RunId, after: &mut u64, arguments: &Arguments) -> anyhow::Result<()> {
     loop {
-        match follow_once(client, run, after, arguments.json).await {
+        match follow_once(client, run, after, arguments).await {
             Ok(Shown::Ended) => return Ok(()),
             Ok(Shown::More) => {}
             Err(error) if is_passing(&error) => {
@@ -109,18 +111,39 @@ async fn follow(client: &mut Client, run: RunId, after: &mut u64, arguments: &Ar
 }
 
 /// Follows one connection to its end.
-async fn follow_once(client: &Client, run: RunId, after: &mut u64, json: bool) -> anyhow::Result<Shown> {
+async fn follow_once(client: &Client, run: RunId, after: &mut u64, arguments: &Arguments) -> anyhow::Result<Shown> {
     let begun = *after;
     let mut stream = client.stream(*after).await?;
     while let Some(line) = stream.next().await? {
         let Ok(event) = serde_json::from_str::<Envelope>(&line) else { continue };
         *after = event.header.seq.0;
-        if event.header.run == Some(run) && show(&event, json)? == Shown::Ended {
+        if event.header.run != Some(run) {
+            continue;
+        }
+        if arguments.web {
+            allow_web(client, &event).await?;
+        }
+        if show(&event, arguments.json)? == Shown::Ended {
             return Ok(Shown::Ended);
         }
     }
     let ended = *after == begun && has_ended(client, run).await?;
     Ok(if ended { Shown::Ended } else { Shown::More })
+}
+
+/// Says yes where the run asks whether it may read the web, for the run and for nothing else.
+async fn allow_web(client: &Client, event: &Envelope) -> anyhow::Result<()> {
+    let Event::InboxAsked(asked) = event.event()? else { return Ok(()) };
+    if asked.ask != AskKind::Egress || asked.subject != WEB {
+        return Ok(());
+    }
+    let word = serde_json::json!({"decision": "approve", "hash": asked.hash, "scope": Reach::Run});
+    let said: Result<serde_json::Value, _> = client.post(&format!("/api/inbox/{}", asked.inbox_id), &word).await;
+    if let Err(error) = said {
+        // Somebody may have been faster, and a lost connection is noticed by whoever follows it.
+        eprintln!("choir: that the run may read the web could not be said: {error}");
+    }
+    Ok(())
 }
 
 async fn has_ended(client: &Client, run: RunId) -> anyhow::Result<bool> {

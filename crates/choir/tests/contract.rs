@@ -37,6 +37,8 @@ fn a_result_carries_what_is_wanted_and_the_log_everything() {
     let id = little["task_id"].as_str().unwrap();
     let (_, listed) = instance.api(&format!("GET /api/tasks/{id}/changes"), &Value::Null);
     assert!(listed["changes"][0]["diff"]["content"].as_str().unwrap().contains("+newer"), "{listed}");
+    let (status, said) = instance.api("POST /api/tasks", &task(&["true"], json!({"return": {"artifacts": true}})));
+    assert_eq!((status, &said["error"]["code"]), (501, &json!("not_available")), "{said}");
     let only_logs = instance.task(&task(&["echo said"], json!({"return": {"diff": false}})));
     assert_eq!((only_logs.get("diff"), &only_logs["commands"][0]["stdout"]), (None, &json!("said\n")), "{only_logs}");
 }
@@ -58,7 +60,9 @@ fn a_task_begins_with_the_tree_that_it_names() {
         "what it changed came home, and nothing else"
     );
 
-    let conflict = instance.task(&task(&["echo 3 > a; echo c > c"], json!({"base_ref": tree})));
+    let met = instance.begin_task(&task(&["echo 3 > a; echo c > c"], json!({"base_ref": tree})));
+    instance.follow(|event| event["kind"] == "task.conflicted" && event["task"] == met.as_str());
+    let (_, conflict) = instance.api(&format!("GET /api/tasks/{met}"), &Value::Null);
     assert_eq!((&conflict["status"], &conflict["conflicts"]), (&json!("needs_input"), &json!(["a"])), "{conflict}");
     assert_eq!((live("a"), live("c")), ("2\n".to_owned(), "c\n".to_owned()));
     let earliest = instance.task(&task(&["ls -A"], json!({"base_ref": before})));

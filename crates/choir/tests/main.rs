@@ -4,6 +4,7 @@
 
 mod alone;
 mod checks;
+mod conflict;
 mod contract;
 mod description;
 mod discovering;

@@ -254,3 +254,30 @@ fn what_is_brought_in_is_parsed_in_a_sandbox_and_can_be_cited_by_its_text() {
     let left: Vec<Value> = instance.events().into_iter().filter(|event| event["kind"] == "egress.allowed").collect();
     assert!(left.is_empty(), "nothing was reached: {left:?}");
 }
+
+#[test]
+fn a_file_is_a_source_as_it_was_before_the_run_and_not_as_the_run_made_it() {
+    let scenario = r#"{"roles": {
+        "conductor": [
+            {"tool_calls": [{"name": "delegate", "arguments": {"role": "terminal", "objective": "read"}}]},
+            {"tool_calls": [{"name": "delegate", "arguments": {"role": "researcher", "objective": "cite"}}]},
+            {"tool_calls": [{"name": "finish", "arguments": {"summary": "done"}}]}],
+        "terminal": [
+            {"tool_calls": [{"name": "bash", "arguments": {"command": "echo Herons eat cheese. > own; mkdir deep; ln -s .. deep/up"}}]},
+            {"tool_calls": [{"name": "read_file", "arguments": {"path": "own"}},
+                            {"name": "read_file", "arguments": {"path": "deep/up/own"}},
+                            {"name": "read_file", "arguments": {"path": "theirs"}}]},
+            {"tool_calls": [{"name": "finish", "arguments": {"summary": "read"}}]}],
+        "researcher": [
+            {"tool_calls": [{"name": "read_file", "arguments": {"path": "own"}}]},
+            {"tool_calls": [{"name": "cite", "arguments": {"source": "output", "quote": "Herons eat cheese."}},
+                            {"name": "cite", "arguments": {"source": "output", "quote": "Herons wade in slow water."}}]},
+            {"tool_calls": [{"name": "finish", "arguments": {"summary": "cited"}}]}]}}"#;
+    let instance = Instance::start(scenario);
+    std::fs::write(instance.workspace().join("theirs"), "Herons wade in slow water.\n").unwrap();
+    let run = instance.choir(&["run", "cite"]);
+    assert_eq!(run.status.code(), Some(0), "{}", stdout(&run));
+    let made = instance.events().into_iter().filter(|event| event["kind"] == "citation.made");
+    let quotes: Vec<Value> = made.map(|event| event["payload"]["quote"].clone()).collect();
+    assert_eq!(quotes, [Value::from("Herons wade in slow water.")]);
+}

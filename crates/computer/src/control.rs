@@ -10,8 +10,8 @@ use choir_proto::wire::mcp::{CallTool, Called, Offers, WhatTools};
 use choir_proto::wire::{
     AssociateCaptured, AssociateFinished, AssociateStarted, ChangeSettings, ChangesUndone, DocumentSettings, EditFile,
     Edited, EffectRecord, Exec, Exit, Fetch, FinishAssociate, LivePath, Mirror, Mirrored, ModelCall, Models,
-    OutputStream, ReadTree, Search, SearchHits, StartAssociate, ToolSettings, TreeFiles, UndoChanges, WatchFiles,
-    WatchFrame, WriteFile,
+    OutputStream, ReadTree, Search, SearchHits, StartAssociate, TakeSide, ToolSettings, TreeFiles, UndoChanges,
+    WatchFiles, WatchFrame, WriteFile,
 };
 use choir_proto::{Hash, InboxId, RunId, TaskId};
 use futures_util::future::BoxFuture;
@@ -164,6 +164,10 @@ pub trait Control: Send + Sync {
         task: TaskId,
         finish: FinishAssociate,
     ) -> BoxFuture<'_, Result<AssociateFinished, ControlError>>;
+    /// Acts upon a person's word about what a merge left out.
+    fn take_side(&self, _: TaskId, _: TakeSide) -> BoxFuture<'_, Result<AssociateFinished, ControlError>> {
+        async { Err(ControlError::Refused("There is no workspace here.".into())) }.boxed()
+    }
     /// Lets an associate go whose result is in the log.
     fn forget_associate(&self, task: TaskId) -> BoxFuture<'_, Result<(), ControlError>>;
     /// Takes merged changes back as one new change.

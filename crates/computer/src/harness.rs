@@ -4,6 +4,7 @@ mod account;
 mod begin;
 mod cite;
 mod command;
+mod conflict;
 mod crew;
 mod document;
 mod elsewhere;

@@ -28,6 +28,10 @@ async fn pages() -> SocketAddr {
         .route("/loop", get(|| async { Redirect::temporary("/loop") }))
         .route("/long", get(|| async { Body::from(vec![b'x'; 9 << 20]) }))
         .route("/packed", get(|| async { ([("content-encoding", "gzip")], PACKED) }))
+        .route(
+            "/near/search",
+            get(move || async move { format!(r#"{{"results": [{{"title": "T", "url": "http://{address}/page"}}]}}"#) }),
+        )
         .route("/cookies", get(|headers: http::HeaderMap| async move { format!("{:?}", headers.get("cookie")) }))
         .route(
             "/search",
@@ -181,4 +185,44 @@ async fn the_persons_search_engine_is_asked_and_a_missing_one_is_said() {
     let world = World::with(config, FakeComputer::default()).await;
     let (status, _, body) = ask(&world, "/search", wish).await;
     assert_eq!((status, body.as_str()), (200, r#"{"hits":[{"title":"T","url":"https://x.example/","snippet":"c"}]}"#));
+}
+
+#[tokio::test]
+async fn a_run_may_be_let_read_what_a_search_found_and_no_other_run_with_it() {
+    let at = pages().await;
+    let engines = vec![Engine { kind: EngineKind::Searxng, url: format!("http://{at}/near/") }];
+    let config = Config { search: Search { engines, ..Search::default() }, ..Config::default() };
+    let world = World::with(config, FakeComputer::default()).await;
+    let (task, other) = ("01890a5d-ac96-774b-bcce-b302099a8054", "01890a5d-ac96-774b-bcce-b302099a8055");
+    let (run, next) = ("01890a5d-ac96-774b-bcce-b302099a8060", "01890a5d-ac96-774b-bcce-b302099a8061");
+    assert_eq!(ask(&world, "/search", json!({"task": task, "query": "trees"})).await.0, 200);
+    let read = async |task: &str, run: &str, path: &str| {
+        let (status, _, body) =
+            ask(&world, "/fetch", json!({"task": task, "run": run, "url": format!("http://{at}/{path}")})).await;
+        (status, body)
+    };
+    let (status, body) = read(task, run, "page").await;
+    let waits: Waits = serde_json::from_str(&body).unwrap();
+    assert_eq!((status, waits.subject.as_str()), (202, "web"), "{body}");
+    assert!(waits.question.starts_with("May this run read public web pages?"), "{body}");
+    let (_, body) = read(task, run, "made-up").await;
+    assert_eq!(serde_json::from_str::<Waits>(&body).unwrap().subject, at.to_string(), "nobody found that one");
+
+    world.db().decide(waits.id, waits.hash, Verdict::Approved { scope: Reach::Run }, Timestamp(9)).await.unwrap();
+    for task in [task, other] {
+        let (status, body) = read(task, run, "page").await;
+        assert!(status == 403 && body.contains("not public"), "let through, and looked at like every page: {body}");
+    }
+    let (status, body) = read(other, run, "made-up").await;
+    assert_eq!((status, serde_json::from_str::<Waits>(&body).unwrap().subject), (202, at.to_string()), "only those");
+    let (status, body) = read(other, next, "page").await;
+    let waits: Waits = serde_json::from_str(&body).unwrap();
+    assert_eq!((status, waits.subject.as_str()), (202, "web"), "another run asks for itself");
+    world.db().decide(waits.id, waits.hash, Verdict::Denied { scope: Reach::Run }, Timestamp(10)).await.unwrap();
+    let (status, body) = read(other, next, "page").await;
+    assert_eq!(
+        (status, serde_json::from_str::<Waits>(&body).unwrap().subject),
+        (202, at.to_string()),
+        "page by page then"
+    );
 }

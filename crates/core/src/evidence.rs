@@ -2,8 +2,9 @@
 
 use choir_proto::Event;
 use choir_proto::document::{Citation, Unsupported};
-use choir_proto::event::{ToolFinished, ToolOutcome};
-use choir_proto::task::Limit;
+use choir_proto::event::{Actor, Header, TaskConflicted, TaskFinished, ToolFinished, ToolOutcome};
+use choir_proto::task::{ChangeKind, Limit};
+use std::collections::BTreeSet;
 
 /// Shorter quoted words are names, terms and irony, not quotations.
 const QUOTATION_WORDS_MIN: usize = 3;
@@ -246,6 +247,44 @@ pub fn testimony<'a>(tool: &str, finished: &'a ToolFinished) -> Option<&'a str> 
     }
 }
 
+/// Where the documents of a computer are mirrored.
+const MIRRORS: &str = "documents";
+
+/// Paths that the agents of a run wrote: what stands there, or below, is no source for the same run, or whoever wants to be
+/// quoted could write it down first. Which they are, the keeper's differences say, and the calls whose tasks are still at work.
+pub fn written<'a>(events: impl Iterator<Item = (&'a Header, &'a Event)>) -> BTreeSet<String> {
+    let mut written = BTreeSet::new();
+    for (header, event) in events {
+        match event {
+            Event::TaskFinished(TaskFinished { result }) | Event::TaskConflicted(TaskConflicted { result }) => {
+                let there = result.files_changed.iter().filter(|file| file.change != ChangeKind::Deleted);
+                written.extend(there.map(|file| file.path.clone()));
+            }
+            Event::ToolStarted(started) if matches!(started.name.as_str(), "write_file" | "edit_file") => {
+                written.extend(started.arguments.get("path").and_then(|path| path.as_str()).map(plain));
+            }
+            // It comes into the workspace by its mirror.
+            Event::DocumentUpdated(_) | Event::DocumentVersioned(_) if matches!(header.actor, Actor::Agent(_)) => {
+                written.insert(MIRRORS.to_owned());
+            }
+            _ => {}
+        }
+    }
+    written
+}
+
+/// Whether a path is one of those, or lies below one.
+pub fn is_written(written: &BTreeSet<String>, path: &str) -> bool {
+    let path = plain(path);
+    let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
+    ends.into_iter().any(|end| written.contains(&path[..end]))
+}
+
+/// A path without what says nothing.
+pub fn plain(path: &str) -> String {
+    path.split('/').filter(|part| !part.is_empty() && *part != ".").collect::<Vec<_>>().join("/")
+}
+
 /// A command's own words, below the lines that say how it ended.
 fn printed(content: &str) -> Option<&str> {
     let (heading, rest) = content.split_once('\n')?;
@@ -390,6 +429,38 @@ mod tests {
         assert_eq!(said("fetch_url", Ok, "Source x. Its text, as data:\nTrees").as_deref(), Some("Trees"));
         for tool in ["cite", "delegate", "finish", "answer", "web_search", "write_file"] {
             assert_eq!(said(tool, Ok, "The moon is cheese.\nThe moon is cheese."), None, "{tool}");
+        }
+    }
+
+    #[test]
+    fn what_a_run_wrote_itself_is_named_and_so_is_what_lies_below() {
+        use crate::fold::task::running;
+        use choir_proto::TaskId;
+        use choir_proto::event::ToolStarted;
+        use choir_proto::task::{FileChange, TaskResult};
+        let file = |path: &str, change| FileChange { path: path.to_owned(), change };
+        let files_changed = vec![
+            file("notes/own.md", ChangeKind::Added),
+            file("away", ChangeKind::Deleted),
+            file("link", ChangeKind::Added),
+        ];
+        let result = TaskResult { files_changed, ..running(TaskId::new(uuid::Uuid::nil())) };
+        let started = ToolStarted {
+            effect_id: String::new(),
+            turn: 1,
+            index: 0,
+            call_id: String::new(),
+            name: "write_file".into(),
+            arguments: serde_json::json!({"path": "./draft//x.md"}),
+        };
+        let events = [Event::from(TaskFinished { result }), Event::from(started)];
+        let headed: Vec<_> = events.iter().map(|event| (crate::testing::header(1, event), event)).collect();
+        let written = written(headed.iter().map(|(header, event)| (header, *event)));
+        for path in ["notes/own.md", "./notes/./own.md", "link/below", "draft/x.md", "/draft/x.md"] {
+            assert!(is_written(&written, path), "{path}");
+        }
+        for path in ["notes", "notes/other.md", "away", "links", "draft", "x.md"] {
+            assert!(!is_written(&written, path), "{path}");
         }
     }
 

@@ -4,7 +4,7 @@ use crate::discover::project;
 use crate::tool::DELEGATE;
 use crate::verify::failure;
 use choir_proto::event::{Header, ToolOutcome};
-use choir_proto::task::{TaskResult, VerifyResult, VerifySource, VerifyStatus};
+use choir_proto::task::{Side, TaskResult, TaskStatus, VerifyResult, VerifySource, VerifyStatus};
 use choir_proto::{Event, RunStatus, Seq};
 use std::collections::{BTreeSet, HashMap};
 
@@ -36,6 +36,61 @@ fn in_words(told: &str) -> String {
     summary.unwrap_or(told).to_owned()
 }
 
+/// What a person is asked about paths that changed on both sides.
+pub fn which_side(conflicts: &[String]) -> String {
+    format!(
+        "While this was made, somebody else changed {}. Everything else was brought in. Answer `mine` to keep what is in the \
+         workspace now, `theirs` to put this version in its place, or `both` to keep what is there and put this version beside \
+         it, under the same name with `.theirs` behind it.",
+        named(conflicts.iter().map(String::as_str))
+    )
+}
+
+/// What a person says of them, if it is one of the three words and no other of them.
+pub fn side(answer: &str) -> Option<Side> {
+    let said: BTreeSet<String> =
+        answer.split(|letter: char| !letter.is_alphanumeric()).map(str::to_lowercase).collect();
+    let mut named = Side::ALL.into_iter().filter(|side| said.contains(side.name()));
+    named.next().filter(|_| named.next().is_none())
+}
+
+/// What is said of a result when the person has spoken.
+pub fn decided(side: Side, conflicts: &[String], beside: &[String]) -> String {
+    let paths = named(conflicts.iter().map(String::as_str));
+    match side {
+        Side::Mine => format!("Changed by somebody else meanwhile, and kept as it was, as you decided: {paths}."),
+        Side::Theirs => {
+            format!("Changed by somebody else meanwhile, and replaced by this version, as you decided: {paths}.")
+        }
+        Side::Both if beside.is_empty() => format!("Changed by somebody else meanwhile, and kept as it was: {paths}."),
+        Side::Both => {
+            let beside = named(beside.iter().map(String::as_str));
+            format!(
+                "Changed by somebody else meanwhile, and kept as it was, as you decided: {paths}. This version is beside it: {beside}."
+            )
+        }
+    }
+}
+
+/// The first of some paths.
+fn named<'a>(paths: impl ExactSizeIterator<Item = &'a str>) -> String {
+    let more = if paths.len() > PATHS_NAMED_MAX { " and others" } else { "" };
+    format!("{}{more}", paths.take(PATHS_NAMED_MAX).collect::<Vec<_>>().join(", "))
+}
+
+/// Whether of a task that ended well not everything is in the workspace, because a person wanted it so.
+fn is_kept_out(task: &TaskResult) -> bool {
+    task.status == TaskStatus::Ok && !task.conflicts.is_empty()
+}
+
+/// What is said of a run that passed its checks with more than what is in the workspace.
+pub const NOT_ALL: &str = "What was checked is not all in the workspace: you kept yours where both had changed.";
+
+/// Whether a run's checks saw what a person then kept out.
+pub fn kept_out<'a>(mut tasks: impl Iterator<Item = &'a TaskResult>) -> bool {
+    tasks.any(is_kept_out)
+}
+
 /// Paths of which a run's work did not come into the workspace, because somebody else had changed them, said in a sentence.
 pub fn left_alone<'a>(tasks: impl Iterator<Item = &'a TaskResult>) -> Option<String> {
     let mut paths: BTreeSet<&str> = BTreeSet::new();
@@ -44,13 +99,15 @@ pub fn left_alone<'a>(tasks: impl Iterator<Item = &'a TaskResult>) -> Option<Str
         if task.merged_tree.is_some() {
             paths.retain(|path| !task.files_changed.iter().any(|file| file.path == *path));
         }
-        paths.extend(task.conflicts.iter().map(String::as_str));
+        // What a person decided is settled, too.
+        if !is_kept_out(task) {
+            paths.extend(task.conflicts.iter().map(String::as_str));
+        }
     }
-    let named = paths.iter().take(PATHS_NAMED_MAX).copied().collect::<Vec<_>>().join(", ");
-    let more = if paths.len() > PATHS_NAMED_MAX { " and others" } else { "" };
     (!paths.is_empty()).then(|| {
+        let named = named(paths.into_iter());
         format!(
-            "Not all of it is in the workspace: somebody else changed {named}{more} meanwhile, and that stayed as it is. What \
+            "Not all of it is in the workspace: somebody else changed {named} meanwhile, and that stayed as it is. What \
              was made of it is kept with its task."
         )
     })
@@ -247,6 +304,26 @@ mod tests {
         let again = TaskResult { files_changed, ..task(VerifySource::Person, None, true) };
         assert_eq!(left_alone([&left, &again].into_iter()), None);
         assert!(left_alone([&again, &left].into_iter()).is_some());
+    }
+
+    #[test]
+    fn one_of_three_words_is_an_answer_and_what_was_decided_is_settled() {
+        for (answer, meant) in [
+            ("mine", Some(Side::Mine)),
+            ("Keep MINE.", Some(Side::Mine)),
+            ("take theirs", Some(Side::Theirs)),
+            ("leave both!", Some(Side::Both)),
+            ("not theirs but mine", None),
+            ("undermine", None),
+            ("", None),
+        ] {
+            assert_eq!(side(answer), meant, "{answer}");
+        }
+        let conflicts = vec!["a.txt".to_owned()];
+        let kept = TaskResult { conflicts, status: TaskStatus::Ok, ..task(VerifySource::Person, None, true) };
+        assert_eq!(left_alone([&kept].into_iter()), None, "the person wanted it so");
+        assert!(kept_out([&kept].into_iter()), "and what was checked is not what is there");
+        assert!(!kept_out([&task(VerifySource::Person, None, true)].into_iter()));
     }
 
     #[test]

@@ -216,7 +216,9 @@ impl Change {
 /// What arrived in the workspace, or waits to. Results from before this was said apart arrived whole when they were `ok`.
 fn merged(result: &TaskResult) -> Option<(Hash, Hash)> {
     let whole = result.result_tree.filter(|_| result.status == TaskStatus::Ok);
-    result.base_tree.zip(result.merged_tree.or(whole)).filter(|(base, merged)| base != merged)
+    // Where something gave way to it by a person's word, the way back leads there and not to the base.
+    let before = result.over_tree.or(result.base_tree);
+    before.zip(result.merged_tree.or(whole)).filter(|(base, merged)| base != merged)
 }
 
 /// Undos that were begun and have no result, by id: what a start has to finish.

@@ -22,6 +22,11 @@ const REFUSED = 1008;
 // Something of the document was erased: what we have must not come back.
 const ANEW = 4001;
 
+// The longest message that the computer takes, as `choir_proto::wire::frames` has it.
+const MESSAGE_BYTES_MAX = 8 << 20;
+const TOO_LONG =
+  'This is more than 8 MiB at once, which the computer does not take. It is not saved: take it back, or bring it in as a file.';
+
 const RETRY_FIRST_MS = 500;
 const RETRY_MAX_MS = 10_000;
 // A pause after which what is not acknowledged is kept in the browser too.
@@ -73,7 +78,7 @@ export class Sync {
 
   // Tries again at once, because the person or a better connection asks for it.
   again() {
-    if (this.closed || this.socket?.readyState === WebSocket.OPEN) return;
+    if (this.closed || this.tooLong || this.socket?.readyState === WebSocket.OPEN) return;
     this.retry = RETRY_FIRST_MS;
     this.connect();
   }
@@ -140,6 +145,7 @@ export class Sync {
     this.say(this.socket?.readyState === WebSocket.OPEN ? 'editing' : 'away', this.words);
     clearTimeout(this.keeping);
     this.keeping = setTimeout(() => this.keep(), KEEP_AFTER_MS);
+    if (this.tooLong) return this.comeBack();
     if (!this.welcomed) return;
     const encoder = encoding.createEncoder();
     encoding.writeVarUint(encoder, SYNC);
@@ -149,8 +155,25 @@ export class Sync {
 
   count(message) {
     if (this.socket?.readyState !== WebSocket.OPEN) return;
+    if (message.length > MESSAGE_BYTES_MAX) return this.refuse();
     this.sent += 1;
     this.socket.send(message);
+  }
+
+  // Sent, it would end the visit, and every later one: who comes again brings it again.
+  refuse() {
+    this.tooLong = true;
+    this.welcomed = false;
+    this.socket.close();
+    this.say('failed', TOO_LONG);
+  }
+
+  // Once it was taken back, or is no longer too long, everything else goes on.
+  comeBack() {
+    const unsent = Y.encodeStateAsUpdate(this.doc, this.base);
+    if (unsent.length > MESSAGE_BYTES_MAX / 2) return this.say('failed', TOO_LONG);
+    this.tooLong = false;
+    this.again();
   }
 
   send(kind, write) {
@@ -173,7 +196,7 @@ export class Sync {
     this.welcomed = false;
     const others = [...this.awareness.getStates().keys()].filter((client) => client !== this.doc.clientID);
     removeAwarenessStates(this.awareness, others, this);
-    if (this.closed) return;
+    if (this.closed || this.tooLong) return;
     if (code === ANEW) {
       this.drop();
       return this.onAnew();

@@ -188,6 +188,30 @@ test('what the server refuses is not sent for ever, and says why', async (t) => 
   assert.equal(Socket.all.length, sockets);
 });
 
+test('what is too long for one message is refused with words, and everything else goes on when it was taken back', async (t) => {
+  const { server, sync, said } = begin('one');
+  t.after(() => sync.close());
+  server.accept();
+  server.listen({ commits: true });
+  const [sockets, heard] = [Socket.all.length, server.socket.heard.length];
+  sync.text.insert(3, 'x'.repeat(9 << 20));
+  server.die(1006, '');
+  await settled();
+  sync.again();
+  assert.deepEqual([Socket.all.length, server.socket.heard.length], [sockets, heard], 'it is not sent, now or ever');
+  assert.equal(said.at(-1).phase, 'failed');
+  assert.match(said.at(-1).message, /more than 8 MiB/);
+
+  sync.text.delete(3, 9 << 20);
+  assert.equal(Socket.all.length, sockets + 1);
+  server.accept();
+  server.listen({ commits: true });
+  sync.text.insert(3, ' two');
+  server.listen({ commits: true });
+  assert.equal(server.text, 'one two');
+  assert.equal(said.at(-1).phase, 'saved');
+});
+
 test('a document that is gone is not asked for again', async (t) => {
   const { server, sync, said } = begin('one', 404);
   t.after(() => sync.close());

@@ -7,8 +7,9 @@ use choir_proto::desktop::{App, Rect, Shape, Subject, Theme};
 use choir_proto::event::{
     BlockedOn, ChecksAccepted, DocumentCreated, DocumentRemoved, DocumentRestored, DocumentTrashed, DocumentUpdated,
     DocumentVersioned, Envelope, Event, ModelCalled, RunAccepted, RunAnswered, RunBlocked, RunDismissed, RunEnded,
-    RunPaused, RunRemoved, RunRestored, RunResumed, RunStarted, TaskDelayed, TaskFinished, TaskRequested, TaskStarted,
-    ThemeChosen, WindowClosed, WindowFocused, WindowMoved, WindowOpened, WindowShaped, WindowShown,
+    RunPaused, RunRemoved, RunRestored, RunResumed, RunStarted, TaskConflicted, TaskDelayed, TaskFinished,
+    TaskRequested, TaskStarted, ThemeChosen, WindowClosed, WindowFocused, WindowMoved, WindowOpened, WindowShaped,
+    WindowShown,
 };
 use choir_proto::model::{AssistantMessage, Paid, StopReason, Usage};
 use choir_proto::run::{NewRun, RunStatus, Selection};
@@ -109,7 +110,7 @@ pub fn question(envelope: &Envelope) -> Option<String> {
 }
 
 fn is_folded(kind: &str) -> bool {
-    const KINDS: [&str; 29] = [
+    const KINDS: [&str; 30] = [
         "run.accepted",
         "run.started",
         "run.blocked",
@@ -123,6 +124,7 @@ fn is_folded(kind: &str) -> bool {
         "task.requested",
         "task.started",
         "task.delayed",
+        "task.conflicted",
         "task.finished",
         "checks.accepted",
         "model.called",
@@ -172,6 +174,10 @@ impl Said {
             "run.dismissed" => RunDismissed {}.into(),
             "task.requested" => {
                 TaskRequested { request: self.request?.task()?, role: self.role, parent: self.parent }.into()
+            }
+            "task.conflicted" => {
+                let Ended { task_id, status, summary, .. } = self.result?;
+                TaskConflicted { result: TaskResult { status, summary, ..running(task_id) } }.into()
             }
             "task.finished" => {
                 let Ended { task_id, status, summary, verify } = self.result?;

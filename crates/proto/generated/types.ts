@@ -359,6 +359,9 @@ export type Supervision = { actors: ActorInfo[] };
 /** The answer of `POST /api/tasks`. */
 export type TaskAccepted = { seq: Seq; task_id: TaskId };
 
+/** What a worker made did not come in whole: somebody else had changed the same, and a person has to say what stays. */
+export type TaskConflicted = { result: TaskResult };
+
 /** A worker waits: for a model that says nothing, for another attempt, or for its turn. What it waits for is over when it starts, when a model answers it, or when it ends. */
 export type TaskDelayed = { attempt?: number | null; message: string; model?: string | null; waited_ms?: number | null };
 
@@ -378,7 +381,7 @@ export type TaskRequest = { acceptance_criteria?: string[]; allowed_tools?: stri
 export type TaskRequested = { parent?: TaskId | null; request: TaskRequest; role?: Role | null };
 
 /** What came of a task. */
-export type TaskResult = { base_tree?: Hash | null; commands?: CommandResult[]; conflicts?: string[]; diff?: Diff | null; files_changed?: FileChange[]; forbidden?: string[]; held?: boolean; left_out?: LeftOut | null; merged_tree?: Hash | null; questions?: string[]; result_tree?: Hash | null; status: TaskStatus; suggested_next?: string | null; summary: string; task_id: TaskId; usage?: TaskUsage; verify?: VerifyResult | null };
+export type TaskResult = { base_tree?: Hash | null; commands?: CommandResult[]; conflicts?: string[]; diff?: Diff | null; files_changed?: FileChange[]; forbidden?: string[]; held?: boolean; left_out?: LeftOut | null; merged_tree?: Hash | null; over_tree?: Hash | null; questions?: string[]; result_tree?: Hash | null; status: TaskStatus; suggested_next?: string | null; summary: string; task_id: TaskId; usage?: TaskUsage; verify?: VerifyResult | null };
 
 /** A worker began. */
 export type TaskStarted = { alone?: boolean; base_tree?: Hash | null };

@@ -165,6 +165,8 @@ events! {
     TaskStarted = "task.started", 1;
     /// A worker waits, and says what for.
     TaskDelayed = "task.delayed", 1;
+    /// A worker's result met somebody else's changes, and waits for a person's word.
+    TaskConflicted = "task.conflicted", 1;
     /// A worker ended.
     TaskFinished = "task.finished", 1;
     /// A result is about to be checked by somebody else than its worker.

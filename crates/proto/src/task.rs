@@ -268,6 +268,10 @@ pub struct TaskResult {
     /// The base with what arrived in the workspace: the result without its conflicts. Nothing when nothing was merged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merged_tree: Option<Hash>,
+    /// The base with what stood in the workspace where a person let the result's version take its place: what an undo goes back
+    /// to. Nothing where nothing had to give way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over_tree: Option<Hash>,
     /// Whether what it changed waits for a person to look at it, before anything of it is merged.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
@@ -301,6 +305,33 @@ pub struct TaskResult {
     /// What it took.
     #[serde(default)]
     pub usage: TaskUsage,
+}
+
+/// What a person wants of a path that changed on both sides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// What is in the workspace stays, and nothing comes.
+    Mine,
+    /// The task's version takes its place.
+    Theirs,
+    /// What is in the workspace stays, and the task's version comes beside it.
+    Both,
+}
+
+impl Side {
+    /// Every one.
+    pub const ALL: [Self; 3] = [Self::Mine, Self::Theirs, Self::Both];
+
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mine => "mine",
+            Self::Theirs => "theirs",
+            Self::Both => "both",
+        }
+    }
 }
 
 /// Paths that no tree can hold: pipes, sockets, devices, and files that are too large or closed to everybody.

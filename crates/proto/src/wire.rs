@@ -6,7 +6,7 @@ pub mod mcp;
 use crate::event::{Actor, Undone};
 use crate::inbox::Waits;
 use crate::model::{Answer, Delta, ModelError, ModelRequest};
-use crate::task::{Egress, FileChange, LeftOut, Limit};
+use crate::task::{Egress, FileChange, LeftOut, Limit, Side};
 use crate::{Hash, InboxId, RunId, Seq, TaskId, Usd};
 use serde::{Deserialize, Serialize};
 
@@ -299,6 +299,16 @@ pub struct FinishAssociate {
     pub checked: Option<Hash>,
 }
 
+/// Bring in what a merge had left out, because a person decided so: `POST /associates/{task}/side`, answered by
+/// [`AssociateFinished`]. Asked again under the same number, it does the rest and says the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TakeSide {
+    /// Counts a person's words about this task's conflicts, from 0.
+    pub attempt: u32,
+    /// What they said.
+    pub side: Side,
+}
+
 /// What the keeper saw of a task.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AssociateFinished {
@@ -307,6 +317,12 @@ pub struct AssociateFinished {
     /// The base with what arrived in the workspace; nothing when nothing was merged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merged_tree: Option<Hash>,
+    /// The base with what gave way to the result by a person's word; nothing where nothing did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over_tree: Option<Hash>,
+    /// Paths that came beside those that changed on both sides.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<String>,
     /// Paths that differ from the base.
     pub files_changed: Vec<FileChange>,
     /// The change as text.

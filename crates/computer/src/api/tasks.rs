@@ -53,6 +53,11 @@ fn check(request: &TaskRequest) -> Result<(), Rejection> {
         let hint = "Leave out `git_action`, and give `commands` or use another kind.";
         return Err(Rejection::not_available("Git actions come with time travel, which does not exist yet.", hint));
     }
+    if request.wanted.is_some_and(|wanted| wanted.artifacts) {
+        let message = "A task gives back no artifacts: what it makes are files of the workspace.";
+        let hint = "Leave `artifacts` out; `files_changed` names them, and `GET /api/files` reads them.";
+        return Err(Rejection::not_available(message, hint));
+    }
     if request.instruction.trim().is_empty() && request.commands.is_empty() {
         return Err(Rejection::bad("empty_instruction", "The instruction is empty.", "Say what you want done."));
     }

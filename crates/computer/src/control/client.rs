@@ -10,8 +10,8 @@ use choir_proto::wire::mcp::{CallTool, Called, Offers, WhatTools};
 use choir_proto::wire::{
     AssociateCaptured, AssociateFinished, AssociateStarted, ChangeSettings, ChangesUndone, DocumentSettings, EditFile,
     Edited, EffectRecord, Exec, ExecFrame, Exit, Fetch, FinishAssociate, LivePath, Mirror, Mirrored, ModelCall,
-    ModelFrame, Models, NO_SANDBOX, PAGE_URL_HEADER, ReadTree, Search, SearchHits, StartAssociate, ToolSettings,
-    TreeFiles, UndoChanges, WatchFiles, WatchFrame, WriteFile,
+    ModelFrame, Models, NO_SANDBOX, PAGE_URL_HEADER, ReadTree, Search, SearchHits, StartAssociate, TakeSide,
+    ToolSettings, TreeFiles, UndoChanges, WatchFiles, WatchFrame, WriteFile,
 };
 use choir_proto::{ApiError, Hash, InboxId, RunId, TaskId};
 use futures_util::FutureExt;
@@ -291,6 +291,10 @@ impl Control for ControlClient {
         finish: FinishAssociate,
     ) -> BoxFuture<'_, Result<AssociateFinished, ControlError>> {
         async move { self.call(Method::POST, &format!("/associates/{task}/finish"), &finish).await }.boxed()
+    }
+
+    fn take_side(&self, task: TaskId, take: TakeSide) -> BoxFuture<'_, Result<AssociateFinished, ControlError>> {
+        async move { self.call(Method::POST, &format!("/associates/{task}/side"), &take).await }.boxed()
     }
 
     fn forget_associate(&self, task: TaskId) -> BoxFuture<'_, Result<(), ControlError>> {

@@ -13,6 +13,7 @@ use choir_proto::wire::frames::ANEW;
 use choir_proto::{DocumentId, Seq};
 use choir_store::StoreError;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 use tokio::sync::{Notify, OwnedMutexGuard};
@@ -48,6 +49,8 @@ pub(super) struct Live {
     pub(super) typed: u32,
     pub(super) title: String,
     pub(super) generation: Seq,
+    /// Whether something was erased before it.
+    anew: bool,
     /// Updates since the last kept state.
     pub(super) tail: usize,
     pub(super) tail_bytes: usize,
@@ -62,6 +65,7 @@ impl Live {
             typed: 0,
             title: head.title.clone(),
             generation: tail.generation,
+            anew: tail.anew,
             tail: tail.updates.len(),
             tail_bytes: tail.updates.iter().map(|update| update.update.len()).sum(),
         }
@@ -164,6 +168,12 @@ impl Leave {
         Self { code: ANEW, reason: "something of the document was erased; begin with what is left".to_owned() }
     }
 
+    /// For who does not say of which generation what they have is, and has something.
+    fn unnamed() -> Self {
+        let reason = "something of the document was erased; begin with nothing, or say what you have by ?generation=";
+        Self { code: ANEW, reason: reason.to_owned() }
+    }
+
     fn later(reason: &str) -> Self {
         Self { code: TRY_AGAIN, reason: reason.to_owned() }
     }
@@ -175,6 +185,8 @@ pub struct Member {
     room: Arc<Room>,
     id: u64,
     generation: Seq,
+    /// Whether nothing that they have can be of an earlier generation: they said so, there was none, or they began with nothing.
+    is_of_now: AtomicBool,
 }
 
 impl Drop for Member {
@@ -287,7 +299,7 @@ impl Documents {
         let room = self.room(id);
         let Some(held) = self.hold(&room).await? else { return Ok(None) };
         let Some(live) = held.live() else { return Ok(None) };
-        let generation = live.generation;
+        let (generation, is_of_now) = (live.generation, known.is_some() || !live.anew);
         if known.is_some_and(|known| known != Seq::ZERO && known != generation) {
             return Ok(Some(Err(Leave::anew())));
         }
@@ -305,7 +317,8 @@ impl Documents {
         // The first word is how far we are: whoever was away sends what we lack.
         inside.tell(member, Outgoing::Message(sync::step1(live.replica.vector())));
         drop(inside);
-        Ok(Some(Ok((Member { documents: self.clone(), room, id: member, generation }, incoming))))
+        let (documents, is_of_now) = (self.clone(), AtomicBool::new(is_of_now));
+        Ok(Some(Ok((Member { documents, room, id: member, generation, is_of_now }, incoming))))
     }
 
     /// Together if they are all good; else one by one, so that only the bad are refused.
@@ -443,6 +456,7 @@ impl Member {
     pub async fn take(&self, message: &[u8]) -> Result<(), Leave> {
         let mut is_answered = false;
         for said in sync::read(message)? {
+            self.begin_with(&said)?;
             match said {
                 // The answer may be a whole document: asked twice in one breath, it is given once.
                 sync::Said::Vector(_) if std::mem::replace(&mut is_answered, true) => {}
@@ -462,6 +476,19 @@ impl Member {
                 sync::Said::Presence(presence) => self.announce(presence),
                 sync::Said::WhoIsThere => self.introduce(),
             }
+        }
+        Ok(())
+    }
+
+    /// Whoever does not say what they have must have nothing: what was erased would come back with it.
+    fn begin_with(&self, said: &sync::Said) -> Result<(), Leave> {
+        if self.is_of_now.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        match said {
+            sync::Said::Vector(vector) if vector.is_empty() => self.is_of_now.store(true, Ordering::Release),
+            sync::Said::Vector(_) | sync::Said::Update(_) => return Err(Leave::unnamed()),
+            sync::Said::Presence(_) | sync::Said::WhoIsThere => {}
         }
         Ok(())
     }

@@ -4,11 +4,12 @@ use super::HarnessError;
 use super::past::Past;
 use super::perform::{Performed, Performer};
 use choir_core::agent::Begin;
-use choir_core::evidence::testimony;
+use choir_core::evidence::{is_written, plain, testimony, written};
 use choir_core::fold::evidence::Artifacts;
 use choir_core::tool::Cite;
-use choir_proto::event::{CitationMade, ToolOutcome};
-use choir_proto::{ArtifactId, Event, Hash};
+use choir_proto::event::{CitationMade, ToolFinished, ToolOutcome};
+use choir_proto::wire::ReadTree;
+use choir_proto::{ArtifactId, Event, Hash, TaskId};
 use choir_store::StoreError;
 use std::collections::HashMap;
 
@@ -17,6 +18,12 @@ const QUOTE_BYTES_MAX: usize = 4 * 1024;
 
 /// The name by which an agent means what the commands of its run printed.
 const OUTPUT: &str = "output";
+
+/// The tool that reads files.
+const READ_FILE: &str = "read_file";
+
+/// Artifacts that are looked through at once.
+const ARTIFACTS_AT_ONCE: usize = 500;
 
 /// Words that were found.
 struct Found {
@@ -60,7 +67,7 @@ impl Performer {
                 Some(artifact) => (artifact.text.unwrap_or(artifact.content_hash), Some(id)),
                 None => return Ok(Err(unknown(&cite.source))),
             },
-            (_, Ok(hash)) => (hash, None),
+            (_, Ok(hash)) if self.is_evidence(hash).await? => (hash, None),
             _ => return Ok(Err(unknown(&cite.source))),
         };
         let bytes = match self.context.harness.documents.blob(source).await {
@@ -73,34 +80,91 @@ impl Performer {
 
     /// Looks through what commands printed and files said in this run. What holds the words is kept as a source of its own.
     async fn in_output(&self, quote: &str) -> Result<Option<Found>, HarnessError> {
-        let documents = &self.context.harness.documents;
         let past = Past::read(self.context.harness.journal.log(), self.context.run).await?;
-        let mut tools = HashMap::new();
-        for (_, event) in past.events() {
-            let finished = match event {
-                Event::ToolStarted(started) => {
-                    tools.insert(&started.effect_id, started.name.as_str());
-                    continue;
-                }
-                Event::ToolFinished(finished) => finished,
-                _ => continue,
-            };
-            let tool = tools.get(&finished.effect_id).copied().unwrap_or_default();
-            let Some(shown) = testimony(tool, finished) else { continue };
-            let said = match finished.output {
-                Some(source) => documents.blob(source).await?,
-                None => shown.as_bytes().to_vec(),
-            };
-            if let Some(from) = position(&said, quote) {
+        for (read, shown) in testimonies(&past) {
+            let (finished, said) = (read.finished, self.said(&read, shown).await?);
+            if let Some(from) = position(&said, quote)
+                && self.is_from_outside(&past, &read, &said).await
+            {
                 let source = match finished.output {
                     Some(source) => source,
-                    None => documents.keep(said).await?,
+                    None => self.context.harness.documents.keep(said).await?,
                 };
                 return Ok(Some(Found { source, artifact: None, from }));
             }
         }
         Ok(None)
     }
+
+    async fn said(&self, read: &Call<'_>, shown: &str) -> Result<Vec<u8>, HarnessError> {
+        Ok(match read.finished.output {
+            Some(source) => self.context.harness.documents.blob(source).await?,
+            None => shown.as_bytes().to_vec(),
+        })
+    }
+
+    /// Whether what a call brought is no word of this run's own agents. A file that one of them wrote is: it may be quoted where
+    /// it came from, or as what a command printed.
+    async fn is_from_outside(&self, past: &Past, read: &Call<'_>, said: &[u8]) -> bool {
+        let Some(path) = read.file else { return true };
+        if is_written(&written(past.events().map(|(header, event)| (header, event))), path) {
+            return false;
+        }
+        // Who has commands may have made it by one, and is perhaps still at work: then it is not as it was before.
+        let Some(base) = past.base_tree(read.task) else { return true };
+        let wanted = ReadTree { names: Vec::new(), paths: vec![plain(path)] };
+        let before = self.context.harness.control.read_tree(base, wanted).await;
+        before.is_ok_and(|before| before.files.iter().any(|file| file.hash == choir_store::sha256(said)))
+    }
+
+    /// Whether a content is one that somebody brought in, or that came of a call of this run: everything else that is kept here
+    /// may be the words of an agent.
+    async fn is_evidence(&self, source: Hash) -> Result<bool, HarnessError> {
+        let past = Past::read(self.context.harness.journal.log(), self.context.run).await?;
+        for (read, shown) in testimonies(&past).filter(|(read, _)| read.finished.output == Some(source)) {
+            let said = self.said(&read, shown).await?;
+            if self.is_from_outside(&past, &read, &said).await {
+                return Ok(true);
+            }
+        }
+        let mut before = None;
+        loop {
+            let page = self.context.harness.views.newest::<Artifacts>(before, ARTIFACTS_AT_ONCE).await?;
+            let Some((last, _)) = page.last() else { return Ok(false) };
+            if page.iter().any(|(_, artifact)| artifact.content_hash == source || artifact.text == Some(source)) {
+                return Ok(true);
+            }
+            before = Some(last.clone());
+        }
+    }
+}
+
+/// A call that brought something.
+struct Call<'a> {
+    task: Option<TaskId>,
+    finished: &'a ToolFinished,
+    /// The file that it read, if that is what it did.
+    file: Option<&'a str>,
+}
+
+/// What the calls of a run brought that no model said, in order.
+fn testimonies(past: &Past) -> impl Iterator<Item = (Call<'_>, &str)> {
+    let mut tools = HashMap::new();
+    past.events().filter_map(move |(header, event)| {
+        let finished = match event {
+            Event::ToolStarted(started) => {
+                tools.insert(&started.effect_id, started);
+                return None;
+            }
+            Event::ToolFinished(finished) => finished,
+            _ => return None,
+        };
+        let started = tools.get(&finished.effect_id)?;
+        let shown = testimony(&started.name, finished)?;
+        let path = || started.arguments.get("path").and_then(|path| path.as_str()).unwrap_or_default();
+        let file = (started.name == READ_FILE).then(path);
+        Some((Call { task: header.task, finished, file }, shown))
+    })
 }
 
 fn unknown(source: &str) -> String {

@@ -152,6 +152,8 @@ impl Worker {
         let home = Home { context: &self.context, task: self.task, kind, egress, checks, until };
         home.bring(&mut result).await?;
         result.usage = TaskUsage { time_s: self.time().as_secs_f64(), ..TaskUsage::default() };
+        let person = Person { context: &self.context, scope: self.scope(), purse: None, seat: None };
+        home.settle(&person, &mut result).await?;
         self.append(vec![TaskFinished { result: result.clone() }.into()]).await?;
         let_go(&self.context, self.task).await;
         Ok(result)

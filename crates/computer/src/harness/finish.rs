@@ -1,6 +1,7 @@
 //! How an agent ends: its changes come home or stay out, and everybody who asked is told.
 
 use super::past::Past;
+use super::person::Person;
 use super::{Driver, Harness, HarnessError, RunContext};
 use crate::control::ControlError;
 use choir_core::agent::Ending;
@@ -44,6 +45,8 @@ impl Driver {
             let until = Some(self.context.harness.journal.world().elapsed() + self.purse.time_left());
             let home = Home { context: &self.context, task: self.identity.task, kind, egress, checks, until };
             home.bring(&mut result).await?;
+            let person = Person { seat: None, ..self.person() };
+            home.settle(&person, &mut result).await?;
             result.usage.time_s = self.time_ms() as f64 / 1000.0;
         }
         self.append(vec![TaskFinished { result: result.clone() }.into()]).await?;
@@ -105,8 +108,9 @@ impl Home<'_> {
         {
             checked = self.check(checks, result).await?;
         }
-        // Until here a stop is heard, also one that broke a check off.
-        if is_well && (self.context.signal.borrow().cancelled || !self.context.gate.come_home()) {
+        // Until here a stop is heard, also one that broke a check off; but not where its changes came home before a crash.
+        let came_home = self.context.past.conflicts(self.task, 0).is_some();
+        if is_well && !came_home && (self.context.signal.borrow().cancelled || !self.context.gate.come_home()) {
             result.status = TaskStatus::Cancelled;
             result.summary = "Stopped before its changes came into the workspace.".to_owned();
         }
@@ -125,6 +129,7 @@ impl Home<'_> {
             Ok(finished) => {
                 result.result_tree = finished.result_tree;
                 result.merged_tree = finished.merged_tree;
+                result.over_tree = finished.over_tree;
                 result.held = hold && result.result_tree != result.base_tree;
                 result.files_changed = finished.files_changed;
                 self.name_changed_checks(result);
@@ -146,7 +151,6 @@ impl Home<'_> {
                 }
                 if !finished.conflicts.is_empty() {
                     result.status = TaskStatus::NeedsInput;
-                    say_too(&mut result.summary, &left_alone(&finished.conflicts));
                     result.conflicts = finished.conflicts;
                 }
                 if !finished.forbidden.is_empty() {
@@ -166,7 +170,7 @@ impl Home<'_> {
     }
 }
 
-fn say_too(summary: &mut String, sentence: &str) {
+pub(super) fn say_too(summary: &mut String, sentence: &str) {
     if !summary.is_empty() {
         summary.push(' ');
     }
@@ -174,7 +178,7 @@ fn say_too(summary: &mut String, sentence: &str) {
 }
 
 /// What a person has to know of paths that were changed by somebody else meanwhile.
-fn left_alone(conflicts: &[String]) -> String {
+pub(super) fn left_alone(conflicts: &[String]) -> String {
     let named = named(conflicts);
     format!("Changed by somebody else meanwhile, and left as it is: {named}. Everything else was brought in.")
 }

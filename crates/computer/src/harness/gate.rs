@@ -21,6 +21,12 @@ impl Gate {
         self.pass(COMING_HOME)
     }
 
+    /// What came home waits for the person: a stop is heard again.
+    pub fn wait(&self) {
+        // Only what was coming home waits; a stop that was heard stays one.
+        self.0.compare_exchange(COMING_HOME, OPEN, Ordering::AcqRel, Ordering::Acquire).ok();
+    }
+
     fn pass(&self, wanted: u8) -> bool {
         match self.0.compare_exchange(OPEN, wanted, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => true,
@@ -38,5 +44,9 @@ mod tests {
         let (stopped, home) = (Gate::default(), Gate::default());
         assert!(stopped.stop() && !stopped.come_home() && stopped.stop());
         assert!(home.come_home() && !home.stop() && home.come_home());
+        home.wait();
+        assert!(home.stop() && !home.come_home(), "who waits for the person can be stopped");
+        home.wait();
+        assert!(!home.come_home());
     }
 }

@@ -9,7 +9,7 @@ use choir_proto::event::{
 };
 use choir_proto::inbox::{AskKind, Waits};
 use choir_proto::task::{TaskRequest, TaskResult};
-use choir_proto::{Event, InboxId, Role, RunId, Seq, TaskId};
+use choir_proto::{Event, Hash, InboxId, Role, RunId, Seq, TaskId};
 use choir_store::{Log, Query, StoreError};
 use std::collections::BTreeSet;
 
@@ -117,6 +117,26 @@ impl Past {
             event if event.was::<TaskFinished>() => Some(ended_somehow(task)),
             _ => None,
         })
+    }
+
+    /// Paths of a task that had changed on both sides, as they were when the person was asked about them for the first time, for
+    /// the second, and so on.
+    pub fn conflicts(&self, task: TaskId, attempt: u32) -> Option<&[String]> {
+        let mut asked = self.events.iter().filter_map(|(header, event)| match event {
+            Event::TaskConflicted(conflicted) if header.task == Some(task) => Some(&conflicted.result.conflicts[..]),
+            _ => None,
+        });
+        asked.nth(attempt as usize)
+    }
+
+    /// The tree that a task began with, where it has one to work on.
+    pub fn base_tree(&self, task: Option<TaskId>) -> Option<Hash> {
+        self.events.iter().filter(|(header, _)| task.is_some() && header.task == task).find_map(
+            |(_, event)| match event {
+                Event::TaskStarted(started) => started.base_tree,
+                _ => None,
+            },
+        )
     }
 
     /// What came of its tasks, in order, with what the person accepted of it since.

@@ -242,6 +242,42 @@ async fn nobody_cites_words_that_a_model_said() {
     assert!(!kinds.iter().any(|kind| kind == "citation.made"), "{kinds:?}");
 }
 
+/// Written down first, the words would stand in a file; in the document's own mirror; and, by their hash, in a kept version.
+#[tokio::test]
+async fn nobody_cites_what_an_agent_of_the_same_run_wrote_down() {
+    let words = "The moon is made of cheese";
+    let version = choir_store::sha256(format!("{words}\n").as_bytes());
+    let scenario = r#"{"roles": {
+        "conductor": [
+            {"tool_calls": [{"name": "delegate", "arguments": {"role": "terminal", "objective": "write it down"}}]},
+            {"tool_calls": [{"name": "delegate", "arguments": {"role": "writer", "objective": "write it down"}}]},
+            {"tool_calls": [{"name": "delegate", "arguments": {"role": "researcher", "objective": "cite"}}]},
+            {"tool_calls": [{"name": "finish", "arguments": {"summary": "done"}}]}],
+        "terminal": [
+            {"tool_calls": [{"name": "write_file", "arguments": {"path": "notes/own.md", "content": "WORDS"}}]},
+            {"tool_calls": [{"name": "read_file", "arguments": {"path": "notes/own.md"}}]},
+            {"tool_calls": [{"name": "finish", "arguments": {"summary": "written"}}]}],
+        "writer": [
+            {"tool_calls": [{"name": "write_document", "arguments": {"title": "Moon", "content": "WORDS\n"}}]},
+            {"tool_calls": [{"name": "finish", "arguments": {"summary": "written"}}]}],
+        "researcher": [
+            {"tool_calls": [{"name": "read_file", "arguments": {"path": "./notes/own.md"}},
+                            {"name": "read_file", "arguments": {"path": "documents/moon.md"}}]},
+            {"tool_calls": [{"name": "cite", "arguments": {"source": "output", "quote": "WORDS"}},
+                            {"name": "cite", "arguments": {"source": "VERSION", "quote": "WORDS"}}]},
+            {"tool_calls": [{"name": "finish", "arguments": {"summary": "cited"}}]}]}}"#;
+    let directory = tempfile::tempdir().unwrap();
+    let fake = Fake::new(&scenario.replace("WORDS", words).replace("VERSION", &version.to_string()));
+    fake.files.lock().unwrap().insert("documents/moon.md".into(), format!("{words}\n").into_bytes());
+    let desk = Desk::open(directory.path(), fake).await;
+    let run = desk.ended(desk.accept("cite").await).await.run_id;
+    let events = desk.events(run).await;
+    let is_kept = |event: &choir_proto::Event| matches!(event, choir_proto::Event::DocumentVersioned(versioned) if versioned.content_hash == version);
+    assert!(events.iter().any(|(_, event)| is_kept(event)), "what it wrote is kept under this name");
+    let cited = |event: &choir_proto::Event| matches!(event, choir_proto::Event::CitationMade(_));
+    assert!(!events.iter().any(|(_, event)| cited(event)), "and is no source: {events:?}");
+}
+
 #[tokio::test]
 async fn that_there_is_no_search_engine_is_said_once() {
     let scenario = r#"{"roles": {

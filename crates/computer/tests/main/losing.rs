@@ -60,6 +60,26 @@ async fn words_that_were_erased_do_not_come_back_with_whoever_was_away() {
     assert_eq!(saying(&desk, "secret").await.len(), 0);
 }
 
+/// A program that knows only the Yjs protocol says no generation.
+#[tokio::test]
+async fn a_plain_program_brings_nothing_back_and_is_welcome_with_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let desk = desk_in(directory.path()).await;
+    let id = document(&desk, "kept\n").await;
+    let mut ann = Peer::open(&desk, id, 11).await;
+    ann.type_at(0, 0, "secret ").await;
+    ann.settled().await;
+    leaves(&desk, &mut ann).await;
+    assert_eq!(ann.come_plainly(&desk, id).await, Ok(()), "nothing was erased yet");
+    ann.disconnect();
+    erase(&desk, "secret").await;
+    assert_eq!(ann.come_plainly(&desk, id).await.map_err(|left| left.code), Err(ANEW), "with what she has");
+    assert_eq!(ann.send_plainly(&desk, id).await.map_err(|left| left.code), Err(ANEW), "nor without a greeting");
+    assert_eq!(Peer::new(12).come_plainly(&desk, id).await, Ok(()), "with nothing");
+    assert_eq!(read(&desk, id).await["content"], "kept\n");
+    assert_eq!(saying(&desk, "secret").await.len(), 0);
+}
+
 #[tokio::test]
 async fn whoever_looks_while_something_is_erased_begins_anew() {
     let directory = tempfile::tempdir().unwrap();

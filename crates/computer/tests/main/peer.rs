@@ -26,9 +26,16 @@ pub(crate) struct Peer {
 impl Peer {
     /// Connects, and waits until it has the text.
     pub(crate) async fn open(desk: &Desk, id: DocumentId, client: u64) -> Self {
+        let mut peer = Self::new(client);
+        peer.connect(desk, id).await;
+        peer
+    }
+
+    /// One that has nothing and is nowhere.
+    pub(crate) fn new(client: u64) -> Self {
         let doc = Doc::with_client_id(client);
         let text = doc.get_or_insert_text(ROOT);
-        let mut peer = Self {
+        Self {
             doc,
             text,
             member: None,
@@ -38,9 +45,28 @@ impl Peer {
             left: None,
             has_everything: false,
             generation: Seq::ZERO,
-        };
-        peer.connect(desk, id).await;
-        peer
+        }
+    }
+
+    /// Comes with what it has and says how far it is, as a program that knows of no generations.
+    pub(crate) async fn come_plainly(&mut self, desk: &Desk, id: DocumentId) -> Result<(), Leave> {
+        let vector = self.doc.transact().state_vector();
+        self.enter_plainly(desk, id).await;
+        self.say(Message::Sync(SyncMessage::SyncStep1(vector))).await
+    }
+
+    /// The same, and sends all of it at once.
+    pub(crate) async fn send_plainly(&mut self, desk: &Desk, id: DocumentId) -> Result<(), Leave> {
+        let everything = self.doc.transact().encode_state_as_update_v1(&StateVector::default());
+        self.enter_plainly(desk, id).await;
+        self.say(Message::Sync(SyncMessage::SyncStep2(everything))).await
+    }
+
+    async fn enter_plainly(&mut self, desk: &Desk, id: DocumentId) {
+        let documents = &desk.computer.app.harness.documents;
+        let entered = documents.enter(id, None).await.unwrap().expect("the document is there");
+        let (member, incoming) = entered.expect("a visit");
+        (self.member, self.incoming) = (Some(member), Some(incoming));
     }
 
     /// Connects, possibly again: everything that was written meanwhile is sent.

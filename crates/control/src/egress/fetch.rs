@@ -123,7 +123,10 @@ async fn fetch(State(fetcher): State<Fetcher>, body: Bytes) -> Result<Response, 
     ceiling.entries = fetcher.pages.ceiling(ceiling.entries, &wish.url);
     let page = match within_time(fetcher.page(&wish.url, wish.task, &ceiling)).await {
         Err(FetchError::Forbidden(entry)) if wish.task.is_some() && !said.iter().any(|(known, _)| *known == entry) => {
-            // What nobody has decided about yet is the person's to decide, once.
+            // What nobody has decided about yet is the person's to decide, once. What a search found is not asked about host by
+            // host: they may let the run read all of that.
+            let is_new = !said.iter().any(|(known, _)| known == WEB) && wish.run.is_some();
+            let entry = if is_new && fetcher.pages.was_found(&wish.url) { WEB.to_owned() } else { entry };
             return match fetcher.sandboxes.ask_for(wish.task, wish.run, &entry).await? {
                 Some(waits) => Ok((StatusCode::ACCEPTED, axum::Json(waits)).into_response()),
                 None => Err(FetchError::Forbidden(entry).into()),

@@ -61,6 +61,11 @@ impl Pages {
         self.lock().ceiling(allowed, address)
     }
 
+    /// Whether a search answered with this very page.
+    pub(super) fn was_found(&self, address: &str) -> bool {
+        plain(address).is_some_and(|address| self.lock().found.contains(&hash(&address)))
+    }
+
     async fn learn(&self, sort: Sort, addresses: &[String]) {
         let fresh = self.lock().learn(sort, addresses);
         if fresh.is_empty() {

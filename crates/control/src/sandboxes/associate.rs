@@ -1,5 +1,6 @@
 //! One sandbox for one task: on an overlay over a snapshot, never over the live workspace.
 
+use super::conflict::Sides;
 use super::origin::BASH;
 use super::{AboveCeiling, Error, Sandboxes, lead_out};
 use crate::egress::Proxy;
@@ -67,17 +68,20 @@ const BEGUN: &str = "begun";
 
 /// What came of a task, as control keeps it until the computer has it in the log.
 #[derive(Debug, Serialize, Deserialize)]
-struct Outcome {
-    base: Hash,
-    result: Hash,
-    merged: Option<Hash>,
-    conflicts: Vec<String>,
+pub(super) struct Outcome {
+    pub(super) base: Hash,
+    pub(super) result: Hash,
+    pub(super) merged: Option<Hash>,
+    pub(super) conflicts: Vec<String>,
     #[serde(default)]
     forbidden: Vec<String>,
     #[serde(default)]
     left_out: Option<LeftOut>,
     #[serde(default)]
     refused: Vec<String>,
+    /// What a person said of the conflicts, and what came of that.
+    #[serde(default)]
+    pub(super) sides: Sides,
 }
 
 impl Sandboxes {
@@ -270,7 +274,8 @@ impl Sandboxes {
         let (result, left_out) = (captured.tree, left_out(&captured));
         let (conflicts, forbidden) = (Vec::new(), Vec::new());
         let refused = self.refused().get(&task).into_iter().flatten().cloned().collect();
-        let mut outcome = Outcome { base, result: hash(result), merged: None, conflicts, forbidden, left_out, refused };
+        let (result_tree, merged, sides) = (hash(result), None, Sides::default());
+        let mut outcome = Outcome { base, result: result_tree, merged, conflicts, forbidden, left_out, refused, sides };
         if finish.checked.is_some_and(|checked| checked != outcome.result) {
             return Err(Error::OtherThanChecked);
         }
@@ -284,9 +289,14 @@ impl Sandboxes {
             outcome.conflicts = report.conflicts.iter().map(text).collect();
             outcome.forbidden = report.forbidden.iter().map(text).collect();
         }
-        let kept = serde_json::to_string(&outcome).unwrap_or_default();
-        self.0.db.finish_task(task, kept).await?;
+        self.keep(task, &outcome).await?;
         Ok(outcome)
+    }
+
+    /// Keeps what came of a task.
+    pub(super) async fn keep(&self, task: TaskId, outcome: &Outcome) -> Result<(), Error> {
+        let kept = serde_json::to_string(outcome).unwrap_or_default();
+        Ok(self.0.db.finish_task(task, kept).await?)
     }
 
     /// Notes that a merge begins; whether one had before, whose end nobody has heard of.
@@ -298,18 +308,28 @@ impl Sandboxes {
         Ok(again)
     }
 
-    async fn finished(&self, task: TaskId) -> Result<Option<Outcome>, Error> {
+    pub(super) async fn finished(&self, task: TaskId) -> Result<Option<Outcome>, Error> {
         let kept = self.0.db.finished_task(task).await?;
         // What cannot be read is a merge that was only begun, or was never written by this version; the task is then
         // concluded anew.
         Ok(kept.and_then(|kept| serde_json::from_str(&kept).ok()))
     }
 
-    async fn describe(&self, outcome: Outcome) -> Result<AssociateFinished, Error> {
-        let Outcome { base, result, merged, conflicts, forbidden, left_out, refused } = outcome;
+    pub(super) async fn describe(&self, outcome: Outcome) -> Result<AssociateFinished, Error> {
+        let Outcome { base, result, merged, conflicts, forbidden, left_out, refused, sides } = outcome;
         let (files_changed, diff) = self.difference(base, result).await?;
-        let (result_tree, merged_tree) = (Some(result), merged);
-        Ok(AssociateFinished { result_tree, merged_tree, files_changed, diff, conflicts, forbidden, left_out, refused })
+        Ok(AssociateFinished {
+            result_tree: Some(result),
+            merged_tree: merged,
+            over_tree: sides.over,
+            beside: sides.beside,
+            files_changed,
+            diff,
+            conflicts,
+            forbidden,
+            left_out,
+            refused,
+        })
     }
 
     /// What differs between two trees: the paths, and the text.

@@ -5,6 +5,7 @@
 
 mod associate;
 mod collect;
+mod conflict;
 mod edit;
 mod error;
 pub(crate) mod files;
@@ -31,7 +32,7 @@ use crate::identity;
 use crate::inbox;
 use crate::toolchains::{Homes, Toolchains};
 use associate::Associate;
-use choir_proto::egress::{impossible, is_entry};
+use choir_proto::egress::{WEB, impossible, is_entry};
 use choir_proto::inbox::{AskKind, Waits};
 use choir_proto::task::Egress;
 use choir_proto::{ComputerId, InboxId, RunId, TaskId, TerminalId};
@@ -392,13 +393,20 @@ impl Sandboxes {
         }
         let id = InboxId::from(crate::secret::random_bytes());
         let (hash, asked) = (egress::hash_of(task, entry), self.0.clock.now());
-        let question = format!("May a task reach {}?", entry.escape_debug());
+        let question = match entry {
+            WEB => READ_WEB.to_owned(),
+            host => format!("May a task reach {}?", host.escape_debug()),
+        };
         let (kind, entry) = (AskKind::Egress, entry.to_owned());
         let approval = Approval { id, kind, run, task, entry, question, hash, asked, decided: None };
         let kept = self.0.db.ask(approval).await?;
         Ok(kept.filter(|kept| kept.decided.is_none()).map(inbox::waits))
     }
 }
+
+/// What is asked before a run reads what a search has found.
+const READ_WEB: &str =
+    "May this run read public web pages? Only those that a search finds: any other address is asked about.";
 
 /// What becomes of a wish that lies above the ceiling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -29,6 +29,7 @@ pub fn service(sandboxes: Sandboxes) -> Router {
         .route("/associates/{task}", put(start).delete(kill))
         .route("/associates/{task}/exec", post(exec))
         .route("/associates/{task}/finish", post(finish))
+        .route("/associates/{task}/side", post(take_side))
         .route("/associates/{task}/files", get(read).put(write))
         .route("/associates/{task}/files/list", get(list))
         .route("/associates/{task}/edit", post(edit))
@@ -101,6 +102,10 @@ async fn mirror(State(all): State<Sandboxes>, body: Bytes) -> Result<Response, R
 async fn finish(State(all): State<Sandboxes>, Path(task): Path<TaskId>, body: Bytes) -> Result<Response, Refused> {
     let finish: FinishAssociate = parse(&body)?;
     Ok(axum::Json(all.finish_associate(task, finish).await?).into_response())
+}
+
+async fn take_side(State(all): State<Sandboxes>, Path(task): Path<TaskId>, body: Bytes) -> Result<Response, Refused> {
+    Ok(axum::Json(all.take_side(task, parse(&body)?).await?).into_response())
 }
 
 async fn effect(State(all): State<Sandboxes>, Path(id): Path<String>) -> Result<Response, Refused> {

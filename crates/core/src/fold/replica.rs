@@ -25,6 +25,9 @@ pub struct Tail {
     /// The event since which nothing was erased and nothing grew anew from a text. Replicas of another generation may hold
     /// what is gone.
     pub generation: Seq,
+    /// Whether something was erased before this generation.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub anew: bool,
     /// In order, each one version later than the one before.
     pub updates: Vec<KeptUpdate>,
 }
@@ -43,7 +46,7 @@ pub struct KeptUpdate {
 impl Fold for Tails {
     type Row = Tail;
     const NAME: &'static str = "document_tails";
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
     const CACHED_MAX: usize = 64;
 
     fn key(_: &Header, event: &Event) -> Option<String> {
@@ -60,7 +63,7 @@ impl Fold for Tails {
             (_, Event::DocumentTrashed(_)) => *row = None,
             (Some(tail), Event::DocumentUpdated(updated)) => update(tail, updated),
             (Some(tail), Event::DocumentVersioned(versioned)) => name(tail, versioned, header.seq),
-            (Some(tail), Event::PayloadErased(_)) => tail.generation = header.seq,
+            (Some(tail), Event::PayloadErased(_)) => (tail.generation, tail.anew) = (header.seq, true),
             (Some(tail), Event::DocumentCompacted(compacted)) => {
                 tail.state = Some(compacted.state);
                 tail.base = compacted.version;
@@ -84,7 +87,7 @@ fn update(tail: &mut Tail, updated: &DocumentUpdated) {
 fn name(tail: &mut Tail, versioned: &DocumentVersioned, seq: Seq) {
     let version = versioned.version;
     if version > tail.version {
-        *tail = Tail { base: version, version, generation: seq, ..Tail::default() };
+        *tail = Tail { base: version, version, generation: seq, anew: tail.anew, ..Tail::default() };
     }
     tail.named = version;
 }

@@ -124,6 +124,12 @@ fn change(run: &mut Run, header: &Header, event: &Event) {
             verified: false,
             checks_changed: Vec::new(),
         })),
+        Event::TaskConflicted(conflicted) => {
+            let result = &conflicted.result;
+            if let Some(task) = run.tasks.iter_mut().find(|task| task.task_id == result.task_id) {
+                (task.status, task.summary) = (result.status, Some(result.summary.clone()));
+            }
+        }
         Event::TaskFinished(finished) => {
             let result = &finished.result;
             if let Some(task) = run.tasks.iter_mut().find(|task| task.task_id == result.task_id) {

@@ -24,6 +24,7 @@ impl Fold for Tasks {
             event,
             Event::TaskRequested(_)
                 | Event::TaskStarted(_)
+                | Event::TaskConflicted(_)
                 | Event::TaskFinished(_)
                 | Event::ChecksAccepted(_)
                 | Event::InboxAsked(_)
@@ -41,6 +42,8 @@ impl Fold for Tasks {
                     task.base_tree = started.base_tree.or(task.base_tree);
                 }
             }
+            // It has not ended: a person has to say what stays.
+            Event::TaskConflicted(conflicted) => *row = Some(conflicted.result.clone()),
             Event::TaskFinished(finished) => *row = Some(finished.result.clone()),
             Event::ChecksAccepted(_) => {
                 if let Some(verify) = row.as_mut().and_then(|task| task.verify.as_mut()) {
@@ -153,6 +156,7 @@ pub fn running(task_id: TaskId) -> TaskResult {
         base_tree: None,
         result_tree: None,
         merged_tree: None,
+        over_tree: None,
         held: false,
         diff: None,
         files_changed: Vec::new(),

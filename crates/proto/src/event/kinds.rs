@@ -163,6 +163,13 @@ payload! {
     }
 }
 payload! {
+    /// What a worker made did not come in whole: somebody else had changed the same, and a person has to say what stays.
+    TaskConflicted {
+        /// As far as it came.
+        result: TaskResult,
+    }
+}
+payload! {
     /// A worker ended.
     TaskFinished {
         /// What came of it.

@@ -339,6 +339,9 @@ impl Work {
             Ask::CheckTree { base, result, from_base } => {
                 self.on_keeper(move |keeper| keeper.check_tree(base, result, &from_base)).await.map(Answer::Snapshot)
             }
+            Ask::Graft { onto, from, paths } => {
+                self.on_keeper(move |keeper| keeper.graft(onto, from, &paths)).await.map(Answer::Snapshot)
+            }
             Ask::DropSnapshots { keep } => {
                 self.on_keeper(move |keeper| keeper.drop_snapshots(&keep)).await.map(|()| Answer::Done)
             }

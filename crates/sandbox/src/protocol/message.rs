@@ -255,6 +255,15 @@ pub enum Ask {
         /// Paths that are as in the base, or absent as there; at most [`super::NAMED_PATHS_MAX`].
         from_base: Vec<RelativePath>,
     },
+    /// Make a tree with some paths of another one in it, wherever they shall stand.
+    Graft {
+        /// The tree that takes them.
+        onto: TreeId,
+        /// The tree that has them.
+        from: TreeId,
+        /// What each is called there, and shall be called here; at most [`super::NAMED_PATHS_MAX`].
+        paths: Vec<(RelativePath, RelativePath)>,
+    },
     /// Remove a task's directories.
     DropTask {
         /// The task.
@@ -334,6 +343,7 @@ impl Ask {
             | Self::PrepareTask { .. }
             | Self::CaptureTask { .. }
             | Self::CheckTree { .. }
+            | Self::Graft { .. }
             | Self::ReadContent { .. }
             | Self::DropTask { .. }
             | Self::DropSnapshots { .. }

@@ -459,6 +459,16 @@ impl Guest {
         snapshot(self.inner.connection.call(Ask::CheckTree { base, result, from_base }).await?)
     }
 
+    /// A tree with some paths of another one in it: what each is called there, and shall be called here.
+    pub async fn graft(
+        &self,
+        onto: TreeId,
+        from: TreeId,
+        paths: Vec<(RelativePath, RelativePath)>,
+    ) -> Result<TreeId, CallError> {
+        Ok(snapshot(self.inner.connection.call(Ask::Graft { onto, from, paths }).await?)?.tree)
+    }
+
     /// Removes a task's directories.
     pub async fn drop_task(&self, task: &EffectId) -> Result<(), CallError> {
         done(self.inner.connection.call(Ask::DropTask { task: task.clone() }).await?)

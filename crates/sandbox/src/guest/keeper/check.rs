@@ -23,13 +23,21 @@ pub(super) fn check_tree(store: &Store, base: &Tree, result: &Tree, from_base: &
             checked.set(&path, base.get(&path).cloned());
         }
     }
-    from_base.iter().for_each(|path| put_back(&mut checked, base, path));
+    from_base.iter().for_each(|path| put_back(&mut checked, path, base, path));
     Ok(checked)
 }
 
-/// Makes a path what it is in the base, with the directories above it, which may be gone or something else by now.
-fn put_back(checked: &mut Tree, base: &Tree, path: &RelativePath) {
-    let node = base.get(path).cloned();
+/// Makes a path what another one is elsewhere. Of two directories, what is in the first stays: it has paths of its own.
+pub(super) fn put(onto: &mut Tree, path: &RelativePath, from: &Tree, there: &RelativePath) {
+    match (onto.get(path), from.get(there)) {
+        (Some(Node::Directory { .. }), Some(node @ Node::Directory { .. })) => onto.set(path, Some(node.clone())),
+        _ => put_back(onto, path, from, there),
+    }
+}
+
+/// Makes a path what one is in the base, with the directories above it, which may be gone or something else by now.
+fn put_back(checked: &mut Tree, path: &RelativePath, base: &Tree, there: &RelativePath) {
+    let node = base.get(there).cloned();
     checked.remove(path);
     if node.is_some() {
         let parent = |path: &RelativePath| path.split().map(|(parent, _)| parent);

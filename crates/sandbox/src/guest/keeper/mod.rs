@@ -166,10 +166,27 @@ impl Keeper {
     ) -> Result<SnapshotReport, Fault> {
         let trees = (self.store.get_tree(base)?, self.store.get_tree(result)?);
         let tree = check::check_tree(&self.store, &trees.0, &trees.1, from_base)?;
-        // The state is held only now, for nobody should wait for the rules; so the trees may be gone, and their contents.
+        self.put_made([base, result], &tree)
+    }
+
+    /// A tree with some paths of another one in it.
+    pub(super) fn graft(
+        &self,
+        onto: TreeId,
+        from: TreeId,
+        paths: &[(RelativePath, RelativePath)],
+    ) -> Result<SnapshotReport, Fault> {
+        let (mut tree, with) = (self.store.get_tree(onto)?, self.store.get_tree(from)?);
+        paths.iter().for_each(|(there, here)| check::put(&mut tree, here, &with, there));
+        self.put_made([onto, from], &tree)
+    }
+
+    /// Keeps a tree that was made of others.
+    fn put_made(&self, of: [TreeId; 2], tree: &Tree) -> Result<SnapshotReport, Fault> {
+        // The state is held only now, for nobody should wait for the making; so the trees may be gone, and their contents.
         let _state = self.lock();
-        [base, result].iter().try_for_each(|tree| self.store.read_manifest(*tree, 0, 0).map(drop))?;
-        let id = self.store.put_tree(&tree)?;
+        of.iter().try_for_each(|tree| self.store.read_manifest(*tree, 0, 0).map(drop))?;
+        let id = self.store.put_tree(tree)?;
         let (paths, bytes) = (tree.len() as u64, tree.bytes());
         let (skipped_paths, forbidden) = (Vec::new(), Vec::new());
         Ok(SnapshotReport { tree: id, paths, bytes, files_read: 0, skipped: 0, skipped_paths, forbidden })
