@@ -10,6 +10,7 @@ mod ends;
 mod enter;
 mod exec;
 mod handle;
+mod keeper;
 mod launch;
 mod layers;
 mod limits;
