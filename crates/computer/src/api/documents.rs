@@ -61,11 +61,8 @@ pub(super) struct VersionPage {
 /// Lists documents, newest first.
 #[utoipa::path(get, path = "/api/documents", params(Page), responses((status = 200, body = DocumentList)))]
 pub(super) async fn list(State(app): State<App>, Query(page): Query<Page>) -> Result<Json<DocumentList>, Rejection> {
-    let (before, limit) = (page.before::<DocumentId>()?, page.limit()?);
-    let rows = app.harness.views.newest::<DocumentsFold>(before, limit).await?;
-    let next = (rows.len() == limit).then(|| rows.last().map(|(key, _)| key.clone())).flatten();
-    let wanted = rows.into_iter().map(|(_, document)| document).filter(|document| page.wants(document.removed_at));
-    Ok(Json(DocumentList { documents: wanted.collect(), next }))
+    let (documents, next) = page.fill::<DocumentsFold, DocumentId>(&app, |document| document.removed_at).await?;
+    Ok(Json(DocumentList { documents, next }))
 }
 
 /// Begins a document.

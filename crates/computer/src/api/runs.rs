@@ -8,6 +8,7 @@ use crate::journal::Scope;
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use choir_core::evidence::byte;
+use choir_core::fold::Fold;
 use choir_core::fold::evidence::Artifacts;
 use choir_core::fold::run::Runs;
 use choir_proto::api::{Acknowledged, RunAccepted, Steer};
@@ -28,6 +29,9 @@ const SELECTION_BYTES_MAX: usize = 64 * 1024;
 
 /// Rows in one list.
 const LIST_MAX: usize = 100;
+
+/// How often more is read to fill a page. Whoever is told where to go on goes on from there.
+const LOOKS_MAX: usize = 100;
 
 /// Characters of a title that was made from a prompt.
 const TITLE_CHARACTERS_MAX: usize = 60;
@@ -51,9 +55,34 @@ impl Page {
         limit(self.limit, LIST_MAX, LIST_MAX)
     }
 
-    /// Whether something in the trash or outside of it is wanted.
-    pub(super) fn wants(&self, removed_at: Option<Timestamp>) -> bool {
-        removed_at.is_some() == self.removed
+    /// What is in the trash, or what is not, and where to go on. What is not wanted is read over, so that a page is as full as
+    /// there is something to fill it with; but not without end.
+    pub(super) async fn fill<F: Fold, Id: FromStr + ToString>(
+        &self,
+        app: &App,
+        removed_at: impl Fn(&F::Row) -> Option<Timestamp>,
+    ) -> Result<(Vec<F::Row>, Option<String>), Rejection> {
+        let (mut before, limit) = (self.before::<Id>()?, self.limit()?);
+        let (mut wanted, mut looks) = (Vec::new(), LOOKS_MAX);
+        // Mostly the first look is enough; whoever looks again looks at more at once.
+        let mut at_once = limit;
+        while wanted.len() < limit && looks > 0 {
+            let rows = app.harness.views.newest::<F>(before, at_once).await?;
+            let is_last = rows.len() < at_once;
+            before = None;
+            for (key, row) in rows {
+                if wanted.len() == limit {
+                    return Ok((wanted, before));
+                }
+                before = Some(key);
+                wanted.extend(Some(row).filter(|row| removed_at(row).is_some() == self.removed));
+            }
+            if is_last {
+                return Ok((wanted, None));
+            }
+            (at_once, looks) = (LIST_MAX, looks - 1);
+        }
+        Ok((wanted, before))
     }
 
     /// The key of the row after which the page begins.
@@ -208,11 +237,8 @@ fn title(prompt: &str) -> String {
 /// Lists runs, newest first.
 #[utoipa::path(get, path = "/api/runs", params(Page), responses((status = 200, body = RunList)))]
 pub(super) async fn list(State(app): State<App>, Query(page): Query<Page>) -> Result<Json<RunList>, Rejection> {
-    let (before, limit) = (page.before::<RunId>()?, page.limit()?);
-    let rows = app.harness.views.newest::<Runs>(before, limit).await?;
-    let next = (rows.len() == limit).then(|| rows.last().map(|(key, _)| key.clone())).flatten();
-    let wanted = rows.into_iter().map(|(_, run)| run).filter(|run| page.wants(run.removed_at));
-    Ok(Json(RunList { runs: wanted.collect(), next }))
+    let (runs, next) = page.fill::<Runs, RunId>(&app, |run| run.removed_at).await?;
+    Ok(Json(RunList { runs, next }))
 }
 
 /// One run.

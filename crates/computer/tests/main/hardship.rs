@@ -351,3 +351,29 @@ async fn who_finds_no_place_stands_in_line_and_nobody_is_forgotten() {
     }
     assert_works(&desk).await;
 }
+
+/// Whoever looks into the trash does not turn pages of nothing, and a list is as full as there is something to fill it with.
+#[tokio::test]
+async fn pages_are_filled_over_what_is_not_wanted() {
+    let (_directory, _fake, desk) = desk().await;
+    let mut runs = Vec::new();
+    for _ in 0..6 {
+        let run = desk.accept("what is it?").await;
+        desk.ended(run).await;
+        runs.push(run.to_string());
+    }
+    for run in [&runs[0], &runs[4], &runs[5]] {
+        assert_eq!(desk.send("POST", &format!("/api/runs/{run}/trash"), Value::Null).await.0, 200);
+    }
+    let page = async |query: &str| {
+        let (status, page) = desk.send("GET", &format!("/api/runs?{query}"), Value::Null).await;
+        assert_eq!(status, 200, "{page}");
+        let ids = page["runs"].as_array().unwrap().iter().map(|run| run["run_id"].as_str().unwrap().to_owned());
+        (ids.collect::<Vec<_>>(), page["next"].as_str().map(str::to_owned))
+    };
+    assert_eq!(page("limit=2").await.0, [&*runs[3], &runs[2]], "what is in the trash takes no room");
+    let (first, next) = page("removed=true&limit=2").await;
+    assert_eq!(first, [&*runs[5], &runs[4]]);
+    let (rest, next) = page(&format!("removed=true&limit=2&before={}", next.unwrap())).await;
+    assert_eq!((rest, next), (vec![runs[0].clone()], None));
+}
