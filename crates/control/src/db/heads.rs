@@ -75,6 +75,7 @@ pub fn heads(
 ) -> Result<Vec<Head>, HeadsError> {
     let control = data_dir.join("control");
     let connection = open(&control.join("control.sqlite")).map_err(Error::from)?;
+    super::schema::refuse_newer(&connection)?;
     let key = SigningKey::from_bytes(&read_key(&control.join(KEY_FILE))?).verifying_key();
     let rows = read(&connection).map_err(Error::from)?;
     rows.into_iter().map(|(head, signature)| check(head, &signature, &key)).collect()

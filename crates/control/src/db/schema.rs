@@ -113,7 +113,7 @@ pub(super) fn examine(connection: &Connection) -> Result<(), Error> {
     check_pages(connection)
 }
 
-fn refuse_newer(connection: &Connection) -> Result<(), Error> {
+pub(super) fn refuse_newer(connection: &Connection) -> Result<(), Error> {
     match connection.query_row("PRAGMA user_version", [], |row| row.get(0))? {
         found if found > VERSION => Err(Error::Newer { found, known: VERSION }),
         _ => Ok(()),
