@@ -17,7 +17,7 @@ const STOPPED_AT_ONCE: i32 = 130;
 pub(crate) async fn up(arguments: Up) -> anyhow::Result<ExitCode> {
     let options = options(&arguments)?;
     // Listened for from the beginning, so that a stop during the start is an orderly one too.
-    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, Terminate::listen()?);
     let mut control = up::start(options).await?;
     tokio::select! {
         settled = control.settled() => match settled {
@@ -37,11 +37,45 @@ pub(crate) async fn up(arguments: Up) -> anyhow::Result<ExitCode> {
     stop(control, &mut interrupt).await
 }
 
-async fn either(interrupt: &mut Signal, terminate: &mut Signal) {
+async fn either(interrupt: &mut Signal, terminate: &mut Terminate) {
     tokio::select! {
         _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
+        () = terminate.said() => {}
     }
+}
+
+/// What asks for a stop in order: SIGTERM, and SIGHUP of a terminal that was closed.
+struct Terminate {
+    terminate: Signal,
+    /// Absent under `nohup`, which wants it to be passed over.
+    hangup: Option<Signal>,
+}
+
+impl Terminate {
+    fn listen() -> std::io::Result<Self> {
+        let hangup = if is_ignored(SignalKind::hangup()) { None } else { Some(signal(SignalKind::hangup())?) };
+        Ok(Self { terminate: signal(SignalKind::terminate())?, hangup })
+    }
+
+    async fn said(&mut self) {
+        let hangup = async {
+            match &mut self.hangup {
+                Some(hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = hangup => {}
+        }
+    }
+}
+
+/// Whether whoever started this process had it ignore a signal.
+fn is_ignored(kind: SignalKind) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
+    ignored.unwrap_or_default() >> (kind.as_raw_value() - 1) & 1 == 1
 }
 
 fn options(arguments: &Up) -> anyhow::Result<up::Options> {

@@ -1,6 +1,6 @@
 //! Processes that die, and what becomes of the others.
 
-use crate::support::{Instance, ends_within, stderr, stdout, watch};
+use crate::support::{Instance, choir, ends_within, stderr, stdout, watch};
 use choir_proto::Timestamp;
 use choir_proto::event::{Actor, NewEvent, RunSteered};
 use rustix::process::Signal;
@@ -136,6 +136,31 @@ fn a_stop_lets_the_computer_end_by_itself() {
     let mut said = String::new();
     log.read_to_string(&mut said).unwrap();
     assert!(said.contains("stopped") && !said.contains("died") && !said.contains("killed"), "{said}");
+}
+
+/// Who closes standard error, or keeps it on a full disk, hears nothing; everything else goes on.
+#[test]
+fn nobody_who_hears_the_log_is_no_reason_to_fail() {
+    let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let verified = choir(directory.path()).arg("verify").stdout(full()).stderr(full()).status().unwrap();
+    assert_eq!(verified.code(), Some(1), "it says that it could not say it");
+    let mut command = choir(directory.path());
+    command.stderr(full()).stdin(std::process::Stdio::null());
+    let mut instance = Instance::start_by(command, directory);
+    let run = serde_json::json!({"prompt": "x"});
+    let (status, accepted) = instance.api("POST /api/runs", &run);
+    assert_eq!(status, 202, "{accepted}");
+    instance.follow(|event| event["kind"] == "run.blocked");
+    rustix::process::kill_process(instance.pid(), Signal::TERM).unwrap();
+    assert_eq!(instance.wait().code(), Some(0));
+}
+
+#[test]
+fn a_terminal_that_is_closed_stops_it_in_order() {
+    let mut instance = Instance::start(SCENARIO);
+    rustix::process::kill_process(instance.pid(), Signal::HUP).unwrap();
+    assert_eq!(instance.wait().code(), Some(0));
 }
 
 #[test]

@@ -72,8 +72,11 @@ impl Turn {
     /// What the writing thread does. A panic is the end of the writer, and whoever watches the head has to hear of it: a writer that
     /// lay there half-done would keep everybody waiting for good.
     pub(crate) fn serve_to_the_end(&self, commands: mpsc::Receiver<Command>) {
-        let served = std::panic::catch_unwind(AssertUnwindSafe(|| self.serve(commands)));
-        if served.is_err() {
+        self.guarded(|| self.serve(commands));
+    }
+
+    fn guarded(&self, work: impl FnOnce()) {
+        if std::panic::catch_unwind(AssertUnwindSafe(work)).is_err() {
             tracing::error!("the writer of the log panicked; the log is closed");
             drop(self.held().take());
         }
@@ -111,4 +114,36 @@ impl std::fmt::Debug for Turn {
 /// Whether this thread may wait for a sync while others take over what it was about to do.
 fn may_block() -> bool {
     Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Beside, open};
+    use super::*;
+    use crate::blob::Blobs;
+    use crate::log::index::Index;
+    use crate::log::recent::Recent;
+    use crate::log::{Head, blobs_path, log_path};
+    use choir_proto::Seq;
+    use std::sync::Arc;
+    use tokio::sync::watch;
+
+    #[test]
+    fn a_writer_that_panics_is_gone_and_whoever_watches_hears_of_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = log_path(directory.path());
+        let connection = open(&path).unwrap();
+        let index = Index::open(directory.path(), &connection, Seq::ZERO).unwrap();
+        let blobs = Arc::new(Blobs::open(&blobs_path(directory.path())).unwrap());
+        let (sender, head) = watch::channel(Head::default());
+        let beside = Beside { recent: Recent::default(), index, blobs };
+        let turn = Turn::new(Writer::new(path, connection, 1, sender, beside));
+        assert!(head.has_changed().is_ok());
+        turn.guarded(|| {
+            let _held = turn.writer.lock();
+            panic!("a bug in the writer");
+        });
+        assert!(turn.held().is_none());
+        assert!(head.has_changed().is_err(), "nobody waits for a head that never moves again");
+    }
 }
