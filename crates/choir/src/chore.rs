@@ -151,8 +151,8 @@ pub(crate) async fn rebuild(arguments: &Chore) -> anyhow::Result<ExitCode> {
         let rebuilt = maintain::rebuild(&data.computer(id), seen(&signed, id)).await;
         progress_done();
         let rebuilt = rebuilt.map_err(in_use)?;
-        // Null where nothing of this log was kept that could be compared.
-        let equal = rebuilt.before.map(|before| before == rebuilt.after);
+        let (is_compared, is_equal) =
+            (rebuilt.before.is_some(), rebuilt.before.is_none_or(|before| before == rebuilt.after));
         let Orphans { blobs, bytes } = rebuilt.collected.orphans;
         progress(&format!("computer {id}: giving room back"));
         let room = match (&lock, rebuilt.collected.named) {
@@ -168,15 +168,15 @@ pub(crate) async fn rebuild(arguments: &Chore) -> anyhow::Result<ExitCode> {
         });
         if arguments.json {
             output::json(&serde_json::json!({
-                "computer": id, "events": rebuilt.events, "equal": equal, "digest": rebuilt.after,
+                "computer": id, "events": rebuilt.events, "compared": is_compared, "equal": is_equal, "digest": rebuilt.after,
                 "orphans": {"blobs": blobs, "bytes": bytes},
                 "trees": {"trees": room.trees, "contents": room.contents, "bytes": room.bytes},
             }))?;
         } else {
-            let verdict = match equal {
-                Some(true) => "equal to what was kept",
-                Some(false) => "what was kept was wrong and is replaced",
-                None => "nothing was kept to compare with",
+            let verdict = match (is_compared, is_equal) {
+                (true, true) => "equal to what was kept",
+                (true, false) => "what was kept was wrong and is replaced",
+                (false, _) => "nothing had been kept to compare with",
             };
             output::line(format!(
                 "computer {id}: {} events folded, {verdict}, digest {}",

@@ -248,7 +248,8 @@ impl SessionState {
 
     async fn next(&mut self, myself: &Myself) -> Result<(), ActorProcessingErr> {
         let Some(child) = self.line.next(self.at_work()) else { return Ok(()) };
-        if !self.is_crowded_out(myself, child) {
+        // Who has stood in line is not put off once more; who was asked for meanwhile is at work already.
+        if self.unfinished.contains_key(&child) {
             self.start(myself, child).await?;
         }
         self.call_next(myself)
