@@ -32,6 +32,9 @@ const RECEIPT_WAIT: Duration = Duration::from_secs(1);
 /// How long an actor that failed with the disk waits before it tries again.
 const DISK_PATIENCE: Duration = Duration::from_secs(1);
 
+/// The same where the log is damaged: somebody has to restore it, and asking every second only fills another log.
+const DAMAGE_PATIENCE: Duration = Duration::from_secs(60);
+
 /// The session, as it knows itself.
 type Myself = ActorRef<Seated<SessionMessage>>;
 
@@ -351,11 +354,13 @@ impl SessionState {
 
     async fn failed(&mut self, myself: &Myself, child: Child, reason: &str) -> Result<(), ActorProcessingErr> {
         let name = child.name();
-        if self.harness.journal.trouble().is_some() || self.harness.journal.log().damage().is_some() {
+        let is_damaged = self.harness.journal.log().damage().is_some();
+        if self.harness.journal.trouble().is_some() || is_damaged {
             // Not its fault: it goes on when the disk does, or the log is whole again. An ending would be for good.
             tracing::warn!(actor = %name, %reason, "an actor waits for the disk");
             self.tree.restarting(&name);
-            myself.send_after(DISK_PATIENCE, move || Seated::own(SessionMessage::Restart(child)));
+            let patience = if is_damaged { DAMAGE_PATIENCE } else { DISK_PATIENCE };
+            myself.send_after(patience, move || Seated::own(SessionMessage::Restart(child)));
             return Ok(());
         }
         let now = self.harness.journal.world().elapsed().as_millis() as u64;

@@ -2,6 +2,7 @@
 
 use super::App;
 use super::error::Refused;
+use super::extract::in_our_words;
 use super::json;
 use super::limits::{FILE_BYTES_MAX, JSON_BYTES_MAX};
 use super::model;
@@ -89,7 +90,7 @@ async fn shaped(status: StatusCode, body: hyper::body::Incoming) -> Refused {
     let said = Limited::new(body, SAID_BYTES_MAX).collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     let said = String::from_utf8_lossy(&said).trim().to_owned();
     let reason = status.canonical_reason().unwrap_or("the request was refused").to_owned();
-    let message = if said.is_empty() { reason } else { said };
+    let message = if said.is_empty() { reason } else { in_our_words(&said) };
     Refused::new(status, code, format!("{message}."), "See /api/openapi.json.")
 }
 

@@ -2,6 +2,7 @@
 //! understood is refused here for every route, control's own and the computer's.
 
 use super::error::Refused;
+use super::extract::what_is_wrong;
 use axum::extract::{Query, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
@@ -35,7 +36,7 @@ impl Queries {
         let Some(route) = self.0.iter().find(takes) else { return Ok(()) };
         let asked: Result<Query<Vec<(String, String)>>, _> = Query::try_from_uri(uri);
         let hint = route.hint();
-        let Query(asked) = asked.map_err(|error| Refused::bad_field(format!("{}.", error.body_text()), &hint))?;
+        let Query(asked) = asked.map_err(|error| Refused::bad_field(what_is_wrong(&error), &hint))?;
         match asked.iter().find(|(name, _)| !route.names.contains(name)) {
             Some((name, _)) => Err(Refused::bad_field(format!("This request takes no `{name}`."), hint)),
             None => Ok(()),
