@@ -156,11 +156,25 @@ fn nobody_who_hears_the_log_is_no_reason_to_fail() {
     assert_eq!(instance.wait().code(), Some(0));
 }
 
+/// An instance whose parent has done something about SIGHUP, whatever was done about it before us.
+fn started_by(env: &str) -> Instance {
+    let mut command = std::process::Command::new("/usr/bin/env");
+    command.args([env, env!("CARGO_BIN_EXE_choir")]);
+    Instance::start_within(command)
+}
+
 #[test]
 fn a_terminal_that_is_closed_stops_it_in_order() {
-    let mut instance = Instance::start(SCENARIO);
+    let mut instance = started_by("--default-signal=HUP");
     rustix::process::kill_process(instance.pid(), Signal::HUP).unwrap();
     assert_eq!(instance.wait().code(), Some(0));
+}
+
+#[test]
+fn whoever_is_not_to_hear_of_a_closed_terminal_goes_on() {
+    let instance = started_by("--ignore-signal=HUP");
+    rustix::process::kill_process(instance.pid(), Signal::HUP).unwrap();
+    assert_eq!(instance.api("GET /health", &serde_json::Value::Null).0, 200);
 }
 
 #[test]
