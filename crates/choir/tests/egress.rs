@@ -5,7 +5,7 @@ use crate::support::Instance;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -229,6 +229,15 @@ fn packet(text: &str) -> String {
     format!("{:04x}{text}", text.len() + 4)
 }
 
+/// All of a request before its body.
+fn head_of(stream: &mut TcpStream) -> String {
+    let (mut head, mut byte) = (Vec::new(), [0]);
+    while !head.ends_with(b"\r\n\r\n") && stream.read_exact(&mut byte).is_ok() {
+        head.push(byte[0]);
+    }
+    String::from_utf8_lossy(&head).into_owned()
+}
+
 /// A place of repositories that shows them to whoever brings the right credential, and repeats a wrong one. Answers with its
 /// address and with every first line that it was asked.
 fn repositories(authorization: String) -> (String, Arc<Mutex<Vec<String>>>) {
@@ -237,12 +246,7 @@ fn repositories(authorization: String) -> (String, Arc<Mutex<Vec<String>>>) {
     let told = asked.clone();
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
-            let mut head = Vec::new();
-            let mut byte = [0];
-            while !head.ends_with(b"\r\n\r\n") && stream.read_exact(&mut byte).is_ok() {
-                head.push(byte[0]);
-            }
-            let head = String::from_utf8_lossy(&head).into_owned();
+            let head = head_of(&mut stream);
             told.lock().unwrap().push(head.lines().next().unwrap_or_default().to_owned());
             let shown = head.lines().find_map(|line| line.strip_prefix("authorization: ")).unwrap_or_default();
             let name = "1234567890123456789012345678901234567890";
@@ -329,12 +333,7 @@ fn a_host_that_speaks_plain_http_is_reached_by_the_usual_programs() {
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
-            let mut head = Vec::new();
-            let mut byte = [0];
-            while !head.ends_with(b"\r\n\r\n") && stream.read_exact(&mut byte).is_ok() {
-                head.push(byte[0]);
-            }
-            let asked = String::from_utf8_lossy(&head).lines().next().unwrap_or_default().to_owned();
+            let asked = head_of(&mut stream).lines().next().unwrap_or_default().to_owned();
             write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{asked}", asked.len()).ok();
         }
     });

@@ -35,15 +35,21 @@ async fn erase(desk: &Desk, words: &str) {
     }
 }
 
+/// A document, and somebody who has words of it that will be erased.
+async fn who_wrote_a_secret_and_left(desk: &Desk) -> (DocumentId, Peer) {
+    let id = document(desk, "kept\n").await;
+    let mut ann = Peer::open(desk, id, 11).await;
+    ann.type_at(0, 0, "secret ").await;
+    ann.settled().await;
+    leaves(desk, &mut ann).await;
+    (id, ann)
+}
+
 #[tokio::test]
 async fn words_that_were_erased_do_not_come_back_with_whoever_was_away() {
     let directory = tempfile::tempdir().unwrap();
     let desk = desk_in(directory.path()).await;
-    let id = document(&desk, "kept\n").await;
-    let mut ann = Peer::open(&desk, id, 11).await;
-    ann.type_at(0, 0, "secret ").await;
-    ann.settled().await;
-    leaves(&desk, &mut ann).await;
+    let (id, ann) = who_wrote_a_secret_and_left(&desk).await;
     // She is away when it happens, and comes again with everything that she has.
     erase(&desk, "secret").await;
     let left = ann.enter(&desk, id).await.map(drop).expect_err("what she has is not taken");
@@ -65,11 +71,7 @@ async fn words_that_were_erased_do_not_come_back_with_whoever_was_away() {
 async fn a_plain_program_brings_nothing_back_and_is_welcome_with_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let desk = desk_in(directory.path()).await;
-    let id = document(&desk, "kept\n").await;
-    let mut ann = Peer::open(&desk, id, 11).await;
-    ann.type_at(0, 0, "secret ").await;
-    ann.settled().await;
-    leaves(&desk, &mut ann).await;
+    let (id, mut ann) = who_wrote_a_secret_and_left(&desk).await;
     assert_eq!(ann.come_plainly(&desk, id).await, Ok(()), "nothing was erased yet");
     ann.disconnect();
     erase(&desk, "secret").await;
