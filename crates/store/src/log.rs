@@ -23,16 +23,13 @@ use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 
 /// The newest format of the log's file that is understood.
 pub(crate) const FORMAT: i32 = 2;
 
 /// Payloads above this size are kept as blobs, so that the log stays quick to scan.
 pub const PAYLOAD_INLINE_BYTES_MAX: usize = 64 * 1024;
-
-/// Appends waiting for the writer. More callers wait for a place, which slows them down instead of filling memory.
-const APPENDS_QUEUED_MAX: usize = 1024;
 
 /// Who reads from disk at once: enough for a disk to have something to put in order.
 const READ_AT_ONCE_MAX: usize = 8;
@@ -144,7 +141,7 @@ pub struct Log {
 
 #[derive(Debug)]
 struct Shared {
-    commands: mpsc::Sender<writer::Command>,
+    queue: writer::Queue,
     turn: Arc<writer::Turn>,
     readers: Readers,
     /// For those who read from disk.
@@ -238,7 +235,7 @@ impl Log {
         let index = open_index(directory, &connection, last.seq)?;
         writer::finish_erasure(&connection, &blobs, &index, last.seq).map_err(|error| damaged(&path, error))?;
         let (head_sender, head) = watch::channel(newest);
-        let (commands, receiver) = mpsc::channel(APPENDS_QUEUED_MAX);
+        let (queue, taker) = writer::queue();
         let recent = Recent::default();
         let epoch = last.epoch + 1;
         let beside = writer::Beside { recent: recent.clone(), index: Arc::clone(&index), blobs: Arc::clone(&blobs) };
@@ -248,14 +245,14 @@ impl Log {
         let thread = std::thread::Builder::new()
             .name("log-writer".into())
             .spawn(move || {
-                of_thread.serve_to_the_end(receiver);
+                of_thread.serve_to_the_end(taker);
                 drop(lock);
             })
             .map_err(failed)?;
         let readers = Readers::indexed(path, index);
         Ok(Self {
             shared: Arc::new(Shared {
-                commands,
+                queue,
                 turn,
                 readers,
                 seats: Seats::new(READ_AT_ONCE_MAX),
@@ -295,7 +292,7 @@ impl Log {
     /// Writes at once when nobody else does, and stands in line otherwise.
     async fn ask(&self, command: writer::Command) -> Result<(), AppendError> {
         match self.shared.turn.take(command) {
-            Some(command) => self.shared.commands.send(command).await.map_err(|_| AppendError::Closed),
+            Some(command) => self.shared.queue.push(command).await.map_err(|_| AppendError::Closed),
             None => Ok(()),
         }
     }
@@ -391,7 +388,7 @@ impl Log {
     /// files afterwards.
     pub async fn close(self) {
         // A failed send means that the writer is gone already.
-        self.shared.commands.send(writer::Command::Close).await.ok();
+        self.shared.queue.push(writer::Command::Close).await.ok();
         let thread = self.shared.thread.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
         let shared = Arc::clone(&self.shared);
         let end = move || {

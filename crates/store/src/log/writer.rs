@@ -1,16 +1,21 @@
 //! The one writer: it gathers what callers ask for, commits it with one sync, and only then answers.
 
 mod gather;
+mod insert;
 mod open;
+mod queue;
 mod replies;
 mod turn;
 mod wal;
 
 pub(crate) use open::{finish_erasure, last, open};
+pub(crate) use queue::{Queue, queue};
 pub(crate) use turn::Turn;
 
 use self::gather::Gathering;
+use self::insert::Insert;
 use self::open::{anchor, is_shared, named_after};
+use self::queue::Taker;
 use self::replies::Replies;
 use self::wal::{Wal, tell_failure, truncate};
 use super::index::{Entry, Index};
@@ -23,13 +28,13 @@ use crate::sqlite::{OpenError, StoreError};
 use choir_proto::event::{Header, NewEvent, PAYLOAD_BYTES_MAX};
 use choir_proto::{Envelope, EventId, Hash, Seq};
 use foldhash::fast::RandomState;
-use rusqlite::{CachedStatement, Connection, params};
+use rusqlite::{Connection, params};
 use serde_json::value::RawValue;
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 
 type Reply = oneshot::Sender<Result<Appended, AppendError>>;
 
@@ -121,12 +126,10 @@ pub(crate) struct Beside {
     pub(crate) blobs: Arc<Blobs>,
 }
 
-const INSERT: &str = "INSERT INTO events VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
-
 /// The file while a commit is staged, with what every event of it needs.
 struct Writable<'file> {
     connection: &'file Connection,
-    insert: CachedStatement<'file>,
+    insert: Insert<'file>,
 }
 
 /// The state of the one who writes; [`Turn`] says who that is.
@@ -182,15 +185,15 @@ impl Writer {
     }
 
     /// Commits what is asked for, beginning with a command, until nothing more comes for a moment.
-    fn serve(&mut self, first: Command, gathering: &mut Gathering, commands: &mut mpsc::Receiver<Command>) {
+    fn serve(&mut self, first: Command, gathering: &mut Gathering, taker: &mut Taker) {
         let mut next = Some(first);
         while let Some(first) = next {
             let started = Instant::now();
             // Whoever comes while the first are staged joins them and does not wait for a commit of their own.
-            let more = std::iter::from_fn(|| gathering.more(commands));
+            let more = std::iter::from_fn(|| gathering.more(taker));
             self.commit(&mut std::iter::once(first).chain(more));
             gathering.commit_took = started.elapsed();
-            next = gathering.soon(commands);
+            next = gathering.soon(taker);
         }
     }
 
@@ -244,7 +247,7 @@ impl Writer {
         staged: &mut Vec<Staged>,
     ) -> Result<(), StoreError> {
         connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-        let mut file = Writable { connection, insert: connection.prepare_cached(INSERT)? };
+        let mut file = Writable { connection, insert: Insert::prepare(connection)? };
         for command in batch {
             let (reply, outcome) = match command {
                 Command::Close => continue,
@@ -357,22 +360,7 @@ impl Writer {
         header.hash = row::hash(header, &mut self.scratch);
         let kind = self.kind_number(file.connection, &header.kind)?;
         let inline = (*place == Place::Inline).then(|| payload.get().as_bytes());
-        file.insert.execute(params![
-            header.seq.0,
-            header.id.as_bytes(),
-            header.epoch,
-            header.at.0,
-            header.actor.as_str(),
-            header.run.as_ref().map(|id| id.as_bytes()),
-            header.task.as_ref().map(|id| id.as_bytes()),
-            header.cause.as_ref().map(|id| id.as_bytes()),
-            kind,
-            header.version,
-            *place as i64,
-            inline,
-            header.payload_hash.0,
-            header.hash.0,
-        ])?;
+        file.insert.add(header, kind, *place, inline)?;
         self.end = Head { seq: header.seq, hash: header.hash };
         self.staged.push(Entry { seq: header.seq, id: header.id, run: header.run, kind, hash: header.hash });
         Ok(())

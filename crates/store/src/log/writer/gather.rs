@@ -1,8 +1,8 @@
 //! How many appends share a sync.
 
 use super::Command;
+use super::queue::Taker;
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc;
 
 /// Events in one commit. More would make the first caller wait for the last one's bytes.
 const BATCH_EVENTS_MAX: usize = 256;
@@ -32,32 +32,33 @@ pub(super) struct Gathering {
 
 impl Gathering {
     /// The first command of a commit, however long it takes. Nothing when the log is closed.
-    pub(super) fn awaited(&mut self, commands: &mut mpsc::Receiver<Command>) -> Option<Command> {
+    pub(super) fn awaited(&mut self, taker: &mut Taker) -> Option<Command> {
         if self.closing {
             return None;
         }
-        let first = commands.blocking_recv()?;
+        let first = taker.next()?;
         self.begin(first)
     }
 
     /// The first command of the next commit, if it comes at once. A caller that was just answered often asks again, and
     /// waking a thread that has gone to sleep costs more than looking around for a moment.
-    pub(super) fn soon(&mut self, commands: &mut mpsc::Receiver<Command>) -> Option<Command> {
+    pub(super) fn soon(&mut self, taker: &mut Taker) -> Option<Command> {
         if self.closing {
             return None;
         }
         let started = Instant::now();
         while started.elapsed() < SOON {
-            match commands.try_recv() {
-                Ok(command) => return self.begin(command),
-                Err(_) => std::thread::yield_now(),
+            match taker.try_next() {
+                Some(command) => return self.begin(command),
+                None => std::thread::yield_now(),
             }
         }
         None
     }
 
     fn begin(&mut self, first: Command) -> Option<Command> {
-        self.expected = std::mem::take(&mut self.came);
+        // Who was too late for one commit is expected for the next: one small commit must not make all of them small.
+        self.expected = std::mem::take(&mut self.came).max(self.expected - self.expected.div_ceil(8));
         self.events = 0;
         self.full = false;
         self.waited = Duration::ZERO;
@@ -65,11 +66,11 @@ impl Gathering {
     }
 
     /// One more command for the same commit, if there is one or one is expected any moment.
-    pub(super) fn more(&mut self, commands: &mut mpsc::Receiver<Command>) -> Option<Command> {
+    pub(super) fn more(&mut self, taker: &mut Taker) -> Option<Command> {
         if self.full {
             return None;
         }
-        let next = self.expect(commands)?;
+        let next = self.expect(taker)?;
         self.join(next)
     }
 
@@ -82,20 +83,20 @@ impl Gathering {
         (!self.closing).then_some(command)
     }
 
-    fn expect(&mut self, commands: &mut mpsc::Receiver<Command>) -> Option<Command> {
-        if let Ok(next) = commands.try_recv() {
+    fn expect(&mut self, taker: &mut Taker) -> Option<Command> {
+        if let Some(next) = taker.try_next() {
             return Some(next);
         }
         let patience = (self.commit_took / 2).min(GATHER_MAX).saturating_sub(self.waited);
         let started = Instant::now();
         loop {
-            match commands.try_recv() {
-                Ok(next) => {
+            match taker.try_next() {
+                Some(next) => {
                     self.waited += started.elapsed();
                     return Some(next);
                 }
-                Err(_) if self.came < self.expected && started.elapsed() < patience => std::thread::yield_now(),
-                Err(_) => return None,
+                None if self.came < self.expected && started.elapsed() < patience => std::thread::yield_now(),
+                None => return None,
             }
         }
     }

@@ -4,12 +4,12 @@
 //! again costs about half of what the sync itself costs; a caller that nobody competes with therefore commits where it is.
 
 use super::gather::Gathering;
+use super::queue::Taker;
 use super::{Command, Writer};
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::sync::mpsc;
 
 /// Callers in a row who met no other, after which the next one commits where it is. A thread that blocks hands its tasks to
 /// another one first; under a load in which callers are alone only by chance that costs more than it saves, and threads.
@@ -51,7 +51,9 @@ impl Turn {
     pub(crate) fn ask(&self) -> Asking<'_> {
         match self.asking.fetch_add(1, Ordering::Relaxed) {
             0 => self.alone.fetch_add(1, Ordering::Relaxed),
-            _ => self.alone.swap(0, Ordering::Relaxed),
+            // Nothing is written that says so already: others on other processors look at it as well.
+            _ if self.alone.load(Ordering::Relaxed) > 0 => self.alone.swap(0, Ordering::Relaxed),
+            _ => 0,
         };
         Asking(self)
     }
@@ -71,8 +73,8 @@ impl Turn {
 
     /// What the writing thread does. A panic is the end of the writer, and whoever watches the head has to hear of it: a writer that
     /// lay there half-done would keep everybody waiting for good.
-    pub(crate) fn serve_to_the_end(&self, commands: mpsc::Receiver<Command>) {
-        self.guarded(|| self.serve(commands));
+    pub(crate) fn serve_to_the_end(&self, taker: Taker) {
+        self.guarded(|| self.serve(taker));
     }
 
     fn guarded(&self, work: impl FnOnce()) {
@@ -83,16 +85,16 @@ impl Turn {
     }
 
     /// Until the log is closed or every handle is gone.
-    fn serve(&self, mut commands: mpsc::Receiver<Command>) {
+    fn serve(&self, mut taker: Taker) {
         let mut gathering = Gathering::default();
-        while let Some(first) = gathering.awaited(&mut commands) {
+        while let Some(first) = gathering.awaited(&mut taker) {
             self.thread_waits.store(true, Ordering::Release);
             let held = self.writer.lock();
             self.thread_waits.store(false, Ordering::Release);
             // A caller panicked with it: nobody knows what it left, and whoever asks is told that the log is closed.
             let Ok(mut held) = held else { return drop(self.held().take()) };
             let Some(writer) = held.as_mut() else { return };
-            writer.serve(first, &mut gathering, &mut commands);
+            writer.serve(first, &mut gathering, &mut taker);
         }
         if let Some(writer) = self.held().take() {
             writer.close();
