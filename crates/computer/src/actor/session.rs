@@ -2,12 +2,13 @@
 
 use super::desktop::{Desktop, DesktopMessage};
 use super::handle::Seated;
-use super::run::{Run, RunArguments, RunCommand, RunMessage};
+use super::run::{Run, RunArguments, RunMessage};
 use super::task::{Task, TaskArguments, TaskMessage};
 use super::tree::Tree;
 use super::{ActorError, Places, Reply, answer};
 use crate::harness::{Harness, Past};
 use crate::journal::Scope;
+use choir_core::actor::run::RunCommand;
 use choir_core::actor::session::{self, Child, Effect, Failure, Input, Trouble};
 use choir_core::fold::Fold;
 use choir_core::fold::run::ActiveRuns;

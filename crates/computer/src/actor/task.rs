@@ -2,10 +2,9 @@
 
 use super::handle::Seated;
 use super::{ActorError, Reply, answer};
-use crate::harness::{
-    Assignment, Crew, Gate, Harness, HarnessError, Past, RunContext, Signal, Waiting, drive, run_commands,
-};
+use crate::harness::{Assignment, Crew, Gate, Harness, HarnessError, Past, RunContext, Waiting, drive, run_commands};
 use crate::journal::Scope;
+use choir_core::actor::Signal;
 use choir_core::agent::{Identity, role_of};
 use choir_core::fold::task::run_of;
 use choir_proto::event::{Actor as By, CancelRequested};
@@ -86,7 +85,7 @@ impl TaskState {
             _ => None,
         });
         let request = request.ok_or("the task was never asked for")?;
-        self.signal.send_replace(Signal { cancelled: past.cancelled(), ..Signal::default() });
+        self.signal.send_replace(Signal { cancelled: Signal::of(past.all()).cancelled, ..Signal::default() });
         let context = RunContext {
             harness,
             run: run_of(task),
