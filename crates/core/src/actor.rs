@@ -4,6 +4,7 @@
 pub mod objective;
 pub mod run;
 pub mod session;
+pub mod task;
 
 use choir_proto::event::Header;
 use choir_proto::{Event, Seq};
