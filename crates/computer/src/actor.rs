@@ -10,9 +10,9 @@ mod tree;
 mod watcher;
 
 pub use application::{Application, Started};
+pub use choir_core::actor::run::RunCommand;
 pub use desktop::DesktopMessage;
 pub use handle::{Handle, Seat};
-pub use run::RunCommand;
 pub use session::SessionMessage;
 pub use tree::Tree;
 

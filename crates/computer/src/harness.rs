@@ -41,6 +41,7 @@ use crate::search::Finder;
 use crate::view::ViewReader;
 use account::Purse;
 use begin::{AtWork, Begun, intents};
+use choir_core::actor::Signal;
 use choir_core::agent::{Agent, Begin, DEPTH_MAX, Ending, Identity, Limits, Next, Place, Question, most_tokens};
 use choir_proto::event::{Actor, Header, InboxDecided, ModelCalled, TaskRequested, TaskStarted};
 use choir_proto::inbox::{Matter, Verdict};
@@ -107,19 +108,6 @@ impl From<tokio::task::JoinError> for HarnessError {
         let said = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
         Self::Panicked(said.unwrap_or("without a word").chars().take(PANIC_CHARS_MAX).collect())
     }
-}
-
-/// What a person wants of a run at work.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Signal {
-    /// Hold before the next step.
-    pub paused: bool,
-    /// Stop now.
-    pub cancelled: bool,
-    /// How often they said go on.
-    pub resumed: u64,
-    /// Words to the agents, with their place in the log.
-    pub steered: Vec<(Seq, String)>,
 }
 
 /// One run at work.

@@ -3,6 +3,7 @@
 //! Deliberately absent: async, clocks, randomness and I/O. They arrive as data, so that the same code runs on the
 //! server, in the browser, in the simulation and in a replay.
 
+pub mod actor;
 pub mod agent;
 pub mod checks;
 pub mod command;

@@ -11,8 +11,73 @@ use std::collections::{BTreeSet, HashMap};
 /// Paths that a sentence names; the tasks name them all.
 const PATHS_NAMED_MAX: usize = 5;
 
+/// How a run ends whose first agent has said its last word, and what is said of it. Checks that a worker did not choose have the
+/// last word about a run that says it is done.
+pub fn ending(result: TaskResult, past: &[(Header, Event)]) -> (RunStatus, String) {
+    let (said, tasks) = (said(result.status), results(past));
+    let add = |more: &str| format!("{} {more}", result.summary).trim().to_owned();
+    let (status, summary) = match settle(said, tasks.iter()) {
+        RunStatus::Failed if said == RunStatus::Completed => {
+            (RunStatus::Failed, overruled(&result.summary, tasks.iter()))
+        }
+        RunStatus::Verified if kept_out(tasks.iter()) => (RunStatus::Completed, add(NOT_ALL)),
+        RunStatus::Verified if apart(past.iter().map(|(header, event)| (header, event))) => {
+            (RunStatus::Completed, add(APART))
+        }
+        status => (status, result.summary),
+    };
+    match unknown(events(past)) {
+        Some(unknown) => (status, format!("{summary} {unknown}")),
+        None => (status, summary),
+    }
+}
+
+/// What a run's first agent says of it, as far as the rest of the run bears it out.
+pub fn borne_out(result: TaskResult, past: &[(Header, Event)]) -> TaskResult {
+    if result.status != TaskStatus::Ok {
+        return result;
+    }
+    match left_alone(results(past).iter()).or_else(|| in_vain(events(past))) {
+        Some(summary) => TaskResult { status: TaskStatus::Failed, summary, ..result },
+        None => result,
+    }
+}
+
+/// What came of a run's tasks, in order, with what the person accepted of it since.
+pub fn results(past: &[(Header, Event)]) -> Vec<TaskResult> {
+    let mut results: Vec<TaskResult> = Vec::new();
+    for (header, event) in past {
+        match event {
+            Event::TaskFinished(finished) => results.push(finished.result.clone()),
+            Event::ChecksAccepted(_) => {
+                let accepted = results.iter_mut().filter(|result| header.task == Some(result.task_id));
+                accepted.filter_map(|result| result.verify.as_mut()).for_each(|verify| verify.accepted = true);
+            }
+            _ => {}
+        }
+    }
+    results
+}
+
+fn events(past: &[(Header, Event)]) -> impl Iterator<Item = &Event> {
+    past.iter().map(|(_, event)| event)
+}
+
+/// How a run ends, if its first agent is believed.
+fn said(status: TaskStatus) -> RunStatus {
+    match status {
+        TaskStatus::Ok => RunStatus::Completed,
+        TaskStatus::Cancelled => RunStatus::Cancelled,
+        TaskStatus::OutOfTime => RunStatus::OutOfTime,
+        TaskStatus::OutOfSteps => RunStatus::OutOfSteps,
+        TaskStatus::OutOfBudget => RunStatus::OutOfBudget,
+        TaskStatus::Failed | TaskStatus::NeedsInput => RunStatus::Failed,
+        TaskStatus::Unknown | TaskStatus::Running => RunStatus::Unknown,
+    }
+}
+
 /// Why a run that says it is done is not: it asked others for work, and nothing came of any of it.
-pub fn in_vain<'a>(events: impl Iterator<Item = &'a Event>) -> Option<String> {
+fn in_vain<'a>(events: impl Iterator<Item = &'a Event>) -> Option<String> {
     let (mut begun, mut last) = (Vec::new(), None);
     for event in events {
         match event {
@@ -84,15 +149,15 @@ fn is_kept_out(task: &TaskResult) -> bool {
 }
 
 /// What is said of a run that passed its checks with more than what is in the workspace.
-pub const NOT_ALL: &str = "What was checked is not all in the workspace: you kept yours where both had changed.";
+const NOT_ALL: &str = "What was checked is not all in the workspace: you kept yours where both had changed.";
 
 /// Whether a run's checks saw what a person then kept out.
-pub fn kept_out<'a>(mut tasks: impl Iterator<Item = &'a TaskResult>) -> bool {
+fn kept_out<'a>(mut tasks: impl Iterator<Item = &'a TaskResult>) -> bool {
     tasks.any(is_kept_out)
 }
 
 /// Paths of which a run's work did not come into the workspace, because somebody else had changed them, said in a sentence.
-pub fn left_alone<'a>(tasks: impl Iterator<Item = &'a TaskResult>) -> Option<String> {
+fn left_alone<'a>(tasks: impl Iterator<Item = &'a TaskResult>) -> Option<String> {
     let mut paths: BTreeSet<&str> = BTreeSet::new();
     for task in tasks {
         // Whoever did it again on what stood there then has settled it.
@@ -114,7 +179,7 @@ pub fn left_alone<'a>(tasks: impl Iterator<Item = &'a TaskResult>) -> Option<Str
 }
 
 /// What is said of a run whose tasks passed one by one.
-pub const APART: &str = "Its tasks were at work at once and were checked one by one, not together.";
+const APART: &str = "Its tasks were at work at once and were checked one by one, not together.";
 
 /// Whether a run merged what no check has seen together: of two tasks at work at once, each was checked without what the
 /// other changed.
@@ -179,7 +244,7 @@ pub fn settle<'a>(ended: RunStatus, tasks: impl Iterator<Item = &'a TaskResult>)
 }
 
 /// What is said of a run that says it is done when a check that a person chose says it is not.
-pub fn overruled<'a>(said: &str, tasks: impl Iterator<Item = &'a TaskResult>) -> String {
+fn overruled<'a>(said: &str, tasks: impl Iterator<Item = &'a TaskResult>) -> String {
     let failed = |task: &&TaskResult| task.verify.as_ref().is_some_and(|verify| verify.status == VerifyStatus::Fail);
     let why = tasks.filter(failed).last().and_then(|task| task.verify.as_ref()?.commands.last().map(failure));
     format!("{} It was said to be done: {said}", why.unwrap_or_else(|| "A check failed.".to_owned()))
@@ -272,7 +337,7 @@ mod tests {
         let id = TaskId::new(Uuid::from_bytes([own; 16]));
         let files_changed = vec![FileChange { path: path.into(), change: ChangeKind::Modified }];
         let done = task(VerifySource::Base, Some(VerifyStatus::Pass), true);
-        let result = TaskResult { files_changed, base_tree: Some(Hash([base; 32])), ..done };
+        let result = TaskResult { task_id: id, files_changed, base_tree: Some(Hash([base; 32])), ..done };
         let started = Event::from(TaskStarted { base_tree: result.base_tree, alone: false });
         let finished = Event::from(TaskFinished { result });
         let of_task = |seq, event: Event| (Header { task: Some(id), ..crate::testing::header(seq, &event) }, event);
@@ -292,6 +357,72 @@ mod tests {
         let project = |name: &str| format!("projects/{name}/x");
         assert!(!at_once([merging(1, 1, 1, &project("a")), merging(2, 2, 1, &project("b"))]), "they do not meet");
         assert!(at_once([merging(1, 1, 1, &project("a")), merging(2, 2, 1, &project("a"))]));
+    }
+
+    #[test]
+    fn a_run_says_it_is_verified_only_of_what_was_checked_as_it_stands() {
+        use choir_proto::event::TaskFinished;
+        let end = |past: &[(Header, Event)]| {
+            let done =
+                TaskResult { status: TaskStatus::Ok, summary: "Done.".into(), ..running(TaskId::new(Uuid::nil())) };
+            ending(done, past)
+        };
+        let finished = |result: TaskResult| {
+            let event = Event::from(TaskFinished { result });
+            (crate::testing::header(1, &event), event)
+        };
+        let passed = task(VerifySource::Person, Some(VerifyStatus::Pass), true);
+        assert_eq!(end(&[finished(passed.clone())]), (RunStatus::Verified, "Done.".into()));
+        let kept = TaskResult { conflicts: vec!["a".into()], status: TaskStatus::Ok, ..passed };
+        assert_eq!(end(&[finished(kept)]), (RunStatus::Completed, format!("Done. {NOT_ALL}")));
+        let mut at_once = [merging(1, 1, 1, "a"), merging(2, 2, 3, "b")].concat();
+        at_once.sort_by_key(|(header, _)| header.seq);
+        assert_eq!(end(&at_once), (RunStatus::Completed, format!("Done. {APART}")));
+        let failed = finished(task(VerifySource::Person, Some(VerifyStatus::Fail), true));
+        let overruled = "A check failed. It was said to be done: Done.".to_owned();
+        assert_eq!(end(&[failed]), (RunStatus::Failed, overruled));
+    }
+
+    #[test]
+    fn every_way_to_end_stays_what_it_is() {
+        for (status, wanted) in [
+            (TaskStatus::Ok, RunStatus::Completed),
+            (TaskStatus::Cancelled, RunStatus::Cancelled),
+            (TaskStatus::OutOfTime, RunStatus::OutOfTime),
+            (TaskStatus::OutOfSteps, RunStatus::OutOfSteps),
+            (TaskStatus::OutOfBudget, RunStatus::OutOfBudget),
+            (TaskStatus::Failed, RunStatus::Failed),
+            (TaskStatus::NeedsInput, RunStatus::Failed),
+            (TaskStatus::Unknown, RunStatus::Unknown),
+        ] {
+            let result = TaskResult { status, ..running(TaskId::new(Uuid::nil())) };
+            assert_eq!(ending(result, &[]).0, wanted, "{status:?}");
+        }
+    }
+
+    #[test]
+    fn a_changed_check_that_the_person_accepted_counts_with_its_own_task_only() {
+        use choir_proto::event::ChecksAccepted;
+        let past = [merging(1, 1, 1, "a"), merging(5, 2, 2, "b")].concat();
+        let accepted = Event::from(ChecksAccepted { checks: Vec::new(), run_status: None });
+        let said = |past: &[(Header, Event)]| {
+            results(past).iter().map(|task| task.verify.as_ref().unwrap().accepted).collect::<Vec<_>>()
+        };
+        assert_eq!(said(&past), [false, false]);
+        let of_first = past[0].0.clone();
+        assert_eq!(said(&[past, vec![(of_first, accepted)]].concat()), [true, false]);
+    }
+
+    #[test]
+    fn who_was_left_alone_with_its_work_is_not_done_whatever_it_says() {
+        use choir_proto::event::TaskFinished;
+        let left = TaskResult { conflicts: vec!["a".into()], ..task(VerifySource::Person, None, true) };
+        let event = Event::from(TaskFinished { result: left });
+        let past = [(crate::testing::header(1, &event), event)];
+        let said = |status| borne_out(TaskResult { status, ..running(TaskId::new(Uuid::nil())) }, &past);
+        let done = said(TaskStatus::Ok);
+        assert_eq!((done.status, done.summary.contains("somebody else changed a")), (TaskStatus::Failed, true));
+        assert_eq!(said(TaskStatus::Cancelled).summary, "", "who says no more is believed");
     }
 
     #[test]

@@ -14,10 +14,6 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 /// The desktop's actor.
 pub(super) struct Desktop;
 
-impl Desktop {
-    pub(super) const NAME: &'static str = "Desktop";
-}
-
 /// What the desktop can be told.
 pub enum DesktopMessage {
     /// What a person did to a window.

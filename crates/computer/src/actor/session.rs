@@ -1,26 +1,24 @@
-//! What a person has going: the desktop, and one actor for each run that has not ended.
+//! What a person has going: the desktop, and one actor for each run that has not ended. What becomes of them is decided by `core`.
 
 use super::desktop::{Desktop, DesktopMessage};
 use super::handle::Seated;
-use super::run::{Run, RunArguments, RunCommand, RunMessage};
+use super::run::{Run, RunArguments, RunMessage};
 use super::task::{Task, TaskArguments, TaskMessage};
 use super::tree::Tree;
 use super::{ActorError, Places, Reply, answer};
 use crate::harness::{Harness, Past};
 use crate::journal::Scope;
+use choir_core::actor::run::RunCommand;
+use choir_core::actor::session::{self, Child, Effect, Failure, Input, Trouble};
 use choir_core::fold::Fold;
 use choir_core::fold::run::ActiveRuns;
-use choir_core::fold::task::{ActiveTasks, run_of, running};
-use choir_core::line::Line;
-use choir_core::pace::Pace;
-use choir_core::supervise::{INTENSITY, Supervisor, Verdict};
-use choir_proto::event::{Actor as By, ActorEscalated, ActorRestarted, RunEnded, TaskFinished};
+use choir_core::fold::task::{ActiveTasks, run_of};
+use choir_proto::event::Actor as By;
 use choir_proto::model::Paid;
-use choir_proto::task::{TaskResult, TaskStatus};
-use choir_proto::{RunId, RunStatus, TaskId};
+use choir_proto::{Event, RunId, TaskId};
 use choir_store::StoreError;
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 /// Unfinished ones that are read at once at a start.
@@ -28,12 +26,6 @@ const PAGE: usize = 1000;
 
 /// How long a session waits to hear what a run that failed has cost.
 const RECEIPT_WAIT: Duration = Duration::from_secs(1);
-
-/// How long an actor that failed with the disk waits before it tries again.
-const DISK_PATIENCE: Duration = Duration::from_secs(1);
-
-/// The same where the log is damaged: somebody has to restore it, and asking every second only fills another log.
-const DAMAGE_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The session, as it knows itself.
 type Myself = ActorRef<Seated<SessionMessage>>;
@@ -75,42 +67,15 @@ pub enum SessionMessage {
     Next,
 }
 
-/// Who the session looks after.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Child {
-    /// The desktop.
-    Desktop,
-    /// A run.
-    Run(RunId),
-    /// A task of its own.
-    Task(TaskId),
-}
-
-impl Child {
-    fn name(self) -> String {
-        match self {
-            Self::Desktop => Desktop::NAME.to_owned(),
-            Self::Run(run) => format!("Run {run}"),
-            Self::Task(task) => format!("Task {task}"),
-        }
-    }
-}
-
 /// The session's own.
 pub(super) struct SessionState {
     harness: Harness,
     tree: Tree,
-    supervisor: Supervisor,
+    session: session::Session,
     desktop: Option<ActorRef<Seated<DesktopMessage>>>,
     runs: HashMap<RunId, ActorRef<Seated<RunMessage>>>,
     tasks: HashMap<TaskId, ActorRef<Seated<TaskMessage>>>,
     children: HashMap<ActorId, Child>,
-    /// Accepted or found unfinished, and not started yet, with how often it was put off. Whoever asks for one of them does not have
-    /// to wait for its turn.
-    unfinished: HashMap<Child, u32>,
-    pace: Pace,
-    /// Those of them who wait for others to end.
-    line: Line<Child>,
 }
 
 impl Actor for Session {
@@ -127,14 +92,11 @@ impl Actor for Session {
         let mut state = SessionState {
             harness,
             tree,
-            supervisor: Supervisor::new(INTENSITY),
+            session: session::Session::new(places.0),
             desktop: None,
             runs: HashMap::new(),
             tasks: HashMap::new(),
             children: HashMap::new(),
-            unfinished: HashMap::new(),
-            pace: Pace::default(),
-            line: Line::new(places.0),
         };
         state.spawn(&myself, Child::Desktop).await?;
         Ok(state)
@@ -148,13 +110,17 @@ impl Actor for Session {
     ) -> Result<(), ActorProcessingErr> {
         let Seated { message, seat } = message;
         match message {
-            SessionMessage::PickUp => state.pick_up(&myself).await?,
-            SessionMessage::Turn(child) => state.turn(&myself, child).await?,
-            SessionMessage::Next => state.next(&myself).await?,
-            SessionMessage::Start(run) => state.accepted(&myself, Child::Run(run)).await?,
-            SessionMessage::StartTask(task) => state.accepted(&myself, Child::Task(task)).await?,
+            SessionMessage::PickUp => {
+                let found = state.unfinished().await?;
+                state.tell(&myself, Input::Found(found)).await?;
+            }
+            SessionMessage::Turn(child) => state.tell(&myself, Input::Turn(child)).await?,
+            SessionMessage::Next => state.tell(&myself, Input::Next).await?,
+            SessionMessage::Start(run) => state.tell(&myself, Input::Accepted(Child::Run(run))).await?,
+            SessionMessage::StartTask(task) => state.tell(&myself, Input::Accepted(Child::Task(task))).await?,
+            SessionMessage::Restart(child) => state.tell(&myself, Input::Restart(child)).await?,
             SessionMessage::CancelTask(task, reply) => {
-                state.hasten(&myself, Child::Task(task)).await?;
+                state.tell(&myself, Input::Asked(Child::Task(task))).await?;
                 match state.tasks.get(&task) {
                     Some(actor) => {
                         actor.send_message(Seated { message: TaskMessage::Cancel(reply), seat }).ok();
@@ -162,9 +128,8 @@ impl Actor for Session {
                     None => answer(reply, Err(ActorError::NotAtWork)),
                 }
             }
-            SessionMessage::Restart(child) => state.start(&myself, child).await?,
             SessionMessage::Run(run, command, reply) => {
-                state.hasten(&myself, Child::Run(run)).await?;
+                state.tell(&myself, Input::Asked(Child::Run(run))).await?;
                 match state.runs.get(&run) {
                     Some(actor) => {
                         // A run that ended in this moment drops the reply, and the asker hears that it is silent.
@@ -188,26 +153,22 @@ impl Actor for Session {
         event: SupervisionEvent,
         state: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
-        match event {
-            SupervisionEvent::ActorTerminated(cell, ..) => {
-                state.ended(&cell);
-                state.call_next(&myself)
+        let input = match event {
+            SupervisionEvent::ActorTerminated(cell, ..) => state.remove(&cell).map(Input::Ended),
+            SupervisionEvent::ActorFailed(cell, error) => {
+                state.remove(&cell).map(|child| Input::Failed(state.failure(child, error.to_string())))
             }
-            SupervisionEvent::ActorFailed(cell, error) => match state.remove(&cell) {
-                Some(child) => {
-                    state.failed(&myself, child, &error.to_string()).await?;
-                    // It may have been given up, and its place be free.
-                    state.call_next(&myself)
-                }
-                None => Ok(()),
-            },
-            _ => Ok(()),
+            _ => None,
+        };
+        match input {
+            Some(input) => state.tell(&myself, input).await,
+            None => Ok(()),
         }
     }
 }
 
 /// The names of everything in a view, the oldest first.
-async fn unfinished<F: Fold>(harness: &Harness) -> Result<Vec<String>, StoreError> {
+async fn names<F: Fold>(harness: &Harness) -> Result<Vec<String>, StoreError> {
     let mut keys: Vec<String> = Vec::new();
     loop {
         let page = harness.views.newest::<F>(keys.last().cloned(), PAGE).await?;
@@ -220,103 +181,73 @@ async fn unfinished<F: Fold>(harness: &Harness) -> Result<Vec<String>, StoreErro
     }
 }
 
-fn put_off(myself: &Myself, child: Child, after_ms: u64) {
-    myself.send_after(Duration::from_millis(after_ms), move || Seated::own(SessionMessage::Turn(child)));
+fn later(myself: &Myself, after_ms: u64, message: SessionMessage) {
+    myself.send_after(Duration::from_millis(after_ms), move || Seated::own(message));
 }
 
 impl SessionState {
-    /// Puts everything that has not ended into the line, the oldest first.
-    async fn pick_up(&mut self, myself: &Myself) -> Result<(), ActorProcessingErr> {
+    /// Everything that has not ended, the oldest first.
+    async fn unfinished(&self) -> Result<Vec<Child>, ActorProcessingErr> {
         let mut found = Vec::new();
-        for key in unfinished::<ActiveRuns>(&self.harness).await? {
+        for key in names::<ActiveRuns>(&self.harness).await? {
             found.push(Child::Run(key.parse()?));
         }
-        for key in unfinished::<ActiveTasks>(&self.harness).await? {
+        for key in names::<ActiveTasks>(&self.harness).await? {
             found.push(Child::Task(key.parse()?));
         }
-        for child in found {
-            self.unfinished.insert(child, 0);
-            self.line.join(child);
-        }
-        self.call_next(myself)
+        Ok(found)
     }
 
-    /// Calls whoever is first in line. One by one, so that nobody else has to wait for all of them to be greeted.
-    fn call_next(&self, myself: &Myself) -> Result<(), ActorProcessingErr> {
-        if self.line.is_empty() {
-            return Ok(());
-        }
-        myself.send_message(Seated::own(SessionMessage::Next)).map_err(|error| error.to_string().into())
-    }
-
-    async fn next(&mut self, myself: &Myself) -> Result<(), ActorProcessingErr> {
-        let Some(child) = self.line.next(self.at_work()) else { return Ok(()) };
-        // Who has stood in line is not put off once more; who was asked for meanwhile is at work already.
-        if self.unfinished.contains_key(&child) {
-            self.start(myself, child).await?;
-        }
-        self.call_next(myself)
-    }
-
-    fn at_work(&self) -> usize {
-        self.runs.len() + self.tasks.len()
-    }
-
-    /// Starts what was just accepted, unless others are being accepted in this moment.
-    async fn accepted(&mut self, myself: &Myself, child: Child) -> Result<(), ActorProcessingErr> {
-        match self.pace.put_off_ms(self.now_ms()) {
-            0 => self.begin(myself, child).await,
-            after_ms => {
-                self.unfinished.insert(child, 1);
-                put_off(myself, child, after_ms);
-                Ok(())
+    /// Does what has to be done about something. What comes of one thing is decided about before the next is done.
+    async fn tell(&mut self, myself: &Myself, input: Input) -> Result<(), ActorProcessingErr> {
+        let mut effects = VecDeque::from(self.step(input));
+        while let Some(effect) = effects.pop_front() {
+            if let Some(came_of_it) = self.perform(myself, effect).await? {
+                self.step(came_of_it).into_iter().rev().for_each(|effect| effects.push_front(effect));
             }
         }
+        Ok(())
     }
 
-    /// Starts what was put off, unless it was started already or a crowd is still being accepted.
-    async fn turn(&mut self, myself: &Myself, child: Child) -> Result<(), ActorProcessingErr> {
-        if self.is_crowded_out(myself, child) { Ok(()) } else { self.begin(myself, child).await }
+    fn step(&mut self, input: Input) -> Vec<Effect> {
+        let now_ms = self.harness.journal.world().elapsed().as_millis() as u64;
+        self.session.step(input, now_ms)
     }
 
-    /// Starts a child, or lets it stand in line.
-    async fn begin(&mut self, myself: &Myself, child: Child) -> Result<(), ActorProcessingErr> {
-        if self.line.is_open(self.at_work()) {
-            return self.start(myself, child).await;
+    async fn perform(&mut self, myself: &Myself, effect: Effect) -> Result<Option<Input>, ActorProcessingErr> {
+        match effect {
+            Effect::Start(child) => {
+                let failed = self.spawn(myself, child).await.err();
+                return Ok(failed.map(|error| Input::NotStarted(self.failure(child, error.to_string()))));
+            }
+            Effect::PutOff { child, after_ms } => later(myself, after_ms, SessionMessage::Turn(child)),
+            Effect::Restart { child, after_ms } => later(myself, after_ms, SessionMessage::Restart(child)),
+            Effect::CallNext => {
+                myself.send_message(Seated::own(SessionMessage::Next)).map_err(|error| error.to_string())?;
+            }
+            Effect::TellWaits(Failure { child, reason, .. }) => {
+                tracing::warn!(actor = %child.name(), %reason, "an actor waits for the disk");
+            }
+            Effect::TellFailed(Failure { child, reason, .. }) => {
+                tracing::error!(actor = %child.name(), %reason, "an actor failed");
+            }
+            Effect::ShowRestarting(child) => self.tree.restarting(&child.name()),
+            Effect::ShowEnded(child) => self.tree.ended(&child.name()),
+            Effect::Append(child, events) => self.append(child, events).await,
+            Effect::Reckon { run, summary } => {
+                let unanswered = self.unanswered(run).await;
+                return Ok(Some(Input::Reckoned { run, summary, unanswered }));
+            }
+            Effect::Fail(reason) => return Err(reason.into()),
         }
-        self.unfinished.insert(child, 0);
-        self.line.join(child);
-        self.call_next(myself)
+        Ok(None)
     }
 
-    /// Whether nothing is to be done now: it is at work already, or put off once more.
-    fn is_crowded_out(&mut self, myself: &Myself, child: Child) -> bool {
-        let now = self.now_ms();
-        let Some(times) = self.unfinished.get_mut(&child) else { return true };
-        let after_ms = self.pace.still_ms(*times, now);
-        if after_ms > 0 {
-            *times += 1;
-            put_off(myself, child, after_ms);
-        }
-        after_ms > 0
-    }
-
-    fn now_ms(&self) -> u64 {
-        self.harness.journal.world().elapsed().as_millis() as u64
-    }
-
-    /// Starts what was found unfinished, unless that was done already.
-    async fn hasten(&mut self, myself: &Myself, child: Child) -> Result<(), ActorProcessingErr> {
-        if self.unfinished.contains_key(&child) { self.start(myself, child).await } else { Ok(()) }
-    }
-
-    /// Starts a child. One that cannot even start has failed like any other.
-    async fn start(&mut self, myself: &Myself, child: Child) -> Result<(), ActorProcessingErr> {
-        self.unfinished.remove(&child);
-        match self.spawn(myself, child).await {
-            Ok(()) => Ok(()),
-            Err(error) => self.failed(myself, child, &error.to_string()).await,
-        }
+    /// That a child is no longer there, with what is wrong with the log.
+    fn failure(&self, child: Child, reason: String) -> Failure {
+        let journal = &self.harness.journal;
+        let damage = journal.log().damage().map(|_| Trouble::Damage);
+        Failure { child, reason, trouble: damage.or_else(|| journal.trouble().map(|_| Trouble::Disk)) }
     }
 
     async fn spawn(&mut self, myself: &Myself, child: Child) -> Result<(), ActorProcessingErr> {
@@ -326,14 +257,12 @@ impl SessionState {
                 self.desktop = Some(actor.clone());
                 actor.get_id()
             }
-            Child::Run(run) if self.runs.contains_key(&run) => return Ok(()),
             Child::Run(run) => {
                 let arguments = RunArguments { run, harness: self.harness.clone() };
                 let (actor, _) = Actor::spawn_linked(None, Run, arguments, myself.get_cell()).await?;
                 self.runs.insert(run, actor.clone());
                 actor.get_id()
             }
-            Child::Task(task) if self.tasks.contains_key(&task) => return Ok(()),
             Child::Task(task) => {
                 let arguments = TaskArguments { task, harness: self.harness.clone() };
                 let (actor, _) = Actor::spawn_linked(None, Task, arguments, myself.get_cell()).await?;
@@ -346,59 +275,6 @@ impl SessionState {
         Ok(())
     }
 
-    fn ended(&mut self, cell: &ActorCell) {
-        let Some(child) = self.remove(cell) else { return };
-        self.supervisor.forget(&child.name());
-        self.tree.ended(&child.name());
-    }
-
-    async fn failed(&mut self, myself: &Myself, child: Child, reason: &str) -> Result<(), ActorProcessingErr> {
-        let name = child.name();
-        let is_damaged = self.harness.journal.log().damage().is_some();
-        if self.harness.journal.trouble().is_some() || is_damaged {
-            // Not its fault: it goes on when the disk does, or the log is whole again. An ending would be for good.
-            tracing::warn!(actor = %name, %reason, "an actor waits for the disk");
-            self.tree.restarting(&name);
-            let patience = if is_damaged { DAMAGE_PATIENCE } else { DISK_PATIENCE };
-            myself.send_after(patience, move || Seated::own(SessionMessage::Restart(child)));
-            return Ok(());
-        }
-        let now = self.harness.journal.world().elapsed().as_millis() as u64;
-        tracing::error!(actor = %name, %reason, "an actor failed");
-        match self.supervisor.failed(&name, now) {
-            Verdict::Restart { after_ms, restarts } => {
-                self.tree.restarting(&name);
-                self.record(child, ActorRestarted { name, reason: reason.to_owned(), restarts }.into()).await;
-                myself.send_after(Duration::from_millis(after_ms), move || Seated::own(SessionMessage::Restart(child)));
-                Ok(())
-            }
-            Verdict::Escalate => {
-                self.tree.ended(&name);
-                self.record(child, ActorEscalated { name, reason: reason.to_owned() }.into()).await;
-                self.give_up(child, reason).await
-            }
-        }
-    }
-
-    /// One run that cannot be had must not take the others with it; a desktop that cannot be had is the session's end.
-    async fn give_up(&mut self, child: Child, reason: &str) -> Result<(), ActorProcessingErr> {
-        match child {
-            Child::Desktop => Err(format!("the desktop fails again and again: {reason}").into()),
-            Child::Run(run) => {
-                let summary = format!("This run failed again and again: {reason}");
-                let unanswered = self.unanswered(run).await;
-                self.record(child, RunEnded { status: RunStatus::Failed, summary, unanswered }.into()).await;
-                Ok(())
-            }
-            Child::Task(task) => {
-                let summary = format!("This task failed again and again: {reason}");
-                let result = TaskResult { status: TaskStatus::Failed, summary, ..running(task) };
-                self.record(child, TaskFinished { result }.into()).await;
-                Ok(())
-            }
-        }
-    }
-
     /// What was paid for a run that its log does not have; not waited for long, because others wait for the session.
     async fn unanswered(&self, run: RunId) -> Option<Paid> {
         let look = async {
@@ -408,13 +284,13 @@ impl SessionState {
         tokio::time::timeout(RECEIPT_WAIT, look).await.ok().flatten()
     }
 
-    async fn record(&self, child: Child, event: choir_proto::Event) {
+    async fn append(&self, child: Child, events: Vec<Event>) {
         let scope = match child {
             Child::Desktop => Scope::of(By::Computer),
             Child::Run(run) => Scope::of(By::Computer).run(run),
             Child::Task(task) => Scope::of(By::Computer).run(run_of(task)).task(task),
         };
-        if let Err(error) = self.harness.journal.append(&scope, vec![event]).await {
+        if let Err(error) = self.harness.journal.append(&scope, events).await {
             tracing::error!(%error, "a failure could not be written down");
         }
     }

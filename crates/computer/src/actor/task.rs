@@ -1,19 +1,24 @@
-//! A task of its own: commands without a model, or one worker without a conductor.
+//! A task of its own: its worker, and an ear for the person. What is made of what they say is decided by `core`.
 
 use super::handle::Seated;
 use super::{ActorError, Reply, answer};
-use crate::harness::{
-    Assignment, Crew, Gate, Harness, HarnessError, Past, RunContext, Signal, Waiting, drive, run_commands,
-};
+use crate::harness::{Assignment, Crew, Gate, Harness, HarnessError, Past, RunContext, Waiting, drive, run_commands};
 use crate::journal::Scope;
-use choir_core::agent::{Identity, role_of};
+use choir_core::actor::Signal;
+use choir_core::actor::task::{self, Effect, First, Input};
 use choir_core::fold::task::run_of;
-use choir_proto::event::{Actor as By, CancelRequested};
-use choir_proto::task::TaskRequest;
+use choir_proto::event::Actor as By;
+use choir_proto::task::TaskResult;
 use choir_proto::{Event, Seq, TaskId};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::sync::watch;
+
+/// The task, as it knows itself.
+type Myself = ActorRef<Seated<TaskMessage>>;
 
 /// A task's actor.
 pub(super) struct Task;
@@ -34,10 +39,20 @@ pub(super) enum TaskMessage {
 
 /// A task's own.
 pub(super) struct TaskState {
-    task: TaskId,
+    id: TaskId,
+    task: task::Task,
     harness: Harness,
     signal: watch::Sender<Signal>,
     gate: Arc<Gate>,
+}
+
+/// What a message brought along, for what has to be done about it.
+#[derive(Default)]
+struct Hand {
+    /// Who waits for an answer.
+    asker: Option<Reply>,
+    /// What the log says of the task.
+    past: Past,
 }
 
 impl Actor for Task {
@@ -49,13 +64,16 @@ impl Actor for Task {
     async fn pre_start(
         &self,
         _: ActorRef<Self::Msg>,
-        TaskArguments { task, harness }: Self::Arguments,
+        TaskArguments { task: id, harness }: Self::Arguments,
     ) -> Result<Self::State, ActorProcessingErr> {
-        Ok(TaskState { task, harness, signal: watch::Sender::default(), gate: Arc::default() })
+        let task = task::Task::new(id);
+        Ok(TaskState { id, task, harness, signal: watch::Sender::default(), gate: Arc::default() })
     }
 
     async fn post_start(&self, myself: ActorRef<Self::Msg>, state: &mut Self::State) -> Result<(), ActorProcessingErr> {
-        state.take_up(myself).await
+        let past = Past::read(state.harness.journal.log(), run_of(state.id)).await?;
+        let effects = state.task.step(Input::TakenUp(past.all()));
+        state.perform(&myself, effects, Hand { asker: None, past }).await
     }
 
     async fn handle(
@@ -64,32 +82,75 @@ impl Actor for Task {
         message: Self::Msg,
         state: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
-        match message.message {
+        let (input, asker) = match message.message {
             TaskMessage::Cancel(reply) => {
-                answer(reply, state.cancel().await);
+                let first = if state.gate.stop() { First::Stop } else { First::Changes };
+                (Input::Cancelled(first), Some(reply))
             }
             TaskMessage::Ended(result) => {
                 result?;
-                myself.stop(None);
+                (Input::Worked, None)
             }
-        }
-        Ok(())
+        };
+        let effects = state.task.step(input);
+        state.perform(&myself, effects, Hand { asker, ..Hand::default() }).await
     }
 }
 
 impl TaskState {
-    async fn take_up(&mut self, myself: ActorRef<Seated<TaskMessage>>) -> Result<(), ActorProcessingErr> {
-        let (task, harness) = (self.task, self.harness.clone());
-        let past = Past::read(harness.journal.log(), run_of(task)).await?;
-        let request = past.events().find_map(|(_, event)| match event {
-            Event::TaskRequested(requested) => Some(requested.request.clone()),
-            _ => None,
-        });
-        let request = request.ok_or("the task was never asked for")?;
-        self.signal.send_replace(Signal { cancelled: past.cancelled(), ..Signal::default() });
-        let context = RunContext {
-            harness,
-            run: run_of(task),
+    /// Does what has to be done, and what comes of that.
+    async fn perform(
+        &mut self,
+        myself: &Myself,
+        effects: Vec<Effect>,
+        mut hand: Hand,
+    ) -> Result<(), ActorProcessingErr> {
+        let mut effects = VecDeque::from(effects);
+        while let Some(effect) = effects.pop_front() {
+            if let Some(came_of_it) = self.act(myself, effect, &mut hand).await? {
+                effects.extend(self.task.step(came_of_it));
+            }
+        }
+        Ok(())
+    }
+
+    async fn act(
+        &mut self,
+        myself: &Myself,
+        effect: Effect,
+        hand: &mut Hand,
+    ) -> Result<Option<Input<'static>>, ActorProcessingErr> {
+        match effect {
+            Effect::Signal(signal) => drop(self.signal.send_replace(signal)),
+            Effect::Command(request) => {
+                let context = self.context(std::mem::take(&mut hand.past));
+                work(myself.clone(), run_commands(context, self.id, *request).boxed());
+            }
+            Effect::Employ(identity, request) => {
+                let context = self.context(std::mem::take(&mut hand.past));
+                work(myself.clone(), drive(context, Assignment { identity, request: *request, parent: None }));
+            }
+            Effect::Say(event) => match self.write_down(*event).await {
+                Ok(seq) => return Ok(Some(Input::Said(seq))),
+                Err(error) => hand.answer(Err(error.into())),
+            },
+            Effect::Answer(seq) => hand.answer(Ok(seq)),
+            Effect::AnswerTooLate => hand.answer(Err(ActorError::TooLate)),
+            Effect::Stop => myself.stop(None),
+            Effect::Fail(why) => return Err(why.into()),
+        }
+        Ok(None)
+    }
+
+    async fn write_down(&self, event: Event) -> Result<Seq, HarnessError> {
+        let scope = Scope::of(By::Person).run(run_of(self.id)).task(self.id);
+        Ok(self.harness.journal.append(&scope, vec![event]).await?)
+    }
+
+    fn context(&self, past: Past) -> RunContext {
+        RunContext {
+            harness: self.harness.clone(),
+            run: run_of(self.id),
             document: None,
             model: None,
             verify: None,
@@ -102,33 +163,22 @@ impl TaskState {
             crew: Arc::new(Crew::new(past.workers())),
             gate: Arc::clone(&self.gate),
             past: Arc::new(past),
-        };
-        work(myself, context, task, request);
-        Ok(())
-    }
-
-    async fn cancel(&mut self) -> Result<Seq, ActorError> {
-        if !self.gate.stop() {
-            return Err(ActorError::TooLate);
         }
-        let scope = Scope::of(By::Person).run(run_of(self.task)).task(self.task);
-        let journal = &self.harness.journal;
-        let seq = journal.append(&scope, vec![CancelRequested {}.into()]).await.map_err(HarnessError::Append)?;
-        self.signal.send_modify(|signal| signal.cancelled = true);
-        Ok(seq)
+    }
+}
+
+impl Hand {
+    fn answer(&mut self, result: Result<Seq, ActorError>) {
+        if let Some(asker) = self.asker.take() {
+            answer(asker, result);
+        }
     }
 }
 
 /// Works beside the actor, so that the actor always has an ear for the person.
-fn work(myself: ActorRef<Seated<TaskMessage>>, context: RunContext, task: TaskId, request: TaskRequest) {
+fn work(myself: Myself, worker: BoxFuture<'static, Result<TaskResult, HarnessError>>) {
     tokio::spawn(async move {
-        let worked = if request.commands.is_empty() {
-            let identity = Identity { run: context.run, task, role: role_of(request.kind) };
-            tokio::spawn(drive(context, Assignment { identity, request, parent: None })).await
-        } else {
-            tokio::spawn(run_commands(context, task, request)).await
-        };
-        let ended = match worked.unwrap_or_else(|panic| Err(panic.into())) {
+        let ended = match tokio::spawn(worker).await.unwrap_or_else(|panic| Err(panic.into())) {
             Err(HarnessError::LetGo) => return,
             result => result.map(|_| ()),
         };

@@ -163,7 +163,7 @@ pub(super) async fn accept(
 /// How a run that said it is done has ended, with one more of its tasks accepted.
 async fn settled(app: &App, run: RunId, accepted: TaskId) -> Result<RunStatus, Rejection> {
     let past = Past::read(app.harness.journal.log(), run).await?;
-    let mut tasks = past.results();
+    let mut tasks = settle::results(past.all());
     for verify in tasks.iter_mut().filter(|task| task.task_id == accepted).filter_map(|task| task.verify.as_mut()) {
         verify.accepted = true;
     }

@@ -2,7 +2,8 @@
 //! earlier one of the same answer leaves waits until the result of that is in the log.
 
 use super::perform::{Performed, Performer};
-use super::{Driver, HarnessError, Signal, stopped};
+use super::{Driver, HarnessError, stopped};
+use choir_core::actor::Signal;
 use choir_core::agent::{Begin, Ending};
 use choir_core::effect;
 use choir_core::tool::{Nature, Tool};

@@ -8,7 +8,7 @@ use choir_proto::event::{
     BlockedOn, Header, InboxAsked, RunAccepted, TaskFinished, TaskRequested, ToolOutcome, ToolStarted,
 };
 use choir_proto::inbox::{AskKind, Waits};
-use choir_proto::task::{TaskRequest, TaskResult};
+use choir_proto::task::TaskResult;
 use choir_proto::{Event, Hash, InboxId, Role, RunId, Seq, TaskId};
 use choir_store::{Log, Query, StoreError};
 use std::collections::BTreeSet;
@@ -53,6 +53,11 @@ impl Past {
         self.events.iter()
     }
 
+    /// The same, to be looked through more than once.
+    pub fn all(&self) -> &[(Header, Event)] {
+        &self.events
+    }
+
     /// What concerns one agent. The first agent of a run also hears what the person said to the run.
     pub fn of_agent(&self, task: TaskId, first: bool) -> impl Iterator<Item = (&Header, &Event)> {
         let heard = move |header: &Header, event: &Event| {
@@ -71,20 +76,6 @@ impl Past {
         })
     }
 
-    /// Whether a person had said wait.
-    pub fn paused(&self) -> bool {
-        self.events.iter().fold(false, |paused, (_, event)| match event {
-            Event::RunPaused(_) => true,
-            Event::RunResumed(_) => false,
-            _ => paused,
-        })
-    }
-
-    /// Whether a person had said stop.
-    pub fn cancelled(&self) -> bool {
-        self.events.iter().any(|(_, event)| matches!(event, Event::CancelRequested(_)))
-    }
-
     /// Whether a task had been asked for.
     pub fn knows(&self, task: TaskId) -> bool {
         self.events.iter().any(|(header, event)| header.task == Some(task) && matches!(event, Event::TaskRequested(_)))
@@ -95,14 +86,6 @@ impl Past {
         // A conductor below somebody was only asked a question.
         let is_worker = |event: &Event| matches!(event, Event::TaskRequested(asked) if asked.parent.is_some() && asked.role != Some(Role::Conductor));
         self.events.iter().filter(|(_, event)| is_worker(event)).count() as u32
-    }
-
-    /// What was asked of a task, if it had been.
-    pub fn requested(&self, task: TaskId) -> Option<&TaskRequest> {
-        self.events.iter().find_map(|(header, event)| match event {
-            Event::TaskRequested(requested) if header.task == Some(task) => Some(&requested.request),
-            _ => None,
-        })
     }
 
     /// Whether the person had said yes to the plan.
@@ -137,36 +120,6 @@ impl Past {
                 _ => None,
             },
         )
-    }
-
-    /// What came of its tasks, in order, with what the person accepted of it since.
-    pub fn results(&self) -> Vec<TaskResult> {
-        let mut results: Vec<TaskResult> = Vec::new();
-        for (header, event) in &self.events {
-            match event {
-                Event::TaskFinished(finished) => results.push(finished.result.clone()),
-                Event::ChecksAccepted(_) => {
-                    let accepted = results.iter_mut().filter(|result| header.task == Some(result.task_id));
-                    accepted.filter_map(|result| result.verify.as_mut()).for_each(|verify| verify.accepted = true);
-                }
-                _ => {}
-            }
-        }
-        results
-    }
-
-    /// Words that the person said to the run.
-    pub fn steered(&self) -> Vec<(Seq, String)> {
-        let words = self.events.iter().filter_map(|(header, event)| match event {
-            Event::RunSteered(steered) => Some((header.seq, steered.text.clone())),
-            _ => None,
-        });
-        words.collect()
-    }
-
-    /// Whether agents had begun to work on it.
-    pub fn started(&self) -> bool {
-        self.events.iter().any(|(_, event)| matches!(event, Event::RunStarted(_) | Event::RunBlocked(_)))
     }
 
     /// What it waited for, if it did.

@@ -1,7 +1,8 @@
 //! The conductor's plan: what it would delegate, shown before anything is, and the account of everybody at work.
 
 use super::past::Past;
-use super::{Driver, HarnessError, Signal};
+use super::{Driver, HarnessError};
+use choir_core::actor::Signal;
 use choir_core::agent::Begin;
 use choir_core::roster::Roster;
 use choir_core::tool::Tool;
@@ -30,7 +31,7 @@ impl Driver {
         let mut signal = self.context.signal.clone();
         // A plan that was shown before a restart may have been answered before we came so far.
         let (heard, resumed) = match self.context.waiting.has_plan().await {
-            true => (self.context.past.steered().len(), 0),
+            true => (Signal::of(self.context.past.all()).steered.len(), 0),
             false => (signal.borrow().steered.len(), signal.borrow().resumed),
         };
         let journal = &self.context.harness.journal;
