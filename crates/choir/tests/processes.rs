@@ -110,6 +110,8 @@ fn a_command_that_ended_with_the_computer_is_unknown_and_the_tree_counts_the_res
     let request = serde_json::json!({"kind": "run", "instruction": "a test", "commands": ["sleep 600; echo done"]});
     let task = instance.begin_task(&request);
     instance.follow(|event| event["kind"] == "tool.started" && event["task"] == task.as_str());
+    // The log is told before anything is done: what nobody had begun would rightly be begun now, and not be unknown.
+    until_sleeping(&instance, 1);
     let computer = instance.computer();
     rustix::process::kill_process(computer, Signal::KILL).unwrap();
     assert!(ends_within(&watch(computer), 5));
@@ -456,19 +458,27 @@ fn keepers(instance: &Instance) -> Vec<rustix::process::Pid> {
     found
 }
 
+/// Waits until so many `sleep`s run below an instance, and gives everything that runs there.
+fn until_sleeping(instance: &Instance, wanted: usize) -> Vec<i32> {
+    loop {
+        let all = descendants(instance.pid().as_raw_pid());
+        if all.iter().filter(|process| named(process) == "sleep\n").count() >= wanted {
+            return all;
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn named(process: &i32) -> String {
+    std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default()
+}
+
 #[test]
 fn everything_dies_with_control_whatever_it_is_doing() {
     let mut instance = Instance::start(SCENARIO);
     let commands = ["echo begun > mark; (setsid sleep 1000 &); (env -i setsid sleep 1000 &); sleep 1000"];
     instance.begin_task(&serde_json::json!({"kind": "run", "instruction": "stay", "commands": commands}));
-    let named = |process: &i32| std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
-    let all = loop {
-        let all = descendants(instance.pid().as_raw_pid());
-        if all.iter().filter(|process| named(process) == "sleep\n").count() >= 3 {
-            break all;
-        }
-        std::thread::yield_now();
-    };
+    let all = until_sleeping(&instance, 3);
     // The computer, a keeper, an associate with its shim, a shell and what it has started.
     assert!(all.len() >= 8, "{all:?}");
     // A shell that only started others may be gone by now.

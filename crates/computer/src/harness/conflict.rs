@@ -3,7 +3,6 @@
 use super::finish::{Home, again, left_alone, say_too};
 use super::person::Person;
 use super::{HarnessError, cancelled};
-use crate::control::ControlError;
 use choir_core::{effect, settle};
 use choir_proto::InboxId;
 use choir_proto::event::TaskConflicted;
@@ -44,8 +43,6 @@ impl Home<'_> {
                 // Who does not want to answer wants nothing changed.
                 Ok(Verdict::Denied { .. }) => Some(Side::Mine),
                 Ok(Verdict::Approved { .. } | Verdict::Expired) => None,
-                // It dies with us, and whoever comes next asks.
-                Err(ControlError::Gone(_)) => return Err(HarnessError::LetGo),
                 Err(error) => {
                     say_too(&mut result.summary, &left_alone(&conflicts));
                     say_too(&mut result.summary, &format!("Nobody could be asked about it: {error}"));

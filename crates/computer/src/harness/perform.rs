@@ -133,8 +133,6 @@ impl Performer {
                 (ToolOutcome::Refused, "The person does not allow this.".to_owned())
             }
             Ok(Verdict::Withdrawn) => (ToolOutcome::Cancelled, "Stopped.".to_owned()),
-            // Without control this process ends too; whoever takes the run next asks again.
-            Err(ControlError::Gone(_)) => return Err(HarnessError::LetGo),
             Err(error) => (ToolOutcome::Refused, format!("Whether this is allowed cannot be known: {error}")),
         };
         Ok(Some(Performed::new(outcome, why)))

@@ -43,6 +43,7 @@ impl Person<'_> {
         let Some(task) = self.scope.task else { return Err(HarnessError::LetGo) };
         let ask = Ask { run: self.context.run, task, sandbox, matter };
         match self.context.harness.control.ask(id, ask).await {
+            Err(ControlError::Gone(_)) => Err(HarnessError::LetGo),
             Err(error) => Ok(Err(error)),
             Ok(Asked::Waits(waits)) => self.wait(waits, deadline).await,
             // After a crash in between, what the log was not told yet is told now.
@@ -82,6 +83,11 @@ impl Person<'_> {
             }
         };
         drop(waits);
+        // Nobody has said anything: without control this process ends too, and whoever takes the run next asks again. The log
+        // says that it waits, and nothing else may stand there.
+        if matches!(verdict, Err(ControlError::Gone(_))) {
+            return Err(HarnessError::LetGo);
+        }
         if let Ok(verdict) = &verdict {
             self.conclude(id, verdict).await?;
         }

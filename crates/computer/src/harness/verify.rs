@@ -212,8 +212,6 @@ impl Home<'_> {
         Ok(match person.ask_for(Some(place.associate), call.inbox_id, matter, None).await? {
             Ok(Verdict::Approved { .. }) => None,
             Ok(_) => Some("The person does not allow this.".to_owned()),
-            // Without control this process ends too; whoever takes the run next asks again.
-            Err(ControlError::Gone(_)) => return Err(HarnessError::LetGo),
             Err(error) => Some(format!("Whether this is allowed cannot be known: {error}")),
         })
     }

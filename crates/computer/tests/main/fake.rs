@@ -98,6 +98,8 @@ pub(crate) struct Fake {
     pub(crate) is_busy: AtomicBool,
     /// Rings when somebody wants to know whether a tool needs a yes, or how to write.
     pub(crate) looked_up: Notify,
+    /// Control was killed, and whoever waits for it hears that first.
+    pub(crate) is_gone: watch::Sender<bool>,
 }
 
 impl Fake {
@@ -130,6 +132,7 @@ impl Fake {
             mirrored: watch::Sender::new(0),
             is_busy: AtomicBool::new(false),
             looked_up: Notify::new(),
+            is_gone: watch::Sender::new(false),
         })
     }
 
@@ -232,7 +235,11 @@ impl Control for Fake {
     fn verdict(&self, id: InboxId) -> BoxFuture<'_, Result<Verdict, ControlError>> {
         async move {
             let mut inbox = self.inbox.subscribe();
-            let decided = inbox.wait_for(|inbox| inbox.get(&id).is_none_or(|(_, verdict)| verdict.is_some())).await;
+            let mut gone = self.is_gone.subscribe();
+            let decided = tokio::select! {
+                decided = inbox.wait_for(|inbox| inbox.get(&id).is_none_or(|(_, verdict)| verdict.is_some())) => decided,
+                _ = gone.wait_for(|gone| *gone) => return Err(ControlError::Gone("it was killed".into())),
+            };
             Ok(decided.unwrap().get(&id).and_then(|(_, verdict)| verdict.clone()).unwrap_or(Verdict::Withdrawn))
         }
         .boxed()

@@ -59,6 +59,34 @@ async fn a_question_blocks_the_run_over_a_restart_and_its_answer_lets_it_go_on()
     assert_eq!((count("run.blocked"), count("run.started")), (1, 2), "{kinds:?}");
 }
 
+/// A computer outlives control by a moment, and must not take that for an answer.
+#[tokio::test]
+async fn who_waits_for_the_person_when_control_is_killed_still_waits_after_it() {
+    for (scenario, said, end) in [
+        (ASKS.to_owned(), says("1984"), "The person answers: 1984"),
+        (WORKER.replace("SECONDS", "600"), says("main"), "The person answers: main"),
+        (BASH.to_owned(), Verdict::Denied { scope: Reach::Once }, "The person does not allow this."),
+    ] {
+        let (directory, fake, desk) = desk(&scenario).await;
+        fake.asks_for.lock().unwrap().push("bash".to_owned());
+        let run = desk.accept("what happened then?").await;
+        desk.until(run, |run| run.status == RunStatus::Blocked).await;
+        let (id, _) = fake.asked().await;
+        fake.is_gone.send_replace(true);
+        // Whatever is written because of that is written before this.
+        desk.accept("another").await;
+        assert_eq!(desk.run(run).await.status, RunStatus::Blocked, "{end}");
+        desk.computer.close("test").await.unwrap();
+
+        fake.is_gone.send_replace(false);
+        let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
+        assert_eq!(desk.run(run).await.status, RunStatus::Blocked, "{end}");
+        fake.decide(id, said);
+        let done = desk.ended(run).await;
+        assert_eq!((done.status, done.reason.as_deref()), (RunStatus::Completed, Some(end)));
+    }
+}
+
 #[tokio::test]
 async fn go_on_answers_no_question() {
     let (_directory, fake, desk) = desk(ASKS).await;
