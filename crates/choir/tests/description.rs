@@ -51,16 +51,35 @@ fn filled(template: &str) -> String {
         .fold(template.to_owned(), |path, (part, value)| path.replace(part, value))
 }
 
+/// A line for each route with what may stand behind its question mark.
+fn queries(served: &Value) -> String {
+    let paths = served["paths"].as_object().unwrap();
+    let routes = paths.iter().flat_map(|(path, item)| {
+        item.as_object().unwrap().iter().map(move |(method, operation)| {
+            let parameters = operation["parameters"].as_array().into_iter().flatten();
+            let in_query = parameters.filter(|parameter| parameter["in"] == "query");
+            let names = in_query.map(|parameter| parameter["name"].as_str().unwrap().to_owned());
+            let words: Vec<_> = [method.to_uppercase(), path.clone()].into_iter().chain(names).collect();
+            format!("{}\n", words.join(" "))
+        })
+    });
+    routes.collect()
+}
+
+fn is_kept(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../control/generated").join(name);
+    if std::env::var_os(RENEW).is_some() {
+        std::fs::write(&path, text).expect("the checked-in file can be written");
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(kept == text, "{name} differs. If that is meant: {RENEW}=1 cargo test -p choir description");
+}
+
 #[test]
 fn the_description_is_what_is_checked_in() {
     let served = served();
-    let text = format!("{served:#}\n");
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../control/generated/openapi.json");
-    if std::env::var_os(RENEW).is_some() {
-        std::fs::write(&path, &text).expect("the checked-in file can be written");
-    }
-    let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(kept == text, "openapi.json differs. If that is meant: {RENEW}=1 cargo test -p choir description");
+    is_kept("openapi.json", &format!("{served:#}\n"));
+    is_kept("queries.txt", &queries(&served));
 
     let paths = served["paths"].as_object().unwrap();
     for path in [

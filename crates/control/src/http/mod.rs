@@ -127,7 +127,7 @@ impl Deref for App {
 
 /// All routes.
 pub fn router(app: App) -> Router {
-    let queries = Arc::new(queries::Queries::of(&openapi((app.computer_api)())));
+    let queries = Arc::new(queries::Queries::described());
     let api = Router::new()
         .route("/api/openapi.json", get(openapi::get))
         .route("/api/session", delete(session::end))
