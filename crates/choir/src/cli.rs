@@ -484,7 +484,7 @@ pub(crate) struct Chore {
 
 #[derive(Debug, Args)]
 pub(crate) struct Erase {
-    /// The event's id, as `choir events --json` shows it.
+    /// The event's id, as `choir events` shows it.
     pub(crate) event: choir_proto::EventId,
     /// Print JSON.
     #[arg(long)]

@@ -1,12 +1,14 @@
 //! `choir events`.
 
 use crate::cli::Events;
-use crate::client::Client;
-use crate::instance::{again, answering, is_passing};
+use crate::client::{self, Client};
+use crate::instance::{self, Instance, again, answering, is_passing};
 use crate::output;
 use anyhow::Context;
+use choir_control::data::DataDir;
 use choir_proto::{Envelope, Hash, Seq, api};
 use choir_store::relay::{JsonLines, Relay, Sink};
+use choir_store::{AtRest, Query};
 use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -21,7 +23,10 @@ type Out = Relay<Box<dyn Sink + Send>>;
 pub(crate) async fn events(arguments: Events) -> anyhow::Result<ExitCode> {
     let client = match arguments.follow {
         true => again(&arguments.reach, RETURN).await?,
-        false => answering(&arguments.reach).await?,
+        false => match answering(&arguments.reach).await {
+            Err(error) if is_at_rest(&error) => return read_at_rest(&arguments, error).await,
+            client => client?,
+        },
     };
     // Only when somebody answers: whoever is refused leaves no file behind.
     let mut out = out(&arguments)?;
@@ -35,6 +40,28 @@ pub(crate) async fn events(arguments: Events) -> anyhow::Result<ExitCode> {
         follow(client, &mut out, &arguments).await?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn is_at_rest(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(client::Error::NotRunning))
+}
+
+/// Reads the log of the one computer that lies here. Nothing starts on it meanwhile.
+async fn read_at_rest(arguments: &Events, not_running: anyhow::Error) -> anyhow::Result<ExitCode> {
+    let data = &arguments.reach.data;
+    let Instance::Absent(Some(_lock)) = instance::find(data).await? else { return Err(not_running) };
+    let root = DataDir::at(&data.path()?);
+    let [computer] = root.known_computers()?[..] else { return Err(not_running) };
+    let log = AtRest::open(&root.computer(computer))?;
+    let mut out = out(arguments)?;
+    loop {
+        let query = Query { after: out.position(), limit: PAGE, ..Query::default() };
+        let events = log.read(&query)?;
+        if events.is_empty() {
+            return Ok(ExitCode::SUCCESS);
+        }
+        out.carry(&events)?;
+    }
 }
 
 /// A file goes on where its last line ends; the terminal begins where it is told to.
@@ -105,8 +132,8 @@ impl Sink for Screen {
         }
         let header = &event.header;
         let run = header.run.map(|run| format!("  run {run}")).unwrap_or_default();
-        let (seq, at, actor, kind) = (header.seq, header.at, header.actor.as_str(), &header.kind);
-        output::line(format_args!("{seq:>8}  {at}  {actor:<11} {kind}{run}"))
+        let (seq, id, at, actor, kind) = (header.seq, header.id, header.at, header.actor.as_str(), &header.kind);
+        output::line(format_args!("{seq:>8}  {id}  {at}  {actor:<11} {kind}{run}"))
     }
 
     fn settle(&mut self) -> io::Result<()> {

@@ -20,7 +20,9 @@ fn what_a_killed_instance_left_behind_is_not_believed() {
     let thief = TcpListener::bind(&address).unwrap();
     thief.set_nonblocking(true).unwrap();
 
-    let refused = instance.choir(&["events"]);
+    let at_rest = instance.choir(&["events", "--json"]);
+    assert!(at_rest.status.success() && stdout(&at_rest).starts_with(&events), "{}", stderr(&at_rest));
+    let refused = instance.choir(&["run", "say yes"]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(stderr(&refused).contains("choir up"), "{}", stderr(&refused));
     let listed = stdout(&instance.choir(&["token", "list"]));

@@ -18,7 +18,7 @@ mod sqlite;
 
 pub use blob::{BlobWriter, Blobs};
 pub use collect::{Collected, Orphans, collect};
-pub use log::{AppendError, Appended, Erasure, Expect, Log, Query, Subscription};
+pub use log::{AppendError, Appended, AtRest, Erasure, Expect, Log, Query, Subscription};
 pub use search::Search;
 pub use sqlite::{OpenError, StoreError, open_reader, open_untouched};
 pub use verify::{Report, examine, refuse_newer, verify, verify_with};

@@ -4,11 +4,13 @@ mod beside;
 mod index;
 pub(crate) mod reader;
 mod recent;
+mod rest;
 pub(crate) mod row;
 mod subscription;
 mod writer;
 
 pub use reader::Query;
+pub use rest::AtRest;
 pub use subscription::Subscription;
 
 use crate::blob::{Blobs, sync_directory};
