@@ -391,6 +391,16 @@ fn a_key_that_is_gone_is_named() {
     assert_refused(&up(data.path()), "signing.key", "backup");
 }
 
+/// What is not signed can be cut off, and nobody notices.
+#[test]
+fn the_last_event_of_a_stop_is_signed() {
+    let data = used();
+    let last = choir_store::verify(&computer(data.path()), &[], |_| {}).unwrap().head.unwrap();
+    let signed = choir_control::db::heads(data.path(), choir_store::open_reader).unwrap();
+    let signed: Vec<_> = signed.iter().map(|head| (head.seq, head.hash)).collect();
+    assert_eq!(signed, [last]);
+}
+
 /// The process that writes the log is not trusted with what the person decides.
 #[tokio::test]
 async fn a_decision_that_control_does_not_know_of_is_a_lie() {
