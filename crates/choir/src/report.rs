@@ -53,7 +53,7 @@ pub(crate) fn hint(error: &anyhow::Error) -> Option<String> {
             .or_else(|| cause.downcast_ref::<OpenError>().map(|error| open_hint(error).to_owned()))
             .or_else(|| cause.downcast_ref::<ChoreError>().and_then(chore_hint))
             .or_else(|| cause.downcast_ref::<StoreError>().map(|error| store_hint(error).to_owned()))
-            .or_else(|| cause.downcast_ref::<HeadsError>().map(|_| HEADS.to_owned()))
+            .or_else(|| cause.downcast_ref::<HeadsError>().map(heads_hint))
             .or_else(|| cause.downcast_ref::<std::io::Error>().and_then(file_hint))
     })
 }
@@ -72,7 +72,7 @@ fn up_hint(error: &up::Error) -> Option<String> {
         }
         up::Error::Data(error) => Some(data_hint(error)),
         up::Error::Db(error) => Some(db_hint(error)),
-        up::Error::Heads(_) => Some(HEADS.to_owned()),
+        up::Error::Heads(error) => Some(heads_hint(error)),
         up::Error::Mcp(_) | up::Error::Broker(_) => Some("Set the variable to the token, or leave `token_env` out.".into()),
         up::Error::Sandboxes(_) => Some("Is another instance still ending, or the disk full or read-only?".into()),
         up::Error::Computer(_) => Some("What it said is above; `choir verify` looks at its log.".into()),
@@ -171,9 +171,21 @@ fn chore_hint(error: &ChoreError) -> Option<String> {
 }
 
 fn store_hint(error: &StoreError) -> &'static str {
+const FULL: &str = "Free space on the disk that holds the data, then run it again; the log is as it was.";
     match error {
         StoreError::File(_) => "Is the disk full, read-only or gone?",
         StoreError::Closed => "Start again.",
         _ => "Restore the damaged file from a backup; nothing was changed.",
     }
 }
+fn heads_hint(error: &HeadsError) -> String {
+    match error {
+        HeadsError::Db(error) => db_hint(error),
+        HeadsError::Key(error) => data_hint(error),
+        HeadsError::Forged { .. } => HEADS.to_owned(),
+    }
+}
+
+        full if full.is_full() => FULL,
+        ChoreError::Unkept => Some(FULL.to_owned()),
+        full if full.is_full() => FULL,
