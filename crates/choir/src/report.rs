@@ -94,7 +94,9 @@ fn data_hint(error: &data::Error) -> String {
         data::Error::Path { source, .. } if source.kind() == ErrorKind::NotFound => {
             "Nothing of ChoirOS is there. Give the directory that it was started with by --data.".into()
         }
-        data::Error::Path { .. } => "Choose a directory that you may write to with --data.".into(),
+        data::Error::Path { .. } | data::Error::Make { .. } => {
+            "Choose a directory that you may write to with --data.".into()
+        }
         data::Error::KeyGone { path, .. } => {
             let path = path.display();
             format!(

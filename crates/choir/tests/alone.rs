@@ -1,6 +1,7 @@
 //! What works without a running instance, and what is refused.
 
 use crate::support::{choir, stderr, stdout};
+use std::path::Path;
 
 #[test]
 fn a_token_is_made_whether_or_not_an_instance_runs() {
@@ -42,6 +43,20 @@ fn an_instance_that_does_not_run_is_said_with_a_hint() {
     let json = choir(directory.path()).args(["events", "--json"]).output().unwrap();
     let value: serde_json::Value = serde_json::from_slice(&json.stderr).unwrap();
     assert!(value["error"]["hint"].as_str().unwrap().contains("choir up"));
+}
+
+#[test]
+fn a_data_directory_that_cannot_be_is_said_with_a_hint() {
+    let directory = tempfile::tempdir().unwrap();
+    let unmade = choir(Path::new("/proc/choir")).args(["token", "create"]).output().unwrap();
+    let said = stderr(&unmade);
+    assert!(said.contains("cannot make `/proc/choir`") && said.contains("you may write to"), "{said}");
+    let gone = directory.path().join("gone");
+    std::fs::create_dir(&gone).unwrap();
+    let mut within = std::process::Command::new("sh");
+    within.args(["-c", "rmdir \"$PWD\"; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_choir"), "verify", "--data", "here"]);
+    let said = stderr(&within.current_dir(&gone).env_remove("CHOIR_LOG").output().unwrap());
+    assert!(said.contains("`here` leads nowhere") && said.contains("in full"), "{said}");
 }
 
 #[test]

@@ -24,6 +24,14 @@ pub enum Error {
         source: io::Error,
     },
     /// A directory with other things in it.
+    /// The directory is not there and cannot be made.
+    #[error("cannot make `{path}`")]
+    Make {
+        /// What was tried.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     #[error("`{path}` is not empty and was not made by ChoirOS")]
     Foreign {
         /// The directory.
@@ -85,7 +93,11 @@ impl DataDir {
         let data = Self::at(root);
         data.require_ours()?;
         for directory in [data.root.clone(), data.control(), data.computers()] {
-            make_private(&directory).map_err(|source| Error::Path { path: directory, source })?;
+            let is_there = directory.exists();
+            make_private(&directory).map_err(|source| match is_there {
+                true => Error::Path { path: directory, source },
+                false => Error::Make { path: directory, source },
+            })?;
         }
         close_files(&data.control()).map_err(|source| Error::Path { path: data.control(), source })?;
         Ok(data)
