@@ -1,6 +1,7 @@
 //! What works without a running instance, and what is refused.
 
 use crate::support::{choir, stderr, stdout};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 #[test]
@@ -28,6 +29,12 @@ fn a_bad_configuration_stops_the_start_and_is_named() {
         ("[providers.x]\nkind = \"scripted\"\nscript = \"missing.json\"\n", "missing.json"),
     ] {
         std::fs::write(&file, text).unwrap();
+        // Whoever looks first is told the same.
+        let looked = choir(directory.path()).args(["doctor", "--json"]).output().unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&looked.stdout).unwrap();
+        let found = report["findings"].as_array().unwrap().iter().find(|one| one["name"] == "configuration").unwrap();
+        assert!(found["ok"] == false && found["detail"].as_str().unwrap().contains(named), "{found}");
+        assert!(found["mend"].as_str().unwrap().contains("choir.toml") || !text.contains("models"), "{found}");
         let refused = choir(directory.path()).args(["up", "--listen", "127.0.0.1:0"]).output().unwrap();
         assert_eq!((refused.status.code(), stdout(&refused).as_str()), (Some(1), ""), "{text}");
         assert!(stderr(&refused).contains(named), "{}", stderr(&refused));
@@ -168,6 +175,23 @@ fn looking_makes_no_data_directory() {
     let looked = choir(&absent).args(["doctor"]).output().unwrap();
     assert!(stdout(&looked).contains("is not there yet"), "{}", stdout(&looked));
     assert!(!absent.exists());
+}
+
+#[test]
+fn a_look_changes_nothing_and_says_how_to_mend_what_it_sees() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("choir.toml"), "").unwrap();
+    std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let looked = choir(directory.path()).arg("doctor").output().unwrap();
+    assert!(stdout(&looked).contains("ok   data"), "{}", stdout(&looked));
+    let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["choir.toml"]);
+    assert_eq!(std::fs::metadata(directory.path()).unwrap().permissions().mode() & 0o777, 0o755);
+    let foreign = directory.path().join("foreign");
+    std::fs::create_dir(&foreign).unwrap();
+    std::fs::write(foreign.join("mine"), "").unwrap();
+    let looked = stdout(&choir(&foreign).arg("doctor").output().unwrap());
+    assert!(looked.contains("was not made by ChoirOS") && looked.contains("Choose an empty directory"), "{looked}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::secret::random_bytes;
 use choir_proto::ComputerId;
+use rustix::fs::Access;
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
@@ -23,7 +24,6 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// A directory with other things in it.
     /// The directory is not there and cannot be made.
     #[error("cannot make `{path}`")]
     Make {
@@ -32,6 +32,7 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// A directory with other things in it.
     #[error("`{path}` is not empty and was not made by ChoirOS")]
     Foreign {
         /// The directory.
@@ -101,6 +102,17 @@ impl DataDir {
         }
         close_files(&data.control()).map_err(|source| Error::Path { path: data.control(), source })?;
         Ok(data)
+    }
+
+    /// Whether it can be opened, as far as that can be told without making or changing anything.
+    pub fn examine(root: &Path) -> Result<(), Error> {
+        let data = Self::at(root);
+        data.require_ours()?;
+        for path in [data.root.clone(), data.control(), data.computers()].into_iter().filter(|path| path.exists()) {
+            let usable = rustix::fs::access(&path, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK);
+            usable.map_err(|error| Error::Path { path, source: error.into() })?;
+        }
+        Ok(())
     }
 
     /// Nobody's rights are taken away on a directory that was named by mistake: it must be empty, or begun by us or for us.
