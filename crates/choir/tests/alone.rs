@@ -1,6 +1,6 @@
 //! What works without a running instance, and what is refused.
 
-use crate::support::{choir, stderr, stdout};
+use crate::support::{Instance, choir, stderr, stdout};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -50,6 +50,35 @@ fn an_instance_that_does_not_run_is_said_with_a_hint() {
     let json = choir(directory.path()).args(["events", "--json"]).output().unwrap();
     let value: serde_json::Value = serde_json::from_slice(&json.stderr).unwrap();
     assert!(value["error"]["hint"].as_str().unwrap().contains("choir up"));
+    assert_eq!(value["error"]["code"], "not_running");
+}
+
+/// Programs decide by the code: the instance's own, or one for what the command line found itself.
+#[test]
+fn a_refusal_has_a_code_of_its_own() {
+    let instance = Instance::start(r#"{"roles": {"conductor": [{"text": "hm"}]}}"#);
+    let nobody = "01a1e211-f0ad-7b38-a58d-ccb88928412a";
+    let elsewhere = tempfile::tempdir().unwrap();
+    assert!(choir(elsewhere.path()).args(["token", "create"]).output().unwrap().status.success());
+    let foreign = tempfile::tempdir().unwrap();
+    std::fs::write(foreign.path().join("mine"), "").unwrap();
+    let here = instance.directory.path();
+    for (data, arguments, code) in [
+        (here, &["events", "--after", "99999"][..], "beyond_head"),
+        (here, &["trace", nobody], "not_found"),
+        (here, &["rebuild"], "in_use"),
+        (elsewhere.path(), &["erase", nobody], "not_found"),
+        (foreign.path(), &["token", "create"], "foreign_directory"),
+        (elsewhere.path(), &["events", "--url", "http://127.0.0.1:1", "--token", "x"], "not_reached"),
+        (elsewhere.path(), &["events", "--url", "ftp://127.0.0.1:1", "--token", "x"], "bad_url"),
+        (elsewhere.path(), &["events", "--url", "http://127.0.0.1:1"], "no_token"),
+        (&elsewhere.path().join("none"), &["verify"], "no_data_directory"),
+    ] {
+        let refused = choir(data).args(arguments).arg("--json").output().unwrap();
+        let told: serde_json::Value = serde_json::from_slice(&refused.stderr).unwrap();
+        assert_eq!((&told["error"]["code"], refused.status.code()), (&code.into(), Some(1)), "{arguments:?}: {told}");
+        assert!(!told["error"]["hint"].as_str().unwrap().is_empty(), "{arguments:?}: {told}");
+    }
 }
 
 #[test]
