@@ -82,6 +82,20 @@ fn a_refusal_has_a_code_of_its_own() {
 }
 
 #[test]
+fn a_directory_without_a_computer_is_said_to_have_none() {
+    let directory = tempfile::tempdir().unwrap();
+    assert!(choir(directory.path()).args(["token", "create"]).output().unwrap().status.success());
+    for (chore, listed) in [("verify", "faults"), ("rebuild", "orphans")] {
+        let plain = choir(directory.path()).arg(chore).output().unwrap();
+        let said = stderr(&plain);
+        assert!(plain.status.success() && said.contains(&format!("nothing to {chore}")), "{said}");
+        let json = choir(directory.path()).args([chore, "--json"]).output().unwrap();
+        let answer: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+        assert!(json.status.success() && answer["computer"].is_null() && !answer[listed].is_null(), "{answer}");
+    }
+}
+
+#[test]
 fn a_data_directory_that_cannot_be_is_said_with_a_hint() {
     let directory = tempfile::tempdir().unwrap();
     let unmade = choir(Path::new("/proc/choir")).args(["token", "create"]).output().unwrap();
