@@ -1,5 +1,6 @@
 //! What may be typed.
 
+use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -150,7 +151,8 @@ pub(crate) enum Command {
 
 /// What was typed, or how it is refused: in the shape that was asked for, and without names that are not for people.
 pub(crate) fn parse() -> Result<Cli, ExitCode> {
-    Cli::try_parse().map_err(|mut error| {
+    let parsed = command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    parsed.map_err(|mut error| {
         hide(&mut error);
         let wants_json = std::env::args_os().skip(1).take_while(|word| word != "--").any(|word| word == "--json");
         if wants_json && error.use_stderr() {
@@ -165,6 +167,21 @@ pub(crate) fn parse() -> Result<Cli, ExitCode> {
         }
         ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(1))
     })
+}
+
+/// What may be typed. A variable that is set and empty is as good as unset: that is how a shell and a service file take one back.
+fn command() -> clap::Command {
+    hearing(Cli::command())
+}
+
+fn hearing(command: clap::Command) -> clap::Command {
+    let is_empty =
+        |argument: &clap::Arg| argument.get_env().and_then(std::env::var_os).is_some_and(|set| set.is_empty());
+    let command = command.mut_args(|argument| match is_empty(&argument) {
+        true => argument.env(Resettable::Reset),
+        false => argument,
+    });
+    command.mut_subcommands(hearing)
 }
 
 /// Takes commands out of a suggestion that no help shows.

@@ -96,6 +96,24 @@ fn a_directory_without_a_computer_is_said_to_have_none() {
 }
 
 #[test]
+fn a_variable_that_is_set_and_empty_is_as_good_as_unset() {
+    let home = tempfile::tempdir().unwrap();
+    let call = |arguments: &[&str]| {
+        let mut command = choir(home.path());
+        for variable in ["CHOIR_DATA", "CHOIR_CONFIG", "CHOIR_URL", "CHOIR_TOKEN", "CHOIR_LISTEN"] {
+            command.env(variable, "");
+        }
+        command.env("XDG_DATA_HOME", home.path()).args(arguments).output().unwrap()
+    };
+    let made = call(&["token", "create"]);
+    assert!(made.status.success(), "{}", stderr(&made));
+    assert!(home.path().join("choir/control").is_dir());
+    assert!(stderr(&call(&["events"])).contains("no ChoirOS runs here"), "{}", stderr(&call(&["events"])));
+    let looked = stdout(&call(&["doctor"]));
+    assert!(looked.contains("ok   configuration"), "{looked}");
+}
+
+#[test]
 fn a_data_directory_that_cannot_be_is_said_with_a_hint() {
     let directory = tempfile::tempdir().unwrap();
     let unmade = choir(Path::new("/proc/choir")).args(["token", "create"]).output().unwrap();
