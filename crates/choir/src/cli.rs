@@ -2,7 +2,7 @@
 
 use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue};
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -308,7 +308,7 @@ pub(crate) struct Run {
 #[derive(Debug, Args)]
 pub(crate) struct Events {
     /// Begin after this position.
-    #[arg(long, value_name = "SEQ", default_value_t = 0)]
+    #[arg(long, value_name = "SEQ", default_value_t = 0, allow_negative_numbers = true, value_parser = position)]
     pub(crate) after: u64,
     /// Go on as new events arrive.
     #[arg(long)]
@@ -535,6 +535,10 @@ fn token_name(text: &str) -> Result<String, String> {
     }
 }
 
+fn position(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| "positions count from 1, and 0 is before the first event".to_owned())
+}
+
 fn signed_head(text: &str) -> Result<choir_proto::wire::Head, String> {
     let head = text.split_once(':').and_then(|(seq, hash)| {
         Some(choir_proto::wire::Head { seq: choir_proto::Seq(seq.parse().ok()?), hash: hash.parse().ok()? })
@@ -574,7 +578,10 @@ pub(crate) enum GuestRoleName {
 
 pub(crate) fn completions(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "choir", &mut script);
+    let all = Cli::command();
+    let shown = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    let mut shown = clap::Command::new("choir").version(env!("CARGO_PKG_VERSION")).subcommands(shown);
+    clap_complete::generate(shell, &mut shown, "choir", &mut script);
     crate::output::bytes(&script)?;
     Ok(ExitCode::SUCCESS)
 }

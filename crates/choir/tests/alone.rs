@@ -173,6 +173,9 @@ fn help_shows_what_is_for_people_and_completions_are_scripts() {
     for shell in ["bash", "zsh", "fish"] {
         let script = stdout(&choir(directory.path()).args(["completions", shell]).output().unwrap());
         assert!(script.contains("choir") && script.contains("verify"), "{shell}");
+        let hidden =
+            ["choir-computer", "subcommand__computer", "choir__guest", "choir__page", "-a \"guest\"", "'guest:"];
+        assert!(!hidden.iter().any(|name| script.contains(name)), "{shell} offers what is not for people");
     }
 }
 
@@ -212,6 +215,8 @@ fn what_is_typed_wrong_is_said_in_the_shape_that_was_asked_for() {
     assert_eq!((json.status.code(), stdout(&json).as_str()), (Some(2), ""));
     let value: serde_json::Value = serde_json::from_slice(&json.stderr).unwrap();
     assert!(value["error"]["message"].as_str().unwrap().contains("soon"), "{value}");
+    let negative = stderr(&call(&["events", "--after", "-1"]));
+    assert!(negative.contains("'-1'") && negative.contains("0 is before the first event"), "{negative}");
 }
 
 #[test]
