@@ -31,6 +31,9 @@ pub(crate) fn verify(arguments: &Chore) -> anyhow::Result<ExitCode> {
             "choir: there is no computer in {}, and none was ever signed: nothing to verify",
             root.display()
         ));
+        if arguments.json {
+            tell_report(None, &Report::default(), 0, true)?;
+        }
     }
     let mut sound = true;
     for id in computers {
@@ -38,7 +41,7 @@ pub(crate) fn verify(arguments: &Chore) -> anyhow::Result<ExitCode> {
             signed.iter().filter(|head| head.computer == id).map(|head| (head.seq, head.hash)).collect();
         let report = check(&data.computer(id), &marks, &decisions)?;
         sound &= report.faults.is_empty();
-        tell_report(id, &report, marks.len(), arguments.json)?;
+        tell_report(Some(id), &report, marks.len(), arguments.json)?;
     }
     if sound {
         return Ok(ExitCode::SUCCESS);
@@ -122,7 +125,7 @@ fn seen(signed: &[Head], id: ComputerId) -> choir_store::log::Head {
     head.map(|head| choir_store::log::Head { seq: head.seq, hash: head.hash }).unwrap_or_default()
 }
 
-fn tell_report(id: ComputerId, report: &Report, signed: usize, json: bool) -> anyhow::Result<()> {
+fn tell_report(id: Option<ComputerId>, report: &Report, signed: usize, json: bool) -> anyhow::Result<()> {
     let Report { events, blobs, erased, head, faults } = report;
     if json {
         return output::json(&serde_json::json!({
@@ -130,6 +133,7 @@ fn tell_report(id: ComputerId, report: &Report, signed: usize, json: bool) -> an
             "head": head.map(|(seq, hash)| serde_json::json!({"seq": seq, "hash": hash})), "faults": faults,
         }));
     }
+    let Some(id) = id else { return Ok(()) };
     let verdict = if faults.is_empty() { "sound" } else { "DAMAGED" };
     output::line(format!(
         "computer {id}: {verdict}, {events} events, {blobs} blobs, {erased} erased, {signed} signed heads"
@@ -146,7 +150,17 @@ pub(crate) async fn rebuild(arguments: &Chore) -> anyhow::Result<ExitCode> {
     let (data, signed) = (DataDir::at(&root), signed(&root)?);
     // Held until it is done: no instance may start meanwhile. One that runs keeps its log to itself, which is said below.
     let lock = data.lock().ok();
-    for id in data.known_computers()? {
+    let computers = data.known_computers()?;
+    if computers.is_empty() {
+        output::tell(format_args!("choir: there is no computer in {}: nothing to rebuild", root.display()));
+        if arguments.json {
+            output::json(&serde_json::json!({
+                "computer": null, "events": 0, "compared": false, "equal": true, "digest": null,
+                "orphans": {"blobs": 0, "bytes": 0}, "trees": {"trees": 0, "contents": 0, "bytes": 0},
+            }))?;
+        }
+    }
+    for id in computers {
         progress(&format!("computer {id}: folding the log anew"));
         let rebuilt = maintain::rebuild(&data.computer(id), seen(&signed, id)).await;
         progress_done();

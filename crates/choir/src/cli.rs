@@ -1,7 +1,8 @@
 //! What may be typed.
 
+use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue};
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -150,7 +151,8 @@ pub(crate) enum Command {
 
 /// What was typed, or how it is refused: in the shape that was asked for, and without names that are not for people.
 pub(crate) fn parse() -> Result<Cli, ExitCode> {
-    Cli::try_parse().map_err(|mut error| {
+    let parsed = command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    parsed.map_err(|mut error| {
         hide(&mut error);
         let wants_json = std::env::args_os().skip(1).take_while(|word| word != "--").any(|word| word == "--json");
         if wants_json && error.use_stderr() {
@@ -165,6 +167,21 @@ pub(crate) fn parse() -> Result<Cli, ExitCode> {
         }
         ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(1))
     })
+}
+
+/// What may be typed. A variable that is set and empty is as good as unset: that is how a shell and a service file take one back.
+fn command() -> clap::Command {
+    hearing(Cli::command())
+}
+
+fn hearing(command: clap::Command) -> clap::Command {
+    let is_empty =
+        |argument: &clap::Arg| argument.get_env().and_then(std::env::var_os).is_some_and(|set| set.is_empty());
+    let command = command.mut_args(|argument| match is_empty(&argument) {
+        true => argument.env(Resettable::Reset),
+        false => argument,
+    });
+    command.mut_subcommands(hearing)
 }
 
 /// Takes commands out of a suggestion that no help shows.
@@ -291,7 +308,7 @@ pub(crate) struct Run {
 #[derive(Debug, Args)]
 pub(crate) struct Events {
     /// Begin after this position.
-    #[arg(long, value_name = "SEQ", default_value_t = 0)]
+    #[arg(long, value_name = "SEQ", default_value_t = 0, allow_negative_numbers = true, value_parser = position)]
     pub(crate) after: u64,
     /// Go on as new events arrive.
     #[arg(long)]
@@ -518,6 +535,10 @@ fn token_name(text: &str) -> Result<String, String> {
     }
 }
 
+fn position(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| "positions count from 1, and 0 is before the first event".to_owned())
+}
+
 fn signed_head(text: &str) -> Result<choir_proto::wire::Head, String> {
     let head = text.split_once(':').and_then(|(seq, hash)| {
         Some(choir_proto::wire::Head { seq: choir_proto::Seq(seq.parse().ok()?), hash: hash.parse().ok()? })
@@ -557,7 +578,10 @@ pub(crate) enum GuestRoleName {
 
 pub(crate) fn completions(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "choir", &mut script);
+    let all = Cli::command();
+    let shown = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    let mut shown = clap::Command::new("choir").version(env!("CARGO_PKG_VERSION")).subcommands(shown);
+    clap_complete::generate(shell, &mut shown, "choir", &mut script);
     crate::output::bytes(&script)?;
     Ok(ExitCode::SUCCESS)
 }

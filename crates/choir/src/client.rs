@@ -56,14 +56,29 @@ impl Error {
         }
     }
 
+    /// What programs decide by: the instance's own word where it gave one.
+    pub(crate) fn code(&self) -> &str {
+        match self {
+            Self::NotRunning => "not_running",
+            Self::Door(_) => "not_yours",
+            Self::NoToken => "no_token",
+            Self::Url(_) => "bad_url",
+            Self::Connect(..) => "not_reached",
+            Self::Broken(_) => "connection_broken",
+            Self::Refused(refusal, _) => &refusal.error.code,
+            Self::Status(_) => "bad_answer",
+        }
+    }
+
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Self::NotRunning | Self::Connect(..) => Some("Start it with `choir up`, or name it with CHOIR_URL.".into()),
             Self::Door(_) => Some("Run it as the owner of the data directory, or name another one with --data.".into()),
             Self::NoToken => Some("Make one on that machine with `choir token create`.".into()),
             Self::Url(_) => Some("TLS is spoken by a proxy in front of it, not by the command line.".into()),
-            Self::Refused(refusal, _) => Some(refusal.error.hint.clone()),
-            Self::Broken(_) | Self::Status(_) => None,
+            Self::Refused(refusal, _) => Some(refusal.error.hint.clone()).filter(|hint| !hint.is_empty()),
+            Self::Broken(_) => Some("Is it still running? `choir doctor` tells; then try again.".into()),
+            Self::Status(_) => Some("Is there a proxy in front of it, or something else at that address?".into()),
         }
     }
 }

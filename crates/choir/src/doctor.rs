@@ -8,6 +8,7 @@ use choir_control::data::DataDir;
 use choir_control::gateway;
 use choir_control::outbound::Outbound;
 use choir_control::toolchains::{Homes, Toolchains};
+use choir_control::up;
 use choir_proto::api::Health;
 use choir_sandbox::confine;
 use choir_sandbox::guest::GuestRole;
@@ -92,10 +93,7 @@ fn data(path: &Path) -> Finding {
     if !path.exists() {
         return Finding::good("data", format!("{} is not there yet; `choir up` makes it", path.display()));
     }
-    match DataDir::open(path) {
-        Ok(_) => Finding::good("data", path.display().to_string()),
-        Err(error) => Finding::bad("data", error.to_string(), "Choose a directory that you may write to with --data."),
-    }
+    examined("data", path, DataDir::examine(path).map_err(anyhow::Error::from))
 }
 
 /// Control's database and every computer's log, whether or not an instance runs; what is not there yet is not spoken of.
@@ -140,7 +138,7 @@ fn space(path: &Path) -> Finding {
 
 fn configuration(data: &Path, named: Option<&Path>) -> Finding {
     let file = named.map_or_else(|| DataDir::at(data).config(), Path::to_owned);
-    match config::load(&file, named.is_some()) {
+    match loaded(data, &file, named.is_some()) {
         Ok(config) if config.git != config::Git::default() => Finding::good(
             "configuration",
             "git.auto_commit_* is read and does nothing yet: there is no checkpoint to take",
@@ -152,8 +150,20 @@ fn configuration(data: &Path, named: Option<&Path>) -> Finding {
             let names: Vec<&str> = config.providers.keys().map(String::as_str).collect();
             Finding::good("configuration", format!("providers: {}", names.join(", ")))
         }
-        Err(error) => Finding::bad("configuration", error.to_string(), format!("Mend {}.", file.display())),
+        Err(error) => examined("configuration", &file, Err(error)),
     }
+}
+
+/// The configuration, if a start would take it.
+fn loaded(data: &Path, file: &Path, is_named: bool) -> anyhow::Result<config::Config> {
+    let config = config::load(file, is_named)?;
+    // A database that cannot be read has a line of its own, and the providers in it are not there.
+    let stored = match DataDir::at(data).database().exists() {
+        true => choir_control::db::providers(data, choir_store::open_untouched).unwrap_or_default(),
+        false => Vec::new(),
+    };
+    up::examine(&config, file.parent().unwrap_or(Path::new(".")), &stored)?;
+    Ok(config)
 }
 
 /// What could be asked, if somebody said so: nothing is sent to a provider here.

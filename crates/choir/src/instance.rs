@@ -2,6 +2,7 @@
 
 use crate::cli::{Data, Reach};
 use crate::client::{self, Client, Error};
+use anyhow::Context;
 use choir_control::data::{DataDir, Lock};
 use choir_control::secret::Secret;
 use choir_proto::api;
@@ -15,7 +16,9 @@ impl Data {
     /// As given, else the platform's. Absolute: sandboxes and the computer's process do not share our working directory.
     pub(crate) fn path(&self) -> anyhow::Result<PathBuf> {
         if let Some(directory) = &self.directory {
-            return Ok(std::path::absolute(directory)?);
+            let nowhere =
+                || format!("`{}` leads nowhere from here; name the data directory in full", directory.display());
+            return std::path::absolute(directory).with_context(nowhere);
         }
         let from = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let base = from("XDG_DATA_HOME").or_else(|| Some(from("HOME")?.join(".local/share")));

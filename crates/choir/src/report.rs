@@ -16,7 +16,8 @@ pub(crate) fn print(error: &anyhow::Error, json: bool) -> ExitCode {
     let hint = hint(error);
     if json {
         let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
-        let report = ApiError::new("failed", causes.join(": "), hint.unwrap_or_default());
+        let hint = hint.unwrap_or_else(|| ANYTHING.to_owned());
+        let report = ApiError::new(code(error), causes.join(": "), hint);
         output::tell(format_args!("{}", serde_json::to_string(&report).unwrap_or_else(|_| report.to_string())));
         return status(error);
     }
@@ -38,6 +39,118 @@ fn status(error: &anyhow::Error) -> ExitCode {
     }
 }
 
+/// As the API says it.
+const FULL_CODE: &str = "disk_full";
+
+/// Nothing better is known.
+const ANYTHING: &str = "`choir doctor` says what works on this machine.";
+
+/// What programs decide by, where there is a word for it.
+fn code(error: &anyhow::Error) -> &str {
+    let code = error.chain().find_map(|cause| {
+        cause
+            .downcast_ref::<client::Error>()
+            .map(client::Error::code)
+            .or_else(|| cause.downcast_ref::<up::Error>().and_then(up_code))
+            .or_else(|| cause.downcast_ref::<data::Error>().map(data_code))
+            .or_else(|| cause.downcast_ref::<token::Error>().and_then(token_code))
+            .or_else(|| cause.downcast_ref::<db::Error>().and_then(db_code))
+            .or_else(|| cause.downcast_ref::<config::Error>().map(|_| "bad_configuration"))
+            .or_else(|| cause.downcast_ref::<ChoreError>().and_then(chore_code))
+            .or_else(|| cause.downcast_ref::<OpenError>().and_then(open_code))
+            .or_else(|| cause.downcast_ref::<StoreError>().and_then(store_code))
+            .or_else(|| cause.downcast_ref::<HeadsError>().and_then(heads_code))
+            .or_else(|| cause.downcast_ref::<std::io::Error>().and_then(file_code))
+    });
+    code.unwrap_or("failed")
+}
+
+fn up_code(error: &up::Error) -> Option<&'static str> {
+    match error {
+        up::Error::Data(error) => Some(data_code(error)),
+        up::Error::Db(error) => db_code(error),
+        up::Error::Heads(error) => heads_code(error),
+        up::Error::Contradicted(_) => Some("contradicted"),
+        up::Error::Listen { .. } => Some("cannot_listen"),
+        up::Error::Model { .. } | up::Error::Gateway(_) | up::Error::Mcp(_) | up::Error::Broker(_) => {
+            Some("bad_configuration")
+        }
+        up::Error::Sandboxes(_) | up::Error::Computer(_) | up::Error::Refused | up::Error::Write { .. } => None,
+    }
+}
+
+fn data_code(error: &data::Error) -> &'static str {
+    match error {
+        data::Error::Path { .. } | data::Error::Make { .. } => "no_data_directory",
+        data::Error::Foreign { .. } => "foreign_directory",
+        data::Error::Locked { .. } => "in_use",
+        data::Error::KeyGone { .. } | data::Error::Key { .. } => "damaged",
+    }
+}
+
+fn heads_code(error: &HeadsError) -> Option<&'static str> {
+    match error {
+        HeadsError::Db(error) => db_code(error),
+        HeadsError::Key(error) => Some(data_code(error)),
+        HeadsError::Forged { .. } => Some("contradicted"),
+    }
+}
+
+fn token_code(error: &token::Error) -> Option<&'static str> {
+    match error {
+        token::Error::Data(error) => Some(data_code(error)),
+        token::Error::Db(error) => db_code(error),
+    }
+}
+
+fn db_code(error: &db::Error) -> Option<&'static str> {
+    match error {
+        db::Error::Newer { .. } => Some("newer_version"),
+        db::Error::Damaged(_) => Some("damaged"),
+        db::Error::Full => Some(FULL_CODE),
+        db::Error::Sqlite(_) | db::Error::Unsafe { .. } | db::Error::Closed => None,
+    }
+}
+
+fn chore_code(error: &ChoreError) -> Option<&'static str> {
+    match error {
+        ChoreError::Open(error) => open_code(error),
+        ChoreError::Read(error) => store_code(error),
+        ChoreError::Append(AppendError::Full) => Some(FULL_CODE),
+        ChoreError::Append(AppendError::Lingers | AppendError::Unremoved(_)) => Some("erasure_unfinished"),
+        ChoreError::Append(_) | ChoreError::Unkept => None,
+        ChoreError::Tombstone(_) => Some("tombstone"),
+        ChoreError::NoEvent(_) => Some("not_found"),
+    }
+}
+
+fn open_code(error: &OpenError) -> Option<&'static str> {
+    match error {
+        OpenError::InUse(_) => Some("in_use"),
+        OpenError::Newer { .. } => Some("newer_version"),
+        OpenError::Contradicted { .. } => Some("contradicted"),
+        OpenError::Damaged { .. } => Some("damaged"),
+        full if full.is_full() => Some(FULL_CODE),
+        _ => None,
+    }
+}
+
+fn store_code(error: &StoreError) -> Option<&'static str> {
+    match error {
+        StoreError::Damaged(_) | StoreError::Row { .. } | StoreError::Stuck { .. } => Some("damaged"),
+        StoreError::Missing(_) => Some("not_found"),
+        full if full.is_full() => Some(FULL_CODE),
+        _ => None,
+    }
+}
+
+fn file_code(error: &std::io::Error) -> Option<&'static str> {
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Some(FULL_CODE),
+        _ => None,
+    }
+}
+
 /// How to mend it, where that is known.
 pub(crate) fn hint(error: &anyhow::Error) -> Option<String> {
     error.chain().find_map(|cause| {
@@ -53,11 +166,12 @@ pub(crate) fn hint(error: &anyhow::Error) -> Option<String> {
             .or_else(|| cause.downcast_ref::<OpenError>().map(|error| open_hint(error).to_owned()))
             .or_else(|| cause.downcast_ref::<ChoreError>().and_then(chore_hint))
             .or_else(|| cause.downcast_ref::<StoreError>().map(|error| store_hint(error).to_owned()))
-            .or_else(|| cause.downcast_ref::<HeadsError>().map(|_| HEADS.to_owned()))
+            .or_else(|| cause.downcast_ref::<HeadsError>().map(heads_hint))
             .or_else(|| cause.downcast_ref::<std::io::Error>().and_then(file_hint))
     })
 }
 
+const FULL: &str = "Free space on the disk that holds the data, then run it again; the log is as it was.";
 const HEADS: &str = "Compare with a backup of control/ before you trust this log.";
 const DAMAGED: &str = "`choir verify` says how far it is sound, where it can be read at all. Restore the file from a backup; nothing was changed.";
 const CONFIG: &str = "Mend the file and start again; nothing was changed.";
@@ -72,7 +186,7 @@ fn up_hint(error: &up::Error) -> Option<String> {
         }
         up::Error::Data(error) => Some(data_hint(error)),
         up::Error::Db(error) => Some(db_hint(error)),
-        up::Error::Heads(_) => Some(HEADS.to_owned()),
+        up::Error::Heads(error) => Some(heads_hint(error)),
         up::Error::Mcp(_) | up::Error::Broker(_) => Some("Set the variable to the token, or leave `token_env` out.".into()),
         up::Error::Sandboxes(_) => Some("Is another instance still ending, or the disk full or read-only?".into()),
         up::Error::Computer(_) => Some("What it said is above; `choir verify` looks at its log.".into()),
@@ -94,7 +208,9 @@ fn data_hint(error: &data::Error) -> String {
         data::Error::Path { source, .. } if source.kind() == ErrorKind::NotFound => {
             "Nothing of ChoirOS is there. Give the directory that it was started with by --data.".into()
         }
-        data::Error::Path { .. } => "Choose a directory that you may write to with --data.".into(),
+        data::Error::Path { .. } | data::Error::Make { .. } => {
+            "Choose a directory that you may write to with --data.".into()
+        }
         data::Error::KeyGone { path, .. } => {
             let path = path.display();
             format!(
@@ -104,6 +220,14 @@ fn data_hint(error: &data::Error) -> String {
         data::Error::Key { path, .. } => {
             format!("Restore {} from a backup; without it stored keys stay closed.", path.display())
         }
+    }
+}
+
+fn heads_hint(error: &HeadsError) -> String {
+    match error {
+        HeadsError::Db(error) => db_hint(error),
+        HeadsError::Key(error) => data_hint(error),
+        HeadsError::Forged { .. } => HEADS.to_owned(),
     }
 }
 
@@ -149,6 +273,7 @@ fn open_hint(error: &OpenError) -> &'static str {
         OpenError::OldSqlite(_) | OpenError::Setting(_) => {
             "Keep the data on a local disk, and build with the bundled SQLite."
         }
+        full if full.is_full() => FULL,
         OpenError::Damaged { .. } | OpenError::Sqlite(_) => DAMAGED,
         OpenError::File { .. } => "Is the disk full, read-only or gone?",
     }
@@ -164,6 +289,7 @@ fn chore_hint(error: &ChoreError) -> Option<String> {
         ChoreError::Append(AppendError::Unremoved(_)) => Some(
             "Is the disk read-only, or does the file belong to somebody else? Mend that, then erase again.".to_owned(),
         ),
+        ChoreError::Unkept => Some(FULL.to_owned()),
         ChoreError::Append(_) => Some("Is the disk full or read-only? Nothing was lost.".to_owned()),
         ChoreError::Tombstone(_) => Some("There is nothing in it to erase.".to_owned()),
         ChoreError::NoEvent(_) => Some("`choir events` shows the ids.".to_owned()),
@@ -172,6 +298,7 @@ fn chore_hint(error: &ChoreError) -> Option<String> {
 
 fn store_hint(error: &StoreError) -> &'static str {
     match error {
+        full if full.is_full() => FULL,
         StoreError::File(_) => "Is the disk full, read-only or gone?",
         StoreError::Closed => "Start again.",
         _ => "Restore the damaged file from a backup; nothing was changed.",

@@ -1,6 +1,8 @@
 //! What works without a running instance, and what is refused.
 
-use crate::support::{choir, stderr, stdout};
+use crate::support::{Instance, choir, stderr, stdout};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 #[test]
 fn a_token_is_made_whether_or_not_an_instance_runs() {
@@ -27,6 +29,12 @@ fn a_bad_configuration_stops_the_start_and_is_named() {
         ("[providers.x]\nkind = \"scripted\"\nscript = \"missing.json\"\n", "missing.json"),
     ] {
         std::fs::write(&file, text).unwrap();
+        // Whoever looks first is told the same.
+        let looked = choir(directory.path()).args(["doctor", "--json"]).output().unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&looked.stdout).unwrap();
+        let found = report["findings"].as_array().unwrap().iter().find(|one| one["name"] == "configuration").unwrap();
+        assert!(found["ok"] == false && found["detail"].as_str().unwrap().contains(named), "{found}");
+        assert!(found["mend"].as_str().unwrap().contains("choir.toml") || !text.contains("models"), "{found}");
         let refused = choir(directory.path()).args(["up", "--listen", "127.0.0.1:0"]).output().unwrap();
         assert_eq!((refused.status.code(), stdout(&refused).as_str()), (Some(1), ""), "{text}");
         assert!(stderr(&refused).contains(named), "{}", stderr(&refused));
@@ -42,6 +50,81 @@ fn an_instance_that_does_not_run_is_said_with_a_hint() {
     let json = choir(directory.path()).args(["events", "--json"]).output().unwrap();
     let value: serde_json::Value = serde_json::from_slice(&json.stderr).unwrap();
     assert!(value["error"]["hint"].as_str().unwrap().contains("choir up"));
+    assert_eq!(value["error"]["code"], "not_running");
+}
+
+/// Programs decide by the code: the instance's own, or one for what the command line found itself.
+#[test]
+fn a_refusal_has_a_code_of_its_own() {
+    let instance = Instance::start(r#"{"roles": {"conductor": [{"text": "hm"}]}}"#);
+    let nobody = "01a1e211-f0ad-7b38-a58d-ccb88928412a";
+    let elsewhere = tempfile::tempdir().unwrap();
+    assert!(choir(elsewhere.path()).args(["token", "create"]).output().unwrap().status.success());
+    let foreign = tempfile::tempdir().unwrap();
+    std::fs::write(foreign.path().join("mine"), "").unwrap();
+    let here = instance.directory.path();
+    for (data, arguments, code) in [
+        (here, &["events", "--after", "99999"][..], "beyond_head"),
+        (here, &["trace", nobody], "not_found"),
+        (here, &["rebuild"], "in_use"),
+        (elsewhere.path(), &["erase", nobody], "not_found"),
+        (foreign.path(), &["token", "create"], "foreign_directory"),
+        (elsewhere.path(), &["events", "--url", "http://127.0.0.1:1", "--token", "x"], "not_reached"),
+        (elsewhere.path(), &["events", "--url", "ftp://127.0.0.1:1", "--token", "x"], "bad_url"),
+        (elsewhere.path(), &["events", "--url", "http://127.0.0.1:1"], "no_token"),
+        (&elsewhere.path().join("none"), &["verify"], "no_data_directory"),
+    ] {
+        let refused = choir(data).args(arguments).arg("--json").output().unwrap();
+        let told: serde_json::Value = serde_json::from_slice(&refused.stderr).unwrap();
+        assert_eq!((&told["error"]["code"], refused.status.code()), (&code.into(), Some(1)), "{arguments:?}: {told}");
+        assert!(!told["error"]["hint"].as_str().unwrap().is_empty(), "{arguments:?}: {told}");
+    }
+}
+
+#[test]
+fn a_directory_without_a_computer_is_said_to_have_none() {
+    let directory = tempfile::tempdir().unwrap();
+    assert!(choir(directory.path()).args(["token", "create"]).output().unwrap().status.success());
+    for (chore, listed) in [("verify", "faults"), ("rebuild", "orphans")] {
+        let plain = choir(directory.path()).arg(chore).output().unwrap();
+        let said = stderr(&plain);
+        assert!(plain.status.success() && said.contains(&format!("nothing to {chore}")), "{said}");
+        let json = choir(directory.path()).args([chore, "--json"]).output().unwrap();
+        let answer: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+        assert!(json.status.success() && answer["computer"].is_null() && !answer[listed].is_null(), "{answer}");
+    }
+}
+
+#[test]
+fn a_variable_that_is_set_and_empty_is_as_good_as_unset() {
+    let home = tempfile::tempdir().unwrap();
+    let call = |arguments: &[&str]| {
+        let mut command = choir(home.path());
+        for variable in ["CHOIR_DATA", "CHOIR_CONFIG", "CHOIR_URL", "CHOIR_TOKEN", "CHOIR_LISTEN"] {
+            command.env(variable, "");
+        }
+        command.env("XDG_DATA_HOME", home.path()).args(arguments).output().unwrap()
+    };
+    let made = call(&["token", "create"]);
+    assert!(made.status.success(), "{}", stderr(&made));
+    assert!(home.path().join("choir/control").is_dir());
+    assert!(stderr(&call(&["events"])).contains("no ChoirOS runs here"), "{}", stderr(&call(&["events"])));
+    let looked = stdout(&call(&["doctor"]));
+    assert!(looked.contains("ok   configuration"), "{looked}");
+}
+
+#[test]
+fn a_data_directory_that_cannot_be_is_said_with_a_hint() {
+    let directory = tempfile::tempdir().unwrap();
+    let unmade = choir(Path::new("/proc/choir")).args(["token", "create"]).output().unwrap();
+    let said = stderr(&unmade);
+    assert!(said.contains("cannot make `/proc/choir`") && said.contains("you may write to"), "{said}");
+    let gone = directory.path().join("gone");
+    std::fs::create_dir(&gone).unwrap();
+    let mut within = std::process::Command::new("sh");
+    within.args(["-c", "rmdir \"$PWD\"; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_choir"), "verify", "--data", "here"]);
+    let said = stderr(&within.current_dir(&gone).env_remove("CHOIR_LOG").output().unwrap());
+    assert!(said.contains("`here` leads nowhere") && said.contains("in full"), "{said}");
 }
 
 #[test]
@@ -90,6 +173,9 @@ fn help_shows_what_is_for_people_and_completions_are_scripts() {
     for shell in ["bash", "zsh", "fish"] {
         let script = stdout(&choir(directory.path()).args(["completions", shell]).output().unwrap());
         assert!(script.contains("choir") && script.contains("verify"), "{shell}");
+        let hidden =
+            ["choir-computer", "subcommand__computer", "choir__guest", "choir__page", "-a \"guest\"", "'guest:"];
+        assert!(!hidden.iter().any(|name| script.contains(name)), "{shell} offers what is not for people");
     }
 }
 
@@ -129,6 +215,8 @@ fn what_is_typed_wrong_is_said_in_the_shape_that_was_asked_for() {
     assert_eq!((json.status.code(), stdout(&json).as_str()), (Some(2), ""));
     let value: serde_json::Value = serde_json::from_slice(&json.stderr).unwrap();
     assert!(value["error"]["message"].as_str().unwrap().contains("soon"), "{value}");
+    let negative = stderr(&call(&["events", "--after", "-1"]));
+    assert!(negative.contains("'-1'") && negative.contains("0 is before the first event"), "{negative}");
 }
 
 #[test]
@@ -153,6 +241,23 @@ fn looking_makes_no_data_directory() {
     let looked = choir(&absent).args(["doctor"]).output().unwrap();
     assert!(stdout(&looked).contains("is not there yet"), "{}", stdout(&looked));
     assert!(!absent.exists());
+}
+
+#[test]
+fn a_look_changes_nothing_and_says_how_to_mend_what_it_sees() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("choir.toml"), "").unwrap();
+    std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let looked = choir(directory.path()).arg("doctor").output().unwrap();
+    assert!(stdout(&looked).contains("ok   data"), "{}", stdout(&looked));
+    let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["choir.toml"]);
+    assert_eq!(std::fs::metadata(directory.path()).unwrap().permissions().mode() & 0o777, 0o755);
+    let foreign = directory.path().join("foreign");
+    std::fs::create_dir(&foreign).unwrap();
+    std::fs::write(foreign.join("mine"), "").unwrap();
+    let looked = stdout(&choir(&foreign).arg("doctor").output().unwrap());
+    assert!(looked.contains("was not made by ChoirOS") && looked.contains("Choose an empty directory"), "{looked}");
 }
 
 #[test]

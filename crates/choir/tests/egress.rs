@@ -199,7 +199,11 @@ fn who_does_not_ask_reaches_nothing() {
     let allowed = format!("127.0.0.1:{}", canary.port);
     let attempt = |(name, act): &(&str, &str)| {
         let act = act.replace("{port}", &canary.port.to_string());
-        format!("( {act} ) > /tmp/said 2>/dev/null; grep -q secret /tmp/said && echo 'leak: {name}' || echo sealed")
+        // A program that is not there (127) has not tried.
+        format!(
+            "( {act} ) > /tmp/said 2>/dev/null; status=$?; grep -q secret /tmp/said && status=0
+            case $status in 0) echo 'leak: {name}';; 127) echo 'not tried: {name}';; *) echo sealed;; esac"
+        )
     };
     let lines: Vec<String> = UNASKED.iter().map(attempt).collect();
     let (said, _) = run(&instance, &lines, Some(&[&allowed]));

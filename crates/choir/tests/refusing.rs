@@ -261,6 +261,46 @@ fn a_full_disk_is_said() {
     assert_refused(&walled(data.path(), &["--size", "65536", "--tmpfs", path]), "full", "space");
 }
 
+/// On a disk of its own with everything in it and so many KiB left: how it ends, and how large the views are then.
+fn rebuilt(data: &Path, room: &Path, kib: usize) -> (Output, u64) {
+    let script = r#"cp -a "$0/." "$1" && head -c "$2"k /dev/zero > "$1/left"; cat /dev/zero > "$1/fill" 2> /dev/null
+        rm "$1/left"; "$3" rebuild --data "$1"; ended=$?; cat "$1"/computers/*/views.sqlite* | wc -c; exit $ended"#;
+    let mut command = Command::new("bwrap");
+    command.args(["--dev-bind", "/", "/", "--size", "8388608", "--tmpfs"]).arg(room).args(["sh", "-c", script]);
+    let kib = kib.to_string();
+    command.arg(data).arg(room).args([&kib, env!("CARGO_BIN_EXE_choir")]).env_remove("CHOIR_LOG");
+    let ended = command.output().unwrap();
+    let size = stdout(&ended).lines().last().unwrap().trim().parse().unwrap();
+    (ended, size)
+}
+
+/// However little room there is, it is said, and what was not written is not called done.
+#[test]
+fn views_that_find_no_room_are_not_called_rebuilt() {
+    let instance = Instance::start(SCENARIO);
+    let headers = format!("authorization: Bearer {}\r\ncontent-type: application/json\r\n", instance.token("run"));
+    for number in 0..100 {
+        let document = format!(r#"{{"title":"{number}","content":"{}"}}"#, "words ".repeat(200));
+        assert!(instance.http("POST /api/documents", &headers, &document).starts_with("HTTP/1.1 201"));
+    }
+    let (_, _, data) = instance.stop();
+    let views = std::fs::metadata(computer(data.path()).join("views.sqlite")).unwrap().len();
+    let room = tempfile::tempdir().unwrap();
+    let mut failures = 0;
+    for kib in (0..4096).step_by(20) {
+        let (ended, size) = rebuilt(data.path(), room.path(), kib);
+        if ended.status.success() {
+            assert!(size > views / 2, "with {kib} KiB left {size} of {views} bytes were written");
+            break;
+        }
+        failures += 1;
+        let said = stderr(&ended).to_lowercase();
+        assert!(ended.status.code() == Some(1) && said.contains("free") && said.contains("space"), "{kib}: {said}");
+        assert!(!said.contains("backup"), "{kib}: {said}");
+    }
+    assert!(failures > 3, "the control: there was too little room at first");
+}
+
 #[test]
 fn a_key_that_is_none_and_a_directory_that_is_none_are_named() {
     let data = used();
@@ -389,6 +429,16 @@ fn a_key_that_is_gone_is_named() {
     let data = used();
     std::fs::remove_file(data.path().join("control/signing.key")).unwrap();
     assert_refused(&up(data.path()), "signing.key", "backup");
+}
+
+/// What is not signed can be cut off, and nobody notices.
+#[test]
+fn the_last_event_of_a_stop_is_signed() {
+    let data = used();
+    let last = choir_store::verify(&computer(data.path()), &[], |_| {}).unwrap().head.unwrap();
+    let signed = choir_control::db::heads(data.path(), choir_store::open_reader).unwrap();
+    let signed: Vec<_> = signed.iter().map(|head| (head.seq, head.hash)).collect();
+    assert_eq!(signed, [last]);
 }
 
 /// The process that writes the log is not trusted with what the person decides.

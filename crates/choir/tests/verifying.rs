@@ -44,7 +44,7 @@ fn a_result_that_passes_is_merged_and_says_who_chose_the_checks() {
         "grep -q right file",
         "grep -q before ignored",
         "test ! -e cache && test ! -e target && test ! -e ~/left && test ! -e /tmp/left",
-        "case $PATH in *work*) exit 1;; esac; ! pgrep sleep",
+        "case $PATH in *work*) exit 1;; esac; pgrep sleep; test $? = 1",
     ];
     let result = instance.task(&task(&[work], &checks));
     assert_eq!((&result["status"], &result["verify"]["status"]), (&json!("ok"), &json!("pass")), "{result}");

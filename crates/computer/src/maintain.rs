@@ -30,6 +30,9 @@ pub enum ChoreError {
     /// Tombstones say what was erased; they stay.
     #[error("event {0} is itself a tombstone")]
     Tombstone(EventId),
+    /// The disk took nothing: what was folded is in memory only.
+    #[error("what was folded from the log could not be written")]
+    Unkept,
     /// There is no such event.
     #[error("there is no event {0} in the log")]
     NoEvent(EventId),
@@ -60,6 +63,10 @@ pub async fn rebuild(directory: &Path, seen: Head) -> Result<Rebuilt, ChoreError
     let mut views = Views::open(directory, projections())?;
     views.reset()?;
     let after = digest(&log, views).await?;
+    // On a full disk views live in memory, which serves a computer that runs; of what was to be made anew nothing is left.
+    if Views::open(directory, projections())?.at() != log.head() {
+        return Err(ChoreError::Unkept);
+    }
     let events = log.head().seq.0;
     let collected = choir_store::collect(&log, directory)?;
     log.close().await;

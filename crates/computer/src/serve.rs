@@ -18,8 +18,9 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::service::TowerToHyperService;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::UnixStream;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{broadcast, oneshot, watch};
 
 /// Pieces of answers kept for a listener that is a little behind.
 const LIVE_QUEUED_MAX: usize = 1024;
@@ -74,18 +75,45 @@ pub async fn serve(
     server.initial_connection_window_size(CONNECTION_WINDOW);
     let connection = server.serve_connection(TokioIo::new(api), service);
     tokio::pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = escalated => return Err(ServeError::Escalated),
-        _ = stopping.wait_for(|stopping| *stopping) => {
-            connection.as_mut().graceful_shutdown();
-            // The answer to the shutdown itself is still on its way; endless streams are not waited for.
-            Ok(())
+    tokio::select! {
+        ended = connection.as_mut() => {
+            computer.close("stopped").await?;
+            Ok(ended?)
         }
-    };
-    computer.close("stopped").await?;
-    Ok(ended?)
+        () = escalated => Err(ServeError::Escalated),
+        _ = stopping.wait_for(|stopping| *stopping) => close_served(computer, connection).await,
+    }
 }
+
+/// Ends in order while control is still answered: it has to see the last event, and leaves when it has.
+async fn close_served(
+    computer: Computer,
+    connection: impl Future<Output = Result<(), hyper::Error>>,
+) -> Result<(), ServeError> {
+    let (closed, has_closed) = oneshot::channel::<()>();
+    let closing = async {
+        let ended = computer.close("stopped").await;
+        drop(closed);
+        ended
+    };
+    let serving = async {
+        let patience = async {
+            // Nothing is ever sent: the other end is dropped.
+            has_closed.await.ok();
+            tokio::time::sleep(LEAVING).await;
+        };
+        tokio::select! {
+            // However it ends, everything is on disk.
+            ended = connection => drop(ended),
+            () = patience => tracing::warn!("control did not leave in time"),
+        }
+        Ok(())
+    };
+    tokio::try_join!(closing, serving).map(drop)
+}
+
+/// How long control may take to see the last event and to leave. Shorter than it waits before it kills.
+const LEAVING: Duration = Duration::from_secs(5);
 
 /// Half of it is what may wait unread in small pieces before HTTP/2 breaks the connection off: what many people type at once while
 /// the disk has a bad moment.

@@ -2,6 +2,7 @@
 
 use crate::secret::random_bytes;
 use choir_proto::ComputerId;
+use rustix::fs::Access;
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
@@ -18,6 +19,14 @@ pub enum Error {
     /// The directory cannot be made or read.
     #[error("cannot use `{path}`")]
     Path {
+        /// What was tried.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The directory is not there and cannot be made.
+    #[error("cannot make `{path}`")]
+    Make {
         /// What was tried.
         path: PathBuf,
         /// Why.
@@ -85,10 +94,25 @@ impl DataDir {
         let data = Self::at(root);
         data.require_ours()?;
         for directory in [data.root.clone(), data.control(), data.computers()] {
-            make_private(&directory).map_err(|source| Error::Path { path: directory, source })?;
+            let is_there = directory.exists();
+            make_private(&directory).map_err(|source| match is_there {
+                true => Error::Path { path: directory, source },
+                false => Error::Make { path: directory, source },
+            })?;
         }
         close_files(&data.control()).map_err(|source| Error::Path { path: data.control(), source })?;
         Ok(data)
+    }
+
+    /// Whether it can be opened, as far as that can be told without making or changing anything.
+    pub fn examine(root: &Path) -> Result<(), Error> {
+        let data = Self::at(root);
+        data.require_ours()?;
+        for path in [data.root.clone(), data.control(), data.computers()].into_iter().filter(|path| path.exists()) {
+            let usable = rustix::fs::access(&path, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK);
+            usable.map_err(|error| Error::Path { path, source: error.into() })?;
+        }
+        Ok(())
     }
 
     /// Nobody's rights are taken away on a directory that was named by mistake: it must be empty, or begun by us or for us.

@@ -101,6 +101,39 @@ pub enum StoreError {
     Closed,
 }
 
+impl OpenError {
+    /// Whether there was no room.
+    pub fn is_full(&self) -> bool {
+        match self {
+            Self::Sqlite(error) => has_no_room(error),
+            Self::File { source, .. } => is_full(source),
+            _ => false,
+        }
+    }
+}
+
+impl StoreError {
+    /// Whether there was no room.
+    pub fn is_full(&self) -> bool {
+        match self {
+            Self::Sqlite(error) => has_no_room(error),
+            Self::File(error) => is_full(error),
+            _ => false,
+        }
+    }
+}
+
+fn has_no_room(error: &rusqlite::Error) -> bool {
+    // The file of shared memory beside a database is the first that does not fit, and SQLite has a word of its own for that.
+    let is_shared_memory = |error: &rusqlite::ffi::Error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
+    error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull)
+        || error.sqlite_error().is_some_and(is_shared_memory)
+}
+
+fn is_full(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
+}
+
 /// The size of a page that SQLite chooses by itself.
 const PAGE_BYTES: i64 = 4096;
 

@@ -4,7 +4,7 @@ use crate::blob::Blobs;
 use crate::log::{self, Query};
 use crate::sqlite::{OpenError, StoreError, open_untouched};
 use choir_proto::{Event, EventId, Hash, Seq};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 
 /// What a check of a whole log saw.
@@ -12,7 +12,7 @@ use std::path::Path;
 pub struct Report {
     /// Events read.
     pub events: u64,
-    /// Blobs that events name, counted once for each naming.
+    /// Blobs that events name, each counted once.
     pub blobs: u64,
     /// Events whose payload was erased.
     pub erased: u64,
@@ -85,7 +85,7 @@ pub fn verify_with(
         Err(StoreError::Sqlite(error)) if is_damage(&error) => vec![format!("the file is damaged: {error}")],
         faults => faults?,
     });
-    let (mut chain, mut erasures) = (Chain::default(), Erasures::default());
+    let (mut chain, mut erasures, mut seen) = (Chain::default(), Erasures::default(), HashSet::new());
     let mut limit = log::reader::EVENTS_READ_MAX;
     loop {
         let query = Query { after: chain.seq, limit, ..Query::default() };
@@ -113,7 +113,7 @@ pub fn verify_with(
             if marks.iter().any(|mark| differs(&mark)) {
                 report.faults.push(format!("event {} is not the one that control signed", stored.header.seq));
             }
-            check_payload(stored, &blobs, &mut erasures, &mut witness, &mut report);
+            check_payload(stored, (&blobs, &mut seen), &mut erasures, &mut witness, &mut report);
         }
         progress(chain.seq);
     }
@@ -171,7 +171,7 @@ pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
 
 fn check_payload(
     stored: log::row::Stored,
-    blobs: &Blobs,
+    (blobs, seen): (&Blobs, &mut HashSet<Hash>),
     erasures: &mut Erasures,
     witness: &mut impl FnMut(Seq, &Event) -> Option<String>,
     report: &mut Report,
@@ -201,6 +201,10 @@ fn check_payload(
         Err(error) => return report.faults.push(format!("event {seq}: {error}")),
     };
     for hash in named {
+        // A version and what keeps it, say, name the same one; it is looked at when the first does.
+        if !seen.insert(hash) {
+            continue;
+        }
         report.blobs += 1;
         if let Err(error) = blobs.get(&hash) {
             report.faults.push(format!("event {seq} names a blob: {error}"));

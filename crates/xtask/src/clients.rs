@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::call::Call;
+use crate::needs::{self, Scope};
 use crate::paths::Paths;
 use crate::steps::{Step, Steps};
 
@@ -19,7 +20,8 @@ const PLACE: &str = "crates/llm/tests/clients";
 
 /// Only the client libraries.
 pub(crate) fn run(paths: &Paths) -> Result<()> {
-    let mut steps = Steps::new(&[STEPS]);
+    let mut steps = Steps::new(&[needs::STEPS, STEPS]);
+    needs::install(paths, &mut steps, Scope::Test)?;
     judge(paths, &mut steps)?;
     steps.finish();
     Ok(())

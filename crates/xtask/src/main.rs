@@ -76,7 +76,7 @@ fn run(arguments: &[String]) -> Result<()> {
         "bench" if rest == ["desktop"] => suite::bench_desktop(&paths),
         "bench" => runner::bench(&paths, rest),
         "pictures" => none(rest).and_then(|()| suite::pictures(&paths)),
-        "clients" => clients::run(&paths),
+        "clients" => none(rest).and_then(|()| clients::run(&paths)),
         "torture" => runner::torture(&paths, rest),
         "attack" => runner::attack(&paths, rest),
         "browser" => suite::browser(&paths, rest),

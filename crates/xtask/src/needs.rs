@@ -149,6 +149,9 @@ const NEEDS: &[Need] = &[
         probe: Probe::Runs("python3", &["-c", "import ensurepip, venv"]),
         mend: Mend::Debian("python3-venv"),
     },
+    Need { what: "curl", scope: Scope::Test, probe: Probe::Program(&["curl"]), mend: Mend::Debian("curl") },
+    Need { what: "make", scope: Scope::Test, probe: Probe::Program(&["make"]), mend: Mend::Debian("make") },
+    Need { what: "pgrep", scope: Scope::Test, probe: Probe::Program(&["pgrep"]), mend: Mend::Debian("procps") },
     Need { what: "Chromium", scope: Scope::Test, probe: Probe::Program(BROWSERS), mend: Mend::Debian("chromium") },
 ];
 
@@ -333,6 +336,21 @@ mod tests {
     fn what_only_a_person_can_mend_stops_before_anything_is_installed() {
         let error = mend(&[need("bubblewrap"), need("Node.js ≥ 20")], &ROOT).unwrap_err().to_string();
         assert!(error.contains("Node.js 20 or newer"), "{error}");
+    }
+
+    /// Tests have their sandboxes run these, and a machine need not have any of them.
+    #[test]
+    fn what_the_tests_of_sandboxes_run_is_installed() {
+        for (program, package) in [("curl", "curl"), ("make", "make"), ("pgrep", "procps"), ("python3", "python3-venv")]
+        {
+            let probes_it = |need: &&Need| match need.probe {
+                Probe::Program(programs) => programs == [program],
+                Probe::Runs(runs, _) => runs == program,
+                _ => false,
+            };
+            let need = NEEDS.iter().find(probes_it).unwrap_or_else(|| panic!("nobody looks for {program}"));
+            assert!(need.scope == Scope::Test && matches!(need.mend, Mend::Debian(of) if of == package), "{program}");
+        }
     }
 
     #[test]

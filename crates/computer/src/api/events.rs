@@ -83,7 +83,9 @@ pub(super) async fn erase(
         Err(error @ ChoreError::Tombstone(_)) => {
             Err(Rejection::conflict(error.to_string(), "There is nothing in it to erase."))
         }
-        Err(ChoreError::Open(error)) => Err(Rejection::conflict(error.to_string(), "Try again in a moment.")),
+        Err(error @ (ChoreError::Open(_) | ChoreError::Unkept)) => {
+            Err(Rejection::conflict(error.to_string(), "Try again in a moment."))
+        }
     }
 }
 

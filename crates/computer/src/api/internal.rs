@@ -175,7 +175,11 @@ async fn record(State(app): State<App>, TypedJson(record): TypedJson<Record>) ->
     Ok(Json(Acknowledged { seq }))
 }
 
+/// Answered when the log is closed, with its last event.
 async fn shutdown(State(app): State<App>) -> Json<Acknowledged> {
+    let mut head = app.harness.journal.log().watch();
     app.stopping.send_replace(true);
-    Json(Acknowledged { seq: app.harness.journal.log().head().seq })
+    while head.changed().await.is_ok() {}
+    let seq = head.borrow().seq;
+    Json(Acknowledged { seq })
 }

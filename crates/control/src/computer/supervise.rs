@@ -7,6 +7,7 @@ use super::subscription::{self, Broken};
 use crate::stop::Stop;
 use axum::Router;
 use axum::body::Body;
+use choir_proto::api::Acknowledged;
 use choir_proto::wire::Head;
 use choir_sandbox::confine;
 use choir_sandbox::runtime::Layer;
@@ -186,12 +187,13 @@ impl Keeper {
             Err(error) => return Life::Died(format!("it did not greet: {error}")),
         };
         let mut connection = tokio::spawn(connection);
-        let _connected = AbortOnDrop(connection.abort_handle());
+        let connected = AbortOnDrop(connection.abort_handle());
         self.connection.send_replace(Some(sender));
         let mut stop = self.stop.clone();
-        let pid = child.as_ref().and_then(Child::id);
+        let following = self.follow(child.as_ref().and_then(Child::id));
+        tokio::pin!(following);
         tokio::select! {
-            reason = self.follow(pid) => self.died(child, reason).await,
+            reason = following.as_mut() => self.died(child, reason).await,
             ended = &mut connection => {
                 let reason = match ended {
                     Ok(Err(error)) => format!("its socket broke: {}", error.source().unwrap_or(&error)),
@@ -206,11 +208,16 @@ impl Keeper {
                 self.died(child, "its plug was pulled".into()).await
             }
             () = stop.said() => {
+                let deadline = Instant::now() + STOP;
                 // Followed to the end, so that the signed head covers the last events too.
-                tokio::select! {
-                    () = self.end(child) => {}
-                    never = self.follow_to_the_end() => match never {},
-                }
+                let seen = tokio::select! {
+                    seen = tokio::time::timeout_at(deadline, self.see_the_end()) => seen.unwrap_or(false),
+                    never = go_on(following) => match never {},
+                };
+                tracing::debug!(seen, "the computer was told to stop");
+                self.connection.send_replace(None);
+                drop(connected);
+                end(child, deadline).await;
                 Life::Stopped
             }
         }
@@ -232,12 +239,6 @@ impl Keeper {
                 std::future::pending().await
             }
         }
-    }
-
-    async fn follow_to_the_end(&self) -> Infallible {
-        let broken = subscription::follow(&self.link, &self.hub, &self.head).await;
-        tracing::debug!(%broken, "the computer's log has been followed to its end");
-        std::future::pending().await
     }
 
     /// The hub rings when the subscription stands; from then on the computer runs.
@@ -272,22 +273,35 @@ impl Keeper {
         }
     }
 
-    /// Stops the computer in order: it says when everything is on disk.
-    async fn end(&self, child: Option<Child>) {
+    /// Tells the computer to stop; it answers with its last event when everything is on disk. Whether that one was seen.
+    async fn see_the_end(&self) -> bool {
+        let mut bell = self.hub.listen();
         let request = link::request(Method::POST, "/internal/shutdown", Body::empty());
-        // It may end before its answer has been read; how it ended says more than the answer.
-        let told = tokio::time::timeout(STOP, self.link.send(request)).await;
-        tracing::debug!(told = matches!(told, Ok(Ok(_))), "the computer was told to stop");
-        self.connection.send_replace(None);
-        let Some(mut child) = child else { return };
-        match tokio::time::timeout(STOP, child.wait()).await {
-            Ok(Ok(status)) if status.success() => {}
-            Ok(ended) => tracing::warn!(?ended, "the computer did not stop in order"),
-            Err(_) => {
-                tracing::warn!("the computer did not stop in time and is killed");
-                if let Err(error) = child.kill().await {
-                    tracing::warn!(%error, "the computer could not be killed");
-                }
+        let Ok(Acknowledged { seq }) = self.link.answer(request).await else { return false };
+        // A log that contradicts itself is not followed any more.
+        let is_followed = !matches!(*self.state.borrow(), State::Contradicted { .. });
+        while is_followed && self.hub.head() < Some(seq) && bell.changed().await.is_ok() {}
+        self.hub.head() >= Some(seq)
+    }
+}
+
+/// Lets something go on beside something else, which alone says when both are over.
+async fn go_on(beside: impl Future<Output = String>) -> Infallible {
+    let ended = beside.await;
+    tracing::debug!(%ended, "the computer's log has been followed to its end");
+    std::future::pending().await
+}
+
+/// Waits for the end of a computer that was told to stop, and kills one that takes too long.
+async fn end(child: Option<Child>, deadline: Instant) {
+    let Some(mut child) = child else { return };
+    match tokio::time::timeout_at(deadline, child.wait()).await {
+        Ok(Ok(status)) if status.success() => {}
+        Ok(ended) => tracing::warn!(?ended, "the computer did not stop in order"),
+        Err(_) => {
+            tracing::warn!("the computer did not stop in time and is killed");
+            if let Err(error) = child.kill().await {
+                tracing::warn!(%error, "the computer could not be killed");
             }
         }
     }

@@ -18,11 +18,12 @@ pub use approvals::{Approval, Outcome, approvals};
 pub(crate) use heads::signing_key;
 pub use heads::{Head, HeadsError, heads};
 pub(crate) use pages::{PAGES_MAX, Sort};
-pub use providers::Stored;
+pub use providers::{Stored, providers};
 pub use refusals::Refusals;
 pub use spend::{Cost, Spent};
 pub use tasks::task_trees;
 
+use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use std::path::Path;
 use std::time::Duration;
@@ -69,6 +70,8 @@ impl From<rusqlite::Error> for Error {
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Damaged(error.to_string()),
             Some(ErrorCode::DiskFull) => Self::Full,
+            // The file of shared memory beside a database is the first that does not fit.
+            _ if error.sqlite_error().is_some_and(|error| error.extended_code == SQLITE_IOERR_SHMSIZE) => Self::Full,
             _ => Self::Sqlite(error),
         }
     }

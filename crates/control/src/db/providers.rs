@@ -1,7 +1,8 @@
 //! Providers that a person added in the desktop, with their sealed keys.
 
 use super::{Db, Error};
-use rusqlite::params;
+use rusqlite::{Connection, params};
+use std::path::Path;
 
 /// A provider as it is stored. The key is sealed: without the key file it is noise.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,15 +20,7 @@ pub struct Stored {
 impl Db {
     /// All of them, in the order in which they were added.
     pub async fn providers(&self) -> Result<Vec<Stored>, Error> {
-        const SQL: &str = "SELECT name, kind, base_url, sealed_key FROM providers ORDER BY rowid";
-        self.call(|c| {
-            let mut statement = c.prepare_cached(SQL)?;
-            let rows = statement.query_map([], |row| {
-                Ok(Stored { name: row.get(0)?, kind: row.get(1)?, base_url: row.get(2)?, sealed_key: row.get(3)? })
-            })?;
-            rows.collect()
-        })
-        .await
+        self.call(|c| read(c)).await
     }
 
     /// Whether any key was ever sealed.
@@ -43,4 +36,21 @@ impl Db {
         let Stored { name, kind, base_url, sealed_key } = provider;
         self.call(move |c| c.execute(SQL, params![name, kind, base_url, sealed_key]).map(drop)).await
     }
+}
+
+/// The same of a data directory, whether or not an instance runs, given how a file is opened that may not be changed.
+pub fn providers(
+    data_dir: &Path,
+    open: impl FnOnce(&Path) -> rusqlite::Result<Connection>,
+) -> Result<Vec<Stored>, Error> {
+    Ok(read(&open(&data_dir.join("control/control.sqlite"))?)?)
+}
+
+fn read(connection: &Connection) -> rusqlite::Result<Vec<Stored>> {
+    const SQL: &str = "SELECT name, kind, base_url, sealed_key FROM providers ORDER BY rowid";
+    let mut statement = connection.prepare_cached(SQL)?;
+    let rows = statement.query_map([], |row| {
+        Ok(Stored { name: row.get(0)?, kind: row.get(1)?, base_url: row.get(2)?, sealed_key: row.get(3)? })
+    })?;
+    rows.collect()
 }

@@ -81,6 +81,17 @@ pub enum Error {
     Settings(#[source] serde_json::Error),
 }
 
+/// The provider in `PROVIDER/MODEL`.
+pub(crate) fn provider_of(model: &str) -> Option<&str> {
+    let (provider, name) = model.split_once('/')?;
+    (!name.is_empty()).then_some(provider)
+}
+
+/// Whether every provider of a configuration is usable as it stands there; nobody is asked.
+pub(crate) fn examine(config: &Config, base: &std::path::Path) -> Result<(), Error> {
+    config.providers.iter().try_for_each(|(name, provider)| Ok(Provider::configured(name, provider, base).map(drop)?))
+}
+
 impl Gateway {
     /// From the configuration and what the desktop has added to it. `base` is where relative script paths begin.
     pub async fn open(config: Config, base: &std::path::Path, db: Db, seal: Seal) -> Result<Self, Error> {
@@ -141,8 +152,7 @@ impl Gateway {
 
     /// Whether a text is `PROVIDER/MODEL` of a provider that is there, usable now or not.
     pub fn names_provider(&self, model: &str) -> bool {
-        let named = model.split_once('/').filter(|(_, name)| !name.is_empty());
-        named.is_some_and(|(provider, _)| self.now().providers.contains_key(provider))
+        provider_of(model).is_some_and(|provider| self.now().providers.contains_key(provider))
     }
 
     /// The client for the outside; nobody else has one.

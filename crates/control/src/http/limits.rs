@@ -12,8 +12,9 @@ pub const JSON_BYTES_MAX: usize = 1 << 20;
 /// Longest file in one request.
 pub(super) const FILE_BYTES_MAX: usize = 1 << 30;
 
-/// Refused sign-ins and requests without a session, per peer: enough for a person's mistakes, too few for guessing.
-const STRANGER: Rate = Rate { burst: 30.0, per_second: 1.0 };
+/// Refused sign-ins and requests without a session, per peer: enough for a program that tries every operation there is, and far
+/// too few for guessing a token of 256 bits.
+const STRANGER: Rate = Rate { burst: 300.0, per_second: 1.0 };
 /// Pages and assets, per peer.
 const PAGES: Rate = Rate { burst: 2_000.0, per_second: 500.0 };
 /// Requests of one account: far above any person or agent, below what would starve the others.

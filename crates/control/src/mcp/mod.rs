@@ -280,6 +280,11 @@ fn server_of(tool: &str) -> Option<&str> {
     tool.strip_prefix(definition::PREFIX)?.split_once(definition::BETWEEN).map(|(server, _)| server)
 }
 
+/// Whether the tokens of all servers are some.
+pub(crate) fn examine(servers: &BTreeMap<String, McpServer>) -> Result<(), TokenError> {
+    servers.iter().try_for_each(|(name, server)| token(name, server.token_env.as_deref()).map(drop))
+}
+
 fn token(name: &str, variable: Option<&str>) -> Result<Option<Secret>, TokenError> {
     let Some(variable) = variable else { return Ok(None) };
     let Some(value) = std::env::var(variable).ok().filter(|value| !value.is_empty()) else { return Ok(None) };

@@ -25,7 +25,7 @@ use choir_proto::{ComputerId, wire};
 use ed25519_dalek::SigningKey;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, UnixListener};
 use tokio::sync::{mpsc, watch};
@@ -183,7 +183,7 @@ pub async fn start(options: Options) -> Result<Control, Error> {
     let broker = Broker::new(&options.config.broker)?;
     let models = options.config.models.clone();
     let gateway = Gateway::open(options.config, &options.config_directory, db.clone(), keys.seal).await?;
-    check_models(&gateway, &models)?;
+    check_models(&models, |model| gateway.names_provider(model))?;
     let (decisions, decided) = mpsc::channel(DECISIONS_MAX);
     let places = Places::of(&data, computer, options.guest_program);
     let reach = (gateway.clone(), broker);
@@ -285,11 +285,21 @@ fn listen_on(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(KNOCKS_MAX)
 }
 
+/// What a start would refuse of a configuration whose relative paths begin at `base`. Nothing is made, changed or asked. `stored`
+/// are the providers that the desktop added.
+pub fn examine(config: &Config, base: &Path, stored: &[db::Stored]) -> Result<(), Error> {
+    Broker::new(&config.broker)?;
+    gateway::examine(config, base)?;
+    mcp::examine(&config.mcp)?;
+    let is_known = |name: &str| config.providers.contains_key(name) || stored.iter().any(|stored| stored.name == name);
+    check_models(&config.models, |model| gateway::provider_of(model).is_some_and(is_known))
+}
+
 /// A model of the configuration that nobody offers would make every prompt wait for ever.
-fn check_models(gateway: &Gateway, models: &Models) -> Result<(), Error> {
+fn check_models(models: &Models, names_provider: impl Fn(&str) -> bool) -> Result<(), Error> {
     let roles = models.roles.iter().map(|(role, model)| (format!("models.roles.{}", role.name()), model));
     let all = roles.chain([("models.default".to_owned(), &models.default)]);
-    let wrong = all.into_iter().find(|(_, model)| !model.is_empty() && !gateway.names_provider(model));
+    let wrong = all.into_iter().find(|(_, model)| !model.is_empty() && !names_provider(model));
     wrong.map_or(Ok(()), |(key, model)| Err(Error::Model { key, model: model.clone() }))
 }
 

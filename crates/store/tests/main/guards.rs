@@ -1,7 +1,8 @@
 //! What keeps a log true when something else goes wrong: each guard is tested by what happens without it.
 
 use crate::fixture::{all, directory, event};
-use choir_proto::Seq;
+use choir_proto::event::{DocumentCompacted, NewEvent};
+use choir_proto::{DocumentId, Seq};
 use choir_store::{AppendError, Blobs, Expect, Log, OpenError, Query, verify};
 use rusqlite::Connection;
 use std::path::Path;
@@ -31,6 +32,26 @@ async fn what_is_on_disk_but_not_acknowledged_is_seen_by_nobody() {
     assert_eq!(follower.next().await.unwrap().len(), 3);
     let later = tokio::time::timeout(std::time::Duration::from_millis(50), follower.next()).await;
     assert!(later.is_err(), "a follower waits for the head, not for the file");
+}
+
+#[tokio::test]
+async fn a_blob_that_many_events_name_is_counted_and_missed_once() {
+    let directory = directory();
+    let log = Log::open(directory.path()).unwrap();
+    let named = ["one", "two"].map(|text| log.blobs().put(text.as_bytes()).unwrap());
+    let events = (1..=6).map(|number| {
+        let state = named[number as usize % 2];
+        let compacted = DocumentCompacted { document_id: DocumentId::from([7; 16]), version: 1, state };
+        NewEvent { event: compacted.into(), ..event(number) }
+    });
+    log.append(events.collect(), Expect::Any).await.unwrap();
+    log.close().await;
+    let seen = || verify(directory.path(), &[], |_| {}).unwrap();
+    assert_eq!((seen().events, seen().blobs, seen().faults), (6, 2, Vec::new()));
+    let name = named[0].to_string();
+    std::fs::remove_file(directory.path().join("blobs").join(&name[..2]).join(&name[2..])).unwrap();
+    let faults = seen().faults;
+    assert!(faults.len() == 1 && faults[0].starts_with("event 2 names a blob"), "{faults:?}");
 }
 
 /// A failed commit may leave a connection that believes what the disk does not hold. The next append opens the file anew
