@@ -103,7 +103,7 @@ async fn follow(mut client: Client, out: &mut Out, arguments: &Events) -> anyhow
         }
         // Whoever is sent away without a single event would be sent away again at once.
         if out.position() == before {
-            tokio::time::sleep(crate::instance::RETRY).await;
+            tokio::time::sleep(instance::RETRY).await;
         }
         let told = || format!("the log was read up to event {}", out.position());
         client = again(&arguments.reach, RETURN).await.with_context(told)?;

@@ -78,7 +78,8 @@ fn is_kept(name: &str, text: &str) {
 #[test]
 fn the_description_is_what_is_checked_in() {
     let served = served();
-    is_kept("openapi.json", &format!("{served:#}\n"));
+    let text = format!("{served:#}\n");
+    is_kept("openapi.json", &text);
     is_kept("queries.txt", &queries(&served));
 
     let paths = served["paths"].as_object().unwrap();
