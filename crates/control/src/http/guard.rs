@@ -113,8 +113,8 @@ fn one_host(request: &Request) -> Option<Authority> {
 fn is_ours(request: &Request, host: &Authority) -> bool {
     let (headers, method) = (request.headers(), request.method());
     let harmless = matches!(*method, Method::GET | Method::HEAD) && !headers.contains_key(UPGRADE);
-    // Two of a kind are a riddle, and whoever sets riddles is not ours.
-    if ["sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest", "origin"].iter().any(|name| is_repeated(headers, name)) {
+    // Two of a kind are a riddle, as is what is no text, and whoever sets riddles is not ours.
+    if ["sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest", "origin"].iter().any(|name| is_riddle(headers, name)) {
         return false;
     }
     let site = text(headers, "sec-fetch-site");
@@ -132,8 +132,9 @@ fn is_ours(request: &Request, host: &Authority) -> bool {
     }
 }
 
-fn is_repeated(headers: &HeaderMap, name: &str) -> bool {
-    headers.get_all(name).iter().nth(1).is_some()
+fn is_riddle(headers: &HeaderMap, name: &str) -> bool {
+    let mut said = headers.get_all(name).iter();
+    said.next().is_some_and(|first| first.to_str().is_err()) || said.next().is_some()
 }
 
 fn is_same_origin(origin: &str, host: &Authority) -> bool {
@@ -194,6 +195,11 @@ mod tests {
         let twice = [("origin", "http://127.0.0.1:8080"), ("origin", "http://evil.example")];
         assert!(!ours("POST", &twice), "the first of two origins is not believed");
         assert!(!ours("POST", &[("sec-fetch-site", "same-origin"), ("sec-fetch-site", "cross-site")]));
+        for name in ["sec-fetch-site", "sec-fetch-mode", "origin"] {
+            let mut odd = request("POST", &[]);
+            odd.headers_mut().insert(name, http::HeaderValue::from_bytes(b"\xffcross-site").unwrap());
+            assert!(!is_ours(&odd, &"127.0.0.1:8080".parse().unwrap()), "{name}: what is no text is not absent");
+        }
         assert!(!ours("GET", &[("sec-fetch-site", "same-site")]), "another port of this machine may not read the API");
     }
 
