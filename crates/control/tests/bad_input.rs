@@ -4,6 +4,8 @@ use crate::support::World;
 use choir_control::db::Scope;
 use futures_util::SinkExt;
 use http::{Method, StatusCode};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
 
 #[tokio::test]
@@ -69,6 +71,24 @@ async fn a_body_that_announces_too_much_is_refused_before_it_arrives() {
 
 #[tokio::test]
 async fn a_frame_that_is_too_long_or_broken_is_answered_with_its_code() {
+#[tokio::test]
+async fn an_upgrade_whose_key_is_none_is_refused() {
+    let world = World::start().await;
+    let client = world.client_with(Scope::Read).await;
+    for (key, status) in
+        [("AAAAAAAAAAAAAAAAAAAAAA==", 101), ("x", 400), ("", 400), ("AAAAAAAAAAAAAAAAAAAAAAAAAAAA", 400)]
+    {
+        let head =
+            "GET /api/stream HTTP/1.1\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n";
+        let head = format!("{head}sec-websocket-key: {key}\r\n{}\r\n", client.head());
+        let mut stream = TcpStream::connect(world.control.address).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).await.unwrap();
+        assert_eq!(answer, format!("HTTP/1.1 {status}").as_bytes(), "{key}");
+    }
+}
+
     let world = World::start().await;
     let client = world.client_with(Scope::Read).await;
     let mut long = client.upgrade("/api/stream?after=0").await.unwrap();

@@ -7,8 +7,10 @@ use crate::audit::quoted;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD as STANDARD;
 use choir_proto::event::{RefusalReason, RequestRefused};
-use http::header::{HOST, ORIGIN, UPGRADE};
+use http::header::{HOST, ORIGIN, SEC_WEBSOCKET_KEY, UPGRADE};
 use http::uri::Authority;
 use http::{HeaderMap, Method, StatusCode};
 use std::net::IpAddr;
@@ -50,6 +52,10 @@ pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) 
         let message = "Requests from other sites are refused.";
         let hint = "Use the desktop, or a program with an API token.";
         return Err(Refused::new(StatusCode::FORBIDDEN, "foreign_origin", message, hint));
+    }
+    if request.headers().contains_key(UPGRADE) && !has_key(request.headers()) {
+        let hint = "Send sixteen random bytes in base64 as Sec-WebSocket-Key.";
+        return Err(Refused::bad_request("The key of the WebSocket is none.", hint));
     }
     Ok(next.run(request).await)
 }
@@ -137,6 +143,12 @@ fn is_riddle(headers: &HeaderMap, name: &str) -> bool {
     said.next().is_some_and(|first| first.to_str().is_err()) || said.next().is_some()
 }
 
+/// Whether the key of an upgrade is one: sixteen bytes in base64. Whoever sends another does not speak the protocol.
+fn has_key(headers: &HeaderMap) -> bool {
+    let key = headers.get(SEC_WEBSOCKET_KEY).map(|key| STANDARD.decode(key.as_bytes()));
+    key.is_none_or(|key| key.is_ok_and(|bytes| bytes.len() == 16))
+}
+
 fn is_same_origin(origin: &str, host: &Authority) -> bool {
     origin.strip_prefix("http://").is_some_and(|authority| authority.eq_ignore_ascii_case(host.as_str()))
 }
@@ -209,6 +221,15 @@ mod tests {
         assert!(
             !names_one("/api/runs") && !names_one("/api/runs/") && !names_one("/api/files") && !names_one("/runs/x")
         );
+    }
+
+    #[test]
+    fn a_key_is_sixteen_bytes() {
+        let key = |value: &str| has_key(request("GET", &[("sec-websocket-key", value)]).headers());
+        assert!(key("AAAAAAAAAAAAAAAAAAAAAA=="));
+        for wrong in ["", "x", "AAAAAAAAAAAAAAAAAAAAAAA=", "AAAAAAAAAAAAAAAAAAAAAA", "!AAAAAAAAAAAAAAAAAAAAA=="] {
+            assert!(!key(wrong), "{wrong}");
+        }
     }
 
     #[test]
