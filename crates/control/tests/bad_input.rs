@@ -14,6 +14,8 @@ async fn the_field_that_is_wrong_is_named_by_its_path() {
     let browser = world.browser().await;
     for (body, named, code) in [
         (r#"{"budget":{"usd_per_run":"many"}}"#, "`budget.usd_per_run`", "bad_field"),
+        (r#"{"budget":{"usd_per_run":"many"}}"#, "expected a number", "bad_field"),
+        (r#"{"budget":7}"#, "expected an object", "bad_field"),
         (r#"{"models":{"roles":{"writer":7}}}"#, "`models.roles", "bad_field"),
         (r#"{"models":{"roles":{"poet":"a/b"}}}"#, "poet", "bad_field"),
         (r#"{"egress":{"ceiling":["git",5]}}"#, "`egress.ceiling[1]`", "bad_field"),
@@ -70,8 +72,6 @@ async fn a_body_that_announces_too_much_is_refused_before_it_arrives() {
 }
 
 #[tokio::test]
-async fn a_frame_that_is_too_long_or_broken_is_answered_with_its_code() {
-#[tokio::test]
 async fn an_upgrade_whose_key_is_none_is_refused() {
     let world = World::start().await;
     let client = world.client_with(Scope::Read).await;
@@ -89,6 +89,8 @@ async fn an_upgrade_whose_key_is_none_is_refused() {
     }
 }
 
+#[tokio::test]
+async fn a_frame_that_is_too_long_or_broken_is_answered_with_its_code() {
     let world = World::start().await;
     let client = world.client_with(Scope::Read).await;
     let mut long = client.upgrade("/api/stream?after=0").await.unwrap();
