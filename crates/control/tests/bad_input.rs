@@ -4,6 +4,8 @@ use crate::support::World;
 use choir_control::db::Scope;
 use futures_util::SinkExt;
 use http::{Method, StatusCode};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
 
 #[tokio::test]
@@ -12,6 +14,8 @@ async fn the_field_that_is_wrong_is_named_by_its_path() {
     let browser = world.browser().await;
     for (body, named, code) in [
         (r#"{"budget":{"usd_per_run":"many"}}"#, "`budget.usd_per_run`", "bad_field"),
+        (r#"{"budget":{"usd_per_run":"many"}}"#, "expected a number", "bad_field"),
+        (r#"{"budget":7}"#, "expected an object", "bad_field"),
         (r#"{"models":{"roles":{"writer":7}}}"#, "`models.roles", "bad_field"),
         (r#"{"models":{"roles":{"poet":"a/b"}}}"#, "poet", "bad_field"),
         (r#"{"egress":{"ceiling":["git",5]}}"#, "`egress.ceiling[1]`", "bad_field"),
@@ -64,6 +68,24 @@ async fn a_body_that_announces_too_much_is_refused_before_it_arrives() {
             format!("{method} {path} HTTP/1.1\r\ncontent-length: 9999999999\r\ncontent-type: application/json\r\n");
         let answer = token.raw(format!("{head}{}connection: close\r\n\r\n", token.head()).as_bytes()).await;
         assert!(answer.starts_with("HTTP/1.1 413 ") && answer.contains("too_large"), "{path}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn an_upgrade_whose_key_is_none_is_refused() {
+    let world = World::start().await;
+    let client = world.client_with(Scope::Read).await;
+    for (key, status) in
+        [("AAAAAAAAAAAAAAAAAAAAAA==", 101), ("x", 400), ("", 400), ("AAAAAAAAAAAAAAAAAAAAAAAAAAAA", 400)]
+    {
+        let head =
+            "GET /api/stream HTTP/1.1\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n";
+        let head = format!("{head}sec-websocket-key: {key}\r\n{}\r\n", client.head());
+        let mut stream = TcpStream::connect(world.control.address).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).await.unwrap();
+        assert_eq!(answer, format!("HTTP/1.1 {status}").as_bytes(), "{key}");
     }
 }
 

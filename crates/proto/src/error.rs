@@ -29,3 +29,20 @@ impl ApiError {
         Self { error: Refusal { code: code.into(), message: message.into(), hint: hint.into() } }
     }
 }
+
+/// What a reader of JSON says is wrong, with the names of our own types replaced by what everybody calls them.
+pub fn in_words(said: &str) -> String {
+    let Some((before, after)) = said.split_once("expected ") else { return said.to_owned() };
+    let (wanted, place) = after.split_at(after.find(" at line ").unwrap_or(after.len()));
+    let wanted = match wanted.split(' ').next().unwrap_or_default() {
+        "struct" | "map" | "internally" | "adjacently" | "externally" => "an object",
+        "tuple" => "an array",
+        "f32" | "f64" => "a number",
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number from 0 on",
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
+        "enum" => "one of the words of the description",
+        "unit" => "`null`",
+        _ => wanted,
+    };
+    format!("{before}expected {wanted}{place}")
+}

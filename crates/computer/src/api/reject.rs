@@ -8,7 +8,7 @@ use axum::extract::{FromRequest, Request};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use choir_core::fold::desktop::Refused;
-use choir_proto::ApiError;
+use choir_proto::{ApiError, in_words};
 use choir_store::{AppendError, StoreError};
 use http::StatusCode;
 use serde::de::DeserializeOwned;
@@ -205,6 +205,7 @@ async fn body<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Reje
 pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Rejection> {
     // Every body is an object. Without this an array would do, field by field and without a name.
     if bytes.trim_ascii_start().first() == Some(&b'[') {
+        serde_json::from_slice::<serde::de::IgnoredAny>(bytes).map_err(|error| unexpected(&error, ""))?;
         return Err(Rejection::bad("bad_field", "The body is an array, not an object.", "See /api/openapi.json."));
     }
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
@@ -219,6 +220,7 @@ pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Rejection> {
 
 fn unexpected(error: &serde_json::Error, at: &str) -> Rejection {
     let code = if error.is_data() { "bad_field" } else { "bad_json" };
+    let error = in_words(&error.to_string());
     Rejection::bad(code, format!("The body is not what is expected{at}: {error}."), "See /api/openapi.json.")
 }
 
@@ -254,6 +256,26 @@ pub(super) fn limit(asked: Option<usize>, usual: usize, most: usize) -> Result<u
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_wrong_with_a_body_is_said_in_words_of_the_api() {
+        let refused = |body: &str| match parse::<choir_proto::run::NewRun>(body.as_bytes()) {
+            Err(Rejection { error: ApiError { error }, .. }) => (error.code, error.message),
+            Ok(_) => panic!("{body} was taken"),
+        };
+        for body in ["[[[", "[", "{", "[1,"] {
+            assert_eq!(refused(body).0, "bad_json", "{body}");
+        }
+        assert_eq!(refused("[]").0, "bad_field");
+        for (body, said) in [
+            (r#"{"prompt":"x","budget":7}"#, "expected an object"),
+            (r#"{"prompt":"x","budget":{"usd":"much"}}"#, "expected a number"),
+            (r#"{"prompt":"x","budget":{"steps":-1}}"#, "expected a whole number from 0 on"),
+        ] {
+            let (code, message) = refused(body);
+            assert!(code == "bad_field" && message.contains(said), "{body}: {message}");
+        }
+    }
 
     #[test]
     fn a_full_disk_is_called_so_wherever_it_is_met() {

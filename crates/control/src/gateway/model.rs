@@ -36,7 +36,11 @@ impl Gateway {
         let ended = match self.ask(call, frames).await {
             Ok(answer) => ModelFrame::Answer(answer),
             Err(error) => {
-                tracing::info!(class = ?error.class, %run, "a model did not answer");
+                // Without a model every run that waits asks again whenever there may be one: health and the desktop say so, once.
+                match error.class {
+                    ErrorClass::NoModel => tracing::debug!(%run, "there is no model to ask"),
+                    class => tracing::info!(?class, %run, "a model did not answer"),
+                }
                 ModelFrame::Error(error)
             }
         };

@@ -7,8 +7,10 @@ use crate::audit::quoted;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD as STANDARD;
 use choir_proto::event::{RefusalReason, RequestRefused};
-use http::header::{HOST, ORIGIN, UPGRADE};
+use http::header::{HOST, ORIGIN, SEC_WEBSOCKET_KEY, UPGRADE};
 use http::uri::Authority;
 use http::{HeaderMap, Method, StatusCode};
 use std::net::IpAddr;
@@ -50,6 +52,10 @@ pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) 
         let message = "Requests from other sites are refused.";
         let hint = "Use the desktop, or a program with an API token.";
         return Err(Refused::new(StatusCode::FORBIDDEN, "foreign_origin", message, hint));
+    }
+    if request.headers().contains_key(UPGRADE) && !has_key(request.headers()) {
+        let hint = "Send sixteen random bytes in base64 as Sec-WebSocket-Key.";
+        return Err(Refused::bad_request("The key of the WebSocket is none.", hint));
     }
     Ok(next.run(request).await)
 }
@@ -113,8 +119,8 @@ fn one_host(request: &Request) -> Option<Authority> {
 fn is_ours(request: &Request, host: &Authority) -> bool {
     let (headers, method) = (request.headers(), request.method());
     let harmless = matches!(*method, Method::GET | Method::HEAD) && !headers.contains_key(UPGRADE);
-    // Two of a kind are a riddle, and whoever sets riddles is not ours.
-    if ["sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest", "origin"].iter().any(|name| is_repeated(headers, name)) {
+    // Two of a kind are a riddle, as is what is no text, and whoever sets riddles is not ours.
+    if ["sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest", "origin"].iter().any(|name| is_riddle(headers, name)) {
         return false;
     }
     let site = text(headers, "sec-fetch-site");
@@ -132,8 +138,15 @@ fn is_ours(request: &Request, host: &Authority) -> bool {
     }
 }
 
-fn is_repeated(headers: &HeaderMap, name: &str) -> bool {
-    headers.get_all(name).iter().nth(1).is_some()
+fn is_riddle(headers: &HeaderMap, name: &str) -> bool {
+    let mut said = headers.get_all(name).iter();
+    said.next().is_some_and(|first| first.to_str().is_err()) || said.next().is_some()
+}
+
+/// Whether the key of an upgrade is one: sixteen bytes in base64. Whoever sends another does not speak the protocol.
+fn has_key(headers: &HeaderMap) -> bool {
+    let key = headers.get(SEC_WEBSOCKET_KEY).map(|key| STANDARD.decode(key.as_bytes()));
+    key.is_none_or(|key| key.is_ok_and(|bytes| bytes.len() == 16))
 }
 
 fn is_same_origin(origin: &str, host: &Authority) -> bool {
@@ -194,6 +207,11 @@ mod tests {
         let twice = [("origin", "http://127.0.0.1:8080"), ("origin", "http://evil.example")];
         assert!(!ours("POST", &twice), "the first of two origins is not believed");
         assert!(!ours("POST", &[("sec-fetch-site", "same-origin"), ("sec-fetch-site", "cross-site")]));
+        for name in ["sec-fetch-site", "sec-fetch-mode", "origin"] {
+            let mut odd = request("POST", &[]);
+            odd.headers_mut().insert(name, http::HeaderValue::from_bytes(b"\xffcross-site").unwrap());
+            assert!(!is_ours(&odd, &"127.0.0.1:8080".parse().unwrap()), "{name}: what is no text is not absent");
+        }
         assert!(!ours("GET", &[("sec-fetch-site", "same-site")]), "another port of this machine may not read the API");
     }
 
@@ -203,6 +221,15 @@ mod tests {
         assert!(
             !names_one("/api/runs") && !names_one("/api/runs/") && !names_one("/api/files") && !names_one("/runs/x")
         );
+    }
+
+    #[test]
+    fn a_key_is_sixteen_bytes() {
+        let key = |value: &str| has_key(request("GET", &[("sec-websocket-key", value)]).headers());
+        assert!(key("AAAAAAAAAAAAAAAAAAAAAA=="));
+        for wrong in ["", "x", "AAAAAAAAAAAAAAAAAAAAAAA=", "AAAAAAAAAAAAAAAAAAAAAA", "!AAAAAAAAAAAAAAAAAAAAA=="] {
+            assert!(!key(wrong), "{wrong}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use choir_proto::in_words;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body::Body as _;
@@ -77,7 +78,8 @@ pub(super) fn require_object(body: &[u8]) -> Result<(), Refused> {
 
 fn refused(error: &serde_json::Error, path: Option<&str>) -> Refused {
     let at = path.map(|path| format!(" at `{path}`")).unwrap_or_default();
-    let message = format!("The body is not what this request takes{at}: {error}.");
+    let said = in_words(&error.to_string());
+    let message = format!("The body is not what this request takes{at}: {said}.");
     let hint = "See /api/openapi.json for the fields of this request.";
     if error.is_data() { Refused::bad_field(message, hint) } else { Refused::bad_json(message, hint) }
 }
