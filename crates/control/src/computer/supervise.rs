@@ -17,6 +17,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::service::TowerToHyperService;
 use std::convert::Infallible;
 use std::error::Error as _;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::UnixStream;
@@ -180,6 +181,10 @@ impl Keeper {
             Err(error) => return Life::Died(format!("it could not be started: {error}")),
         };
         let _serving = AbortOnDrop(tokio::spawn(serve(service, self.service.clone())).abort_handle());
+        let hang_up = match HangUp::on(&api) {
+            Ok(hang_up) => hang_up,
+            Err(error) => return Life::Died(format!("its socket cannot be held: {error}")),
+        };
         // Only a process can hang while control goes on.
         let pulse = child.is_some().then(Pulse::default);
         let (sender, connection) = match link::connect(api, pulse).await {
@@ -187,7 +192,7 @@ impl Keeper {
             Err(error) => return Life::Died(format!("it did not greet: {error}")),
         };
         let mut connection = tokio::spawn(connection);
-        let connected = AbortOnDrop(connection.abort_handle());
+        let _connected = AbortOnDrop(connection.abort_handle());
         self.connection.send_replace(Some(sender));
         let mut stop = self.stop.clone();
         let following = self.follow(child.as_ref().and_then(Child::id));
@@ -216,7 +221,7 @@ impl Keeper {
                 };
                 tracing::debug!(seen, "the computer was told to stop");
                 self.connection.send_replace(None);
-                drop(connected);
+                hang_up.now();
                 end(child, deadline).await;
                 Life::Stopped
             }
@@ -321,6 +326,22 @@ async fn serve(stream: UnixStream, service: Router) {
         .await;
     if let Err(error) = served {
         tracing::debug!(%error, "the computer's service socket ended");
+    }
+}
+
+/// Ends a connection whatever is under way on it: HTTP/2 itself would wait for every request, also for one that never ends.
+struct HangUp(OwnedFd);
+
+impl HangUp {
+    fn on(stream: &UnixStream) -> std::io::Result<Self> {
+        stream.as_fd().try_clone_to_owned().map(Self)
+    }
+
+    fn now(&self) {
+        // A computer that is gone already has hung up itself.
+        if let Err(error) = rustix::net::shutdown(&self.0, rustix::net::Shutdown::Both) {
+            tracing::debug!(%error, "the computer had hung up");
+        }
     }
 }
 
