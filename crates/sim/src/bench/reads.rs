@@ -9,7 +9,8 @@ use crate::stats::{median, milliseconds};
 use crate::table::{Table, Verdict};
 use crate::{process, scratch};
 use anyhow::{Context, ensure};
-use serde_json::Value;
+use http::Method;
+use serde_json::{Value, json};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,9 @@ const ROUNDS: usize = 301;
 
 /// Starts on each log, in turn.
 const STARTS: usize = 7;
+
+/// Prompts that nothing but the log knows of when everything is killed.
+const PROMPTS: usize = 100;
 
 /// Events in one page.
 const PAGE: u64 = 100;
@@ -56,6 +60,12 @@ pub(super) fn measure(table: &mut Table) -> anyhow::Result<()> {
         long_times.push(long.start()?);
     }
     Ratio::of(short_times, long_times).tell(table, "exec to ready");
+    let (mut short_times, mut long_times) = (Vec::new(), Vec::new());
+    for _ in 0..STARTS {
+        short_times.push(short.start_after_a_kill()?);
+        long_times.push(long.start_after_a_kill()?);
+    }
+    Ratio::of(short_times, long_times).tell(table, "exec to ready after `kill -9`");
     Ok(())
 }
 
@@ -142,6 +152,19 @@ impl Data {
         let took = milliseconds(instance.ready_after());
         instance.stop()?;
         Ok(took)
+    }
+
+    fn start_after_a_kill(&self) -> anyhow::Result<f64> {
+        let instance = Instance::start(self.path(), &self.token)?;
+        super::runtime()?.block_on(async {
+            let mut client = Client::connect(instance.address()).await?;
+            for _ in 0..PROMPTS {
+                client.send(Method::POST, "/api/runs", &json!({"prompt": "something to recover"})).await?;
+            }
+            anyhow::Ok(())
+        })?;
+        instance.kill()?;
+        self.start()
     }
 }
 
