@@ -74,7 +74,11 @@ pub async fn rebuild(directory: &Path, seen: Head) -> Result<Rebuilt, ChoreError
 }
 
 async fn digest(log: &Log, views: Views) -> Result<Hash, ChoreError> {
-    Ok(LiveViews::follow(log.clone(), views).await?.read(Views::digest).await?)
+    let live = LiveViews::follow(log.clone(), views).await?;
+    let digest = live.read(Views::digest).await;
+    // The next views are made in the same files.
+    live.close().await;
+    Ok(digest?)
 }
 
 /// Replaces the payload of an event by a tombstone, together with the blobs that no other event names.

@@ -478,7 +478,9 @@ impl World {
     async fn digest(&self, directory: &Path) -> anyhow::Result<Hash> {
         let views = Views::open(directory, projections())?;
         let live = LiveViews::follow(self.log()?.clone(), views).await?;
-        Ok(live.read(Views::digest).await?)
+        let digest = live.read(Views::digest).await;
+        live.close().await;
+        Ok(digest?)
     }
 
     async fn reopen(&mut self) -> anyhow::Result<()> {

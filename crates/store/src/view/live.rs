@@ -40,6 +40,8 @@ pub struct LiveViews {
     damage: Arc<Notify>,
     log: Log,
     seats: Arc<Seats>,
+    /// The follower ends when nobody has this any more.
+    _held: watch::Receiver<()>,
 }
 
 /// How far the views are.
@@ -62,22 +64,30 @@ impl LiveViews {
         let after = views.at().seq;
         let views = Arc::new(Mutex::new(views));
         let damage = Arc::new(Notify::new());
+        let (holders, held) = watch::channel(());
         let follower = Follower {
             log: log.clone(),
             views: Arc::clone(&views),
             at: sender,
             damage: Arc::clone(&damage),
+            holders,
             unflushed: 0,
             erased_upto: after,
         };
         tokio::spawn(follower.run());
-        Ok(Self { views, at, damage, log, seats: Arc::new(Seats::new(READ_AT_ONCE_MAX)) })
+        Ok(Self { views, at, damage, log, seats: Arc::new(Seats::new(READ_AT_ONCE_MAX)), _held: held })
+    }
+
+    /// Resolves when the views no longer follow the log and their files are free: nobody else may hold them then.
+    pub async fn close(self) {
+        let at = self.at.clone();
+        drop(self);
+        gone(at).await;
     }
 
     /// Resolves when the views no longer follow the log.
     pub async fn ended(&self) {
-        let mut at = self.at.clone();
-        while at.changed().await.is_ok() {}
+        gone(self.at.clone()).await;
     }
 
     /// Why the views do not follow the log at the moment.
@@ -113,6 +123,10 @@ impl LiveViews {
     }
 }
 
+async fn gone(mut at: watch::Receiver<Progress>) {
+    while at.changed().await.is_ok() {}
+}
+
 /// What keeps the views from going on.
 enum Trouble {
     /// Rows of their own cannot be read or are wrong; made anew they are right.
@@ -124,8 +138,10 @@ enum Trouble {
 struct Follower {
     log: Log,
     views: Arc<Mutex<Views>>,
+    /// Below what it stands for: whoever hears that it is gone finds the files free.
     at: watch::Sender<Progress>,
     damage: Arc<Notify>,
+    holders: watch::Sender<()>,
     unflushed: u64,
     /// Erasures up to here are no longer in the views; meeting one of them on the way must not start over.
     erased_upto: Seq,
@@ -140,6 +156,8 @@ impl Follower {
             let moved = tokio::select! {
                 moved = head.wait_for(|head| head.seq > at) => moved.map(|_| true),
                 () = self.damage.notified() => Ok(false),
+                // Two who keep the same files would make them anew under each other's hands.
+                () = self.holders.closed() => return,
             };
             let stepped = match moved {
                 Ok(true) => self.step(at).await,

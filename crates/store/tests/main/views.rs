@@ -81,6 +81,20 @@ async fn a_rebuilt_view_has_equal_bytes_and_a_restart_folds_only_the_tail() {
 }
 
 #[tokio::test]
+async fn views_that_nobody_holds_follow_no_longer() {
+    let directory = directory();
+    let log = Log::open(directory.path()).unwrap();
+    let views = LiveViews::follow(log.clone(), Views::open(directory.path(), counts(1)).unwrap()).await.unwrap();
+    let other = views.clone();
+    drop(views);
+    log.append((1..=9).map(event).collect(), Expect::Any).await.unwrap();
+    digest(&other).await;
+    tokio::time::timeout(std::time::Duration::from_secs(10), other.close()).await.unwrap();
+    log.append(vec![event(10)], Expect::Any).await.unwrap();
+    assert!(Views::open(directory.path(), counts(1)).unwrap().at().seq <= Seq(9));
+}
+
+#[tokio::test]
 async fn damaged_views_and_new_versions_are_built_anew() {
     let directory = directory();
     let log = Log::open(directory.path()).unwrap();
