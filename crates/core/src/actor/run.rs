@@ -147,6 +147,10 @@ impl Run {
         let Some(accepted) = past.iter().find_map(|(_, event)| wanted(event)) else {
             return vec![Effect::Fail("the run was never accepted")];
         };
+        // Whoever found it unfinished at a start and whoever had just accepted it may both have called for it, one of them late.
+        if past.iter().any(|(_, event)| matches!(event, Event::RunEnded(_))) {
+            return vec![Effect::Stop];
+        }
         self.signal = Signal::of(past);
         self.page = accepted.document_id.filter(|_| accepted.request.document_id.is_none());
         self.in_margin = accepted.request.selection.is_some();

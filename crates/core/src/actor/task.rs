@@ -81,6 +81,10 @@ impl Task {
         let Some(request) = past.iter().find_map(|(_, event)| wanted(event)) else {
             return vec![Effect::Fail("the task was never asked for")];
         };
+        // It may be called for twice, and the second call come late.
+        if past.iter().any(|(header, event)| header.task == Some(self.id) && matches!(event, Event::TaskFinished(_))) {
+            return vec![Effect::Stop];
+        }
         // Nobody holds a task of its own, and nobody talks to it.
         self.signal = Signal { cancelled: Signal::of(past).cancelled, ..Signal::default() };
         let request = Box::new(request.clone());

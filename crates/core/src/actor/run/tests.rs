@@ -50,6 +50,13 @@ fn taken_up(accepted: RunAccepted) -> Run {
 }
 
 #[test]
+fn a_run_that_has_ended_is_not_taken_up_again() {
+    let ended = RunEnded { status: RunStatus::Completed, summary: String::new(), unanswered: None };
+    let log = past([prompt().into(), RunStarted {}.into(), ended.into()]);
+    check(Run::new(RUN).step(Input::TakenUp(&log)), vec![Effect::Stop]);
+}
+
+#[test]
 fn a_run_begins_once_and_not_while_it_is_held() {
     let (paused, blocked) =
         (Signal { paused: true, ..Signal::default() }, RunBlocked { on: BlockedOn::Model, message: String::new() });

@@ -1,7 +1,8 @@
 use super::*;
+use crate::fold::task::running;
 use crate::testing::header;
 use choir_proto::Role;
-use choir_proto::event::{RunPaused, TaskRequested};
+use choir_proto::event::{RunPaused, TaskFinished, TaskRequested};
 use choir_proto::task::TaskKind;
 use uuid::Uuid;
 
@@ -34,6 +35,17 @@ fn commands_need_no_agent_and_words_need_one_for_their_kind() {
     }
     check(Task::new(TASK).step(Input::TakenUp(&[])), vec![Effect::Fail("the task was never asked for")]);
     check(Task::new(TASK).step(Input::Worked), vec![Effect::Stop]);
+}
+
+#[test]
+fn a_task_that_has_ended_is_not_taken_up_again() {
+    let finished: Event = TaskFinished { result: running(TASK) }.into();
+    let own = |task| (Header { task: Some(task), ..header(2, &finished) }, finished.clone());
+    let mut log = asked(&request(TaskKind::Edit), vec![]);
+    log.push(own(TaskId::new(Uuid::from_u128(2))));
+    assert_eq!(Task::new(TASK).step(Input::TakenUp(&log)).len(), 2, "the end of another is none of its own");
+    log.push(own(TASK));
+    check(Task::new(TASK).step(Input::TakenUp(&log)), vec![Effect::Stop]);
 }
 
 #[test]
