@@ -133,7 +133,12 @@ impl Sink for Screen {
         let header = &event.header;
         let run = header.run.map(|run| format!("  run {run}")).unwrap_or_default();
         let (seq, id, at, actor, kind) = (header.seq, header.id, header.at, header.actor.as_str(), &header.kind);
-        output::line(format_args!("{seq:>8}  {id}  {at}  {actor:<11} {kind}{run}"))
+        let left = match event.payload.get() {
+            _ if event.damaged => "  damaged",
+            "null" => "  erased",
+            _ => "",
+        };
+        output::line(format_args!("{seq:>8}  {id}  {at}  {actor:<11} {kind}{run}{left}"))
     }
 
     fn settle(&mut self) -> io::Result<()> {

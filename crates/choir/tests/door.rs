@@ -30,6 +30,8 @@ fn what_a_killed_instance_left_behind_is_not_believed() {
     assert!(revoked.status.success(), "{}", stderr(&revoked));
     let erased = instance.choir(&["erase", first["id"].as_str().unwrap()]);
     assert!(erased.status.success(), "{}", stderr(&erased));
+    let listed = stdout(&instance.choir(&["events"]));
+    assert!(listed.lines().next().unwrap().ends_with("  erased"), "{listed}");
     let sign_in = instance.choir(&["token", "sign-in"]);
     assert_eq!((sign_in.status.code(), stdout(&sign_in).as_str()), (Some(1), ""));
     assert_eq!(thief.accept().unwrap_err().kind(), ErrorKind::WouldBlock, "nobody came to whoever listens there");

@@ -346,7 +346,7 @@ impl Log {
         let query = Query { after, upto: Some(self.head().seq), limit, ..Query::default() };
         let blobs = &self.shared.blobs;
         self.shared.readers.each(&query, |header, place, payload| {
-            let payload = row::payload(&header, place, payload, blobs)?;
+            let payload = row::payload(&header, place, payload, blobs)?.bytes();
             let text = std::str::from_utf8(&payload).map_err(|_| row::not_text(&header))?;
             take(header, text)
         })

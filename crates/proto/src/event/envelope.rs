@@ -87,9 +87,12 @@ pub struct Envelope {
     /// Everything but the payload.
     #[serde(flatten)]
     pub header: Header,
-    /// Exactly as first written; `null` once erased.
+    /// Exactly as first written; `null` once erased, and where it is damaged.
     #[cfg_attr(feature = "schema", schema(value_type = Option<Object>))]
     pub payload: Box<RawValue>,
+    /// The payload was not erased: what is on the disk is no longer what was written.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub damaged: bool,
 }
 
 /// An envelope as it is read: in one go, where `flatten` would first keep every field and look at it again.
@@ -112,14 +115,15 @@ struct Flat {
     prev: Hash,
     hash: Hash,
     payload: Box<RawValue>,
+    #[serde(default)]
+    damaged: bool,
 }
 
 impl From<Flat> for Envelope {
     fn from(flat: Flat) -> Self {
-        let Flat { seq, id, epoch, at, actor, run, task, cause, kind, version, payload_hash, prev, hash, payload } =
-            flat;
+        let Flat { seq, id, epoch, at, actor, run, task, cause, kind, version, payload_hash, prev, hash, .. } = flat;
         let header = Header { seq, id, epoch, at, actor, run, task, cause, kind, version, payload_hash, prev, hash };
-        Self { header, payload }
+        Self { header, payload: flat.payload, damaged: flat.damaged }
     }
 }
 

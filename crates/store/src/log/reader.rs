@@ -86,7 +86,7 @@ impl Readers {
             if is_range && seq != expected {
                 read.damage.get_or_insert_with(|| format!("event {expected} is missing"));
             }
-            if place != Place::Erased && event.payload.get().as_bytes() == row::ABSENT {
+            if event.damaged {
                 read.damage.get_or_insert_with(|| format!("what event {seq} says is damaged"));
             }
             expected = seq.next();

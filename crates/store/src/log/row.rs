@@ -81,11 +81,12 @@ impl Stored {
     /// Fetches the payload from wherever it is.
     pub(crate) fn envelope(self, blobs: &Blobs) -> Result<Envelope, StoreError> {
         let seq = self.header.seq.0;
-        let bytes = payload(&self.header, self.place, self.payload.as_deref(), blobs)?.into_owned();
-        let text = String::from_utf8(bytes).map_err(|_| not_text(&self.header))?;
+        let found = payload(&self.header, self.place, self.payload.as_deref(), blobs)?;
+        let damaged = matches!(found, Payload::Damaged);
+        let text = String::from_utf8(found.bytes().into_owned()).map_err(|_| not_text(&self.header))?;
         let payload = RawValue::from_string(text);
         let payload = payload.map_err(|_| StoreError::Row { seq, what: "payload is not JSON".into() })?;
-        Ok(Envelope { header: self.header, payload })
+        Ok(Envelope { header: self.header, payload, damaged })
     }
 
     /// Whether the payload is the one that was first written; an erased one cannot be checked and need not be.
@@ -100,7 +101,26 @@ impl Stored {
 }
 
 /// What stands for a payload that is gone.
-pub(crate) const ABSENT: &[u8] = b"null";
+const ABSENT: &[u8] = b"null";
+
+/// What is left of what an event said.
+pub(crate) enum Payload<'row> {
+    /// All of it.
+    Whole(Cow<'row, [u8]>),
+    /// Nothing, as somebody wished.
+    Erased,
+    /// Nothing that could be believed.
+    Damaged,
+}
+
+impl<'row> Payload<'row> {
+    pub(crate) fn bytes(self) -> Cow<'row, [u8]> {
+        match self {
+            Self::Whole(bytes) => bytes,
+            Self::Erased | Self::Damaged => ABSENT.into(),
+        }
+    }
+}
 
 /// A payload from wherever it is. One that is damaged is absent, like one that was erased: a bad spot on the disk must not
 /// take everything away that was written around it. `verify` names it.
@@ -109,23 +129,23 @@ pub(crate) fn payload<'row>(
     place: Place,
     inline: Option<&'row [u8]>,
     blobs: &Blobs,
-) -> Result<Cow<'row, [u8]>, StoreError> {
+) -> Result<Payload<'row>, StoreError> {
     match (place, inline) {
-        (Place::Inline, Some(bytes)) if sha256(bytes) == header.payload_hash => Ok(bytes.into()),
-        (Place::Inline, Some(_)) => Ok(absent(header, "its bytes do not match its hash")),
-        (Place::Inline, None) => Ok(absent(header, "it is not there")),
+        (Place::Inline, Some(bytes)) if sha256(bytes) == header.payload_hash => Ok(Payload::Whole(bytes.into())),
+        (Place::Inline, Some(_)) => Ok(damaged(header, "its bytes do not match its hash")),
+        (Place::Inline, None) => Ok(damaged(header, "it is not there")),
         (Place::Blob, _) => match blobs.get(&header.payload_hash) {
-            Ok(bytes) => Ok(bytes.into()),
-            Err(error @ (StoreError::Damaged(_) | StoreError::Missing(_))) => Ok(absent(header, &error.to_string())),
+            Ok(bytes) => Ok(Payload::Whole(bytes.into())),
+            Err(error @ (StoreError::Damaged(_) | StoreError::Missing(_))) => Ok(damaged(header, &error.to_string())),
             Err(error) => Err(error),
         },
-        (Place::Erased, _) => Ok(ABSENT.into()),
+        (Place::Erased, _) => Ok(Payload::Erased),
     }
 }
 
-fn absent(header: &Header, reason: &str) -> Cow<'static, [u8]> {
+fn damaged(header: &Header, reason: &str) -> Payload<'static> {
     tracing::error!(seq = header.seq.0, %reason, "a payload is damaged and left out; `choir verify` names every such event");
-    ABSENT.into()
+    Payload::Damaged
 }
 
 /// The payload is not even text.

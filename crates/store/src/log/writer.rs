@@ -116,7 +116,7 @@ fn unplaced(new: NewEvent, payload_hash: Hash, payload: Box<RawValue>) -> Arc<En
         prev: Hash::ZERO,
         hash: Hash::ZERO,
     };
-    Arc::new(Envelope { header, payload })
+    Arc::new(Envelope { header, payload, damaged: false })
 }
 
 /// What the writer keeps true beside the log itself.
@@ -353,7 +353,7 @@ impl Writer {
     /// Gives an event its place.
     fn insert(&mut self, file: &mut Writable<'_>, event: &mut Prepared) -> Result<(), StoreError> {
         let Prepared { envelope, place, .. } = event;
-        let Envelope { header, payload } = Arc::make_mut(envelope);
+        let Envelope { header, payload, .. } = Arc::make_mut(envelope);
         header.seq = self.end.seq.next();
         header.epoch = self.epoch;
         header.prev = self.end.hash;

@@ -27,7 +27,7 @@ async fn an_erased_payload_is_gone_from_disk_and_the_chain_still_holds() {
     assert_eq!(followed[0].payload.get(), "null", "not in memory either");
 
     let events = all(&log).await;
-    assert_eq!(events[1].payload.get(), "null");
+    assert_eq!((events[1].payload.get(), events[1].damaged), ("null", false));
     assert_eq!(events[3].header.kind, "payload.erased");
     log.close().await;
     let report = verify(directory.path(), &[], |_| ()).unwrap();

@@ -252,6 +252,8 @@ async fn a_damaged_payload_is_absent_and_everything_else_is_read() {
         .unwrap();
     let payloads: Vec<String> = all(&log).await.iter().map(|event| event.payload.get().to_owned()).collect();
     assert_eq!(payloads, [r#"{"text":"note 1"}"#, "null", "null"]);
+    let damaged: Vec<bool> = all(&log).await.iter().map(|event| event.damaged).collect();
+    assert_eq!(damaged, [false, true, true], "nobody takes them for erased");
     assert_eq!(log.damage(), Some("what event 2 says is damaged"), "and whoever asks is told");
     let report = verify(directory.path(), &[], |_| ()).unwrap();
     assert_eq!(report.faults.len(), 2, "{:?}", report.faults);
