@@ -39,7 +39,7 @@ use crate::document::Documents;
 use crate::journal::{Journal, Scope};
 use crate::search::Finder;
 use crate::view::ViewReader;
-use account::Purse;
+use account::{Purse, Whom};
 use begin::{AtWork, Begun, intents};
 use choir_core::actor::Signal;
 use choir_core::agent::{Agent, Begin, DEPTH_MAX, Ending, Identity, Limits, Next, Place, Question, most_tokens};
@@ -395,7 +395,7 @@ impl Driver {
     /// Waits while the person wants to wait. An ending means that the person wants no more.
     async fn hold(&mut self) -> Result<Option<Ending>, HarnessError> {
         let mut signal = self.context.signal.clone();
-        let _waits = self.purse.wait();
+        let _waits = self.purse.wait(Whom::Person);
         match signal.wait_for(|signal| !signal.paused || signal.cancelled).await {
             Ok(signal) if signal.cancelled => Ok(Some(cancelled())),
             Ok(_) => Ok(None),

@@ -11,7 +11,7 @@ pub mod patience;
 mod policy;
 mod prompt;
 
-pub use limit::{Account, DEPTH_MAX, Limits, Place, Spent, WORKERS_AT_ONCE_MAX, WORKERS_MAX, most_tokens};
+pub use limit::{Account, DEPTH_MAX, Limits, Patience, Place, Spent, WORKERS_AT_ONCE_MAX, WORKERS_MAX, most_tokens};
 pub use policy::{ATTEMPTS_MAX, Reaction, attempts, is_hopeless, react};
 
 use crate::effect;
@@ -323,7 +323,17 @@ impl Agent {
             status: TaskStatus::Failed,
             summary: policy::given_up(*class, message),
         };
-        limit::wall(accounts).or_else(|| failed.map(given_up))
+        limit::wall(accounts).map(|ending| self.told_of_failure(ending)).or_else(|| failed.map(given_up))
+    }
+
+    /// Whose time went by while a model failed is told why nothing came of it.
+    fn told_of_failure(&self, ending: Ending) -> Ending {
+        match &self.last_failure {
+            Some((class, message)) if self.failures > 0 && ending.status == TaskStatus::OutOfTime => {
+                Ending { summary: format!("{} {}", ending.summary, policy::given_up(*class, message)), ..ending }
+            }
+            _ => ending,
+        }
     }
 
     /// A conversation that was too long is shortened; where nothing more can be gained, that is the end.

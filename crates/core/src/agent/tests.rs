@@ -256,6 +256,36 @@ fn each_wall_has_its_own_ending() {
     assert_eq!(wall(Budget { usd: Some(Usd(0)), ..budget }, Spent { usd: Usd(0), ..spent }), None, "free is free");
 }
 
+#[test]
+fn whose_time_went_by_while_a_model_failed_is_told_why() {
+    let mut agent = agent();
+    let failed = choir_proto::event::ModelFailed {
+        turn: 1,
+        attempt: 1,
+        class: ErrorClass::Overloaded,
+        message: "nobody is at home".into(),
+    };
+    agent.apply(&header(), &failed.into());
+    let budget = Budget { time_s: Some(2.0), steps: Some(3), ..Budget::default() };
+    let limits = Limits::of(Some(&budget), Place::First);
+    let ending = |spent| match agent.next(&[Account { limits, spent }]) {
+        Next::End(ending) => ending,
+        other => panic!("{other:?}"),
+    };
+    let late = ending(Spent { time_ms: 2_000, ..Spent::default() });
+    assert_eq!(late.summary, "The time of 2 s is over. The model did not answer: nobody is at home");
+    assert_eq!(ending(Spent { steps: 3, ..Spent::default() }).summary, "All 3 steps are used.");
+}
+
+#[test]
+fn a_run_that_was_given_its_time_waits_for_no_model_longer_than_that() {
+    let timed = Budget { time_s: Some(2.0), ..Budget::default() };
+    let patience = |budget, place| Limits::of(budget, place).patience;
+    assert_eq!(patience(Some(&timed), Place::First), Patience::WithTime);
+    assert_eq!(patience(Some(&timed), Place::Below), Patience::Endless, "a worker's time is not the person's word");
+    assert_eq!(patience(None, Place::First), Patience::Endless);
+}
+
 /// What may be written down with an answer is what it leads to once it is in the log.
 #[test]
 fn an_answer_says_what_it_begins_before_it_is_in_the_log() {

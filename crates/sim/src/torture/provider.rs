@@ -5,7 +5,7 @@ mod server;
 
 use super::agent::{ended, events};
 use super::{Outcome, Plan};
-use crate::client::{Address, Client, Stream};
+use crate::client::{Address, Client};
 use crate::instance::{self, Instance};
 use crate::{process, scratch};
 use anyhow::{Context, ensure};
@@ -144,8 +144,8 @@ impl Case {
         }
     }
 
-    /// Whether its run may come to wait for a model.
-    fn may_wait(&self) -> bool {
+    /// Whether its run's time may be over before its provider is asked at the moment at which it fails.
+    fn may_be_late(&self) -> bool {
         self.lasts == Lasts::Always && self.fault.ending() == "out_of_time"
     }
 
@@ -296,8 +296,8 @@ fn play_as(runtime: &Runtime, played: &[Played], killed: Killed, tally: &mut Tal
     }
     for (index, (id, Played { case, .. })) in runs.iter().zip(played).enumerate() {
         let events = runtime.block_on(async {
-            let rest = come_to_rest(instance.address(), id, case);
-            tokio::time::timeout(RUN_MAX, rest).await.with_context(|| format!("{case:?} did not end"))??;
+            let end = ended(instance.address(), id);
+            tokio::time::timeout(RUN_MAX, end).await.with_context(|| format!("{case:?} did not end"))??;
             events(instance.address(), id).await
         })?;
         let marks = marks(data, index, &events)?;
@@ -310,27 +310,6 @@ fn play_as(runtime: &Runtime, played: &[Played], killed: Killed, tally: &mut Tal
         tally.faults.push(format!("the log is not sound: {said}"));
     }
     Ok(())
-}
-
-/// Follows a run to its end. One whose provider never comes back may wait for a model instead, if it was tried often enough
-/// before its time was over; then the person wants no more.
-async fn come_to_rest(address: &Address, id: &str, case: &Case) -> anyhow::Result<()> {
-    if case.may_wait() && ended_or_blocked(address, id).await? == "run.blocked" {
-        // It may have ended in the same moment.
-        Client::connect(address).await?.ask(Method::POST, &format!("/api/runs/{id}/cancel"), Some(&json!({}))).await?;
-    }
-    ended(address, id).await
-}
-
-async fn ended_or_blocked(address: &Address, id: &str) -> anyhow::Result<String> {
-    let mut stream = Stream::open(address, 0).await?;
-    loop {
-        let event: Value = serde_json::from_str(&stream.next().await?)?;
-        let kind = event["kind"].as_str().unwrap_or_default();
-        if event["run"] == *id && (kind == "run.ended" || kind == "run.blocked") {
-            return Ok(kind.to_owned());
-        }
-    }
 }
 
 async fn accept(address: &Address, played: &[Played]) -> anyhow::Result<Vec<String>> {
@@ -379,8 +358,7 @@ impl Seen<'_> {
     fn judge(&self, tally: &mut Tally) {
         let mut wrong = Vec::new();
         let end = self.named("run.ended").next().map(|event| &event["payload"]);
-        let waited = self.case.may_wait() && self.named("run.blocked").next().is_some();
-        let ending = if waited { "cancelled" } else { self.case.ending() };
+        let ending = self.case.ending();
         if end.is_none_or(|end| end["status"] != ending) {
             wrong.push(format!("it should have ended as {ending}: {end:?}"));
         }
@@ -392,7 +370,7 @@ impl Seen<'_> {
             wrong.extend(missing.map(|class| format!("{class} is not in its log, but {failures:?}")));
             wrong.extend(self.too_soon.then(|| "it was asked again before the time that it said".to_owned()));
         }
-        if !self.failed && !self.case.may_wait() {
+        if !self.failed && !self.case.may_be_late() {
             wrong.push("its provider never failed".to_owned());
         }
         self.judge_steps(tally, &mut wrong);
