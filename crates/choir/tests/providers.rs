@@ -222,6 +222,21 @@ fn what_broke_off_is_on_the_receipt() {
     assert!((receipt - answered - unanswered).abs() < 1e-6, "{receipt} is not {answered} and {unanswered}");
 }
 
+/// A task that nobody's run asked for has a receipt of its own.
+#[test]
+fn what_broke_off_is_on_the_receipt_of_a_task_of_its_own() {
+    let (instance, _) = instance();
+    let result = instance.task(&json!({"kind": "research", "instruction": "case:truncated."}));
+    assert_eq!(result["status"], "ok", "{result}");
+    let answers: Vec<Value> = instance.events().into_iter().filter(|event| event["kind"] == "model.called").collect();
+    let tokens = |answer: &Value| {
+        let usage = &answer["payload"]["usage"];
+        ["input_tokens", "output_tokens"].iter().filter_map(|sort| usage[sort].as_u64()).sum::<u64>()
+    };
+    let answered: u64 = answers.iter().map(tokens).sum();
+    assert!(result["usage"]["tokens"].as_u64().unwrap() > answered, "{answered} of {result}");
+}
+
 #[test]
 fn a_server_that_is_not_there_costs_patience_and_then_the_budget() {
     let (instance, _) = instance();
