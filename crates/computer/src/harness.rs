@@ -18,6 +18,7 @@ mod past;
 mod perform;
 mod person;
 mod plan;
+mod printed;
 mod read;
 mod receipt;
 mod request;
