@@ -13,6 +13,17 @@ pub const TOOL_CALLS_MAX: usize = 128;
 /// Longest tool name or call id.
 pub const NAME_BYTES_MAX: usize = 256;
 
+/// Most tokens of one sort that a provider is believed to have counted for one answer: a hundred times the longest windows.
+pub const USAGE_TOKENS_MAX: u64 = 1_000_000_000;
+
+/// What a provider says that an answer took. Whoever counts beyond belief has said nothing, and is guessed at as those are:
+/// no budget may be emptied, or turned over, by a number.
+fn believed(usage: Usage) -> Usage {
+    let Usage { input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, .. } = usage;
+    let counts = [input_tokens, output_tokens, cache_read_tokens, cache_write_tokens];
+    if counts.into_iter().all(|count| count <= USAGE_TOKENS_MAX) { usage } else { Usage::default() }
+}
+
 /// What has arrived of an answer, and the pieces that nobody has fetched yet.
 #[derive(Debug, Default)]
 pub(crate) struct Assembly {
@@ -138,7 +149,7 @@ impl Assembly {
             reasoning_signature: self.signature,
             tool_calls,
         };
-        Ok(Answer { message, stop, usage: self.usage, model, window: None, free: None })
+        Ok(Answer { message, stop, usage: believed(self.usage), model, window: None, free: None })
     }
 
     pub(crate) fn grow(&mut self, piece: &str) -> Result<(), ModelError> {

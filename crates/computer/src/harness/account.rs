@@ -118,7 +118,8 @@ impl Purse {
         let mut fits = true;
         self.each_up(|purse| {
             let used = purse.lock();
-            fits &= used.under_way == 0 || used.spent.tokens + used.under_way + tokens <= purse.0.limits.tokens;
+            let wanted = used.spent.tokens.saturating_add(used.under_way).saturating_add(tokens);
+            fits &= used.under_way == 0 || wanted <= purse.0.limits.tokens;
         });
         if !fits {
             return Err(freed);

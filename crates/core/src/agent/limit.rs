@@ -98,7 +98,7 @@ impl Spent {
     /// Adds one answer of a model.
     pub fn add(&mut self, usage: &Usage) {
         self.steps += 1;
-        self.tokens += usage.tokens();
+        self.tokens = self.tokens.saturating_add(usage.tokens());
         self.usd = self.usd + usage.usd;
     }
 }
