@@ -62,6 +62,32 @@ fn tokens_beyond_belief_are_not_counted() {
     }
 }
 
+/// An answer is whole whatever is said of its price.
+#[test]
+fn a_count_that_makes_no_sense_costs_no_answer() {
+    let said = json!({"choices": [{"delta": {"content": "Hello."}, "finish_reason": "stop"}]});
+    for usage in [json!({"prompt_tokens": -5}), json!({"prompt_tokens": 5.5}), json!("none"), json!([1])] {
+        let mut decoder = Decoder::new(Format::OpenAi, "a/b");
+        decoder.push(&event(&said)).unwrap();
+        decoder.push(&event(&json!({"choices": [], "usage": usage}))).unwrap();
+        decoder.push(b"data: [DONE]\n\n").unwrap();
+        let answer = decoder.finish().unwrap();
+        assert_eq!((answer.message.text.as_str(), answer.usage), ("Hello.", Usage::default()), "{usage}");
+        let mut decoder = Decoder::new(Format::Anthropic, "a/b");
+        let text = json!({"type": "text", "text": "Hello."});
+        for said in [
+            json!({"type": "message_start", "message": {"usage": usage}}),
+            json!({"type": "content_block_start", "index": 0, "content_block": text}),
+            json!({"type": "content_block_stop", "index": 0}),
+            json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": -1}}),
+            json!({"type": "message_stop"}),
+        ] {
+            decoder.push(&event(&said)).unwrap();
+        }
+        assert_eq!(decoder.finish().unwrap().usage, Usage::default(), "{usage}");
+    }
+}
+
 #[test]
 fn endless_reasoning_and_signatures() {
     let start =
