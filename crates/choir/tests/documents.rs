@@ -265,3 +265,60 @@ fn a_figure_knows_what_its_command_read_or_says_that_it_does_not() {
     stale("cd projects/f && sort data.csv");
     stale("sh projects/f/first.sh");
 }
+
+const FIGURE: &str = r#"{"roles": {
+    "conductor": [
+        {"tool_calls": [{"name": "delegate", "arguments": {"role": "terminal", "objective": "count"}}]},
+        {"tool_calls": [{"name": "delegate", "arguments": {"role": "writer", "objective": "write"}}]},
+        {"tool_calls": [{"name": "finish", "arguments": {"summary": "done"}}]}],
+    "terminal": [
+        {"tool_calls": [{"name": "bash", "arguments": {"command": "echo seven"}}]},
+        {"tool_calls": [{"name": "finish", "arguments": {"summary": "counted"}}]}],
+    "writer": [
+        {"tool_calls": [{"name": "write_document", "arguments": {"title": "Numbers", "content": "```run echo seven\nseven\n```\n"}}]},
+        {"tool_calls": [{"name": "finish", "arguments": {"summary": "written"}}]}]
+}}"#;
+
+/// A figure's command is an agent's: where the person wants to be asked about those, making it again asks; where they want none of
+/// them, it says so.
+#[test]
+fn a_figure_is_made_again_after_the_word_that_every_command_of_an_agent_needs() {
+    let instance = Instance::start_with(FIGURE, "[tools]\nbash = \"ask\"\n");
+    let (_, accepted) = instance.api("POST /api/runs", &json!({"prompt": "count"}));
+    assert_eq!(instance.decide("approve", "once")["subject"], "echo seven");
+    instance.follow(|event| event["kind"] == "run.ended");
+    let run = instance.api(&format!("GET /api/runs/{}", accepted["run_id"].as_str().unwrap()), &Value::Null).1;
+    let document = run["document_id"].as_str().unwrap();
+    let figure = instance.api(&format!("GET /api/documents/{document}"), &Value::Null).1["figures"][0].clone();
+    let rerun = format!("POST /api/documents/{document}/figures/{}/rerun", figure["figure_id"].as_str().unwrap());
+    let made = |word: Option<&str>| {
+        let (status, task) = instance.api(&rerun, &json!({}));
+        assert_eq!(status, 202, "{task}");
+        if let Some(word) = word {
+            let is_next = |event: &Value| ["inbox.asked", "task.finished"].map(Value::from).contains(&event["kind"]);
+            let found = instance.follow(|event| event["task"] == task["task_id"] && is_next(event));
+            let asked = &found["payload"];
+            assert_eq!((&found["kind"], &asked["subject"]), (&json!("inbox.asked"), &json!("echo seven")), "{found}");
+            let decision = json!({"decision": word, "scope": "once", "hash": asked["hash"]});
+            let decide = format!("POST /api/inbox/{}", asked["inbox_id"].as_str().unwrap());
+            assert!(instance.api(&decide, &decision).0 < 300);
+        }
+        let ended = instance.follow(|event| event["kind"] == "task.finished" && event["task"] == task["task_id"]);
+        let changed = instance.follow(|event| {
+            let figure = &event["payload"]["figure"];
+            event["kind"] == "figure.changed" && figure["task_id"] == task["task_id"] && figure["status"] != "running"
+        });
+        (ended["payload"]["result"].clone(), changed["payload"]["figure"].clone())
+    };
+    let (result, figure) = made(Some("approve"));
+    assert_eq!((&result["status"], &result["commands"][0]["stdout"]), (&json!("ok"), &json!("seven\n")), "{result}");
+    assert_ne!(figure["status"], "failed", "{figure}");
+    let (result, figure) = made(Some("deny"));
+    assert_eq!((&result["status"], &figure["status"]), (&json!("failed"), &json!("failed")), "{result}");
+    assert!(figure["because"].as_str().unwrap().contains("The person does not allow this"), "{figure}");
+    let (status, settings) = instance.api("PUT /api/settings", &json!({"tools": {"bash": "deny"}}));
+    assert_eq!(status, 200, "{settings}");
+    let (result, figure) = made(None);
+    assert_eq!((&result["status"], &figure["status"]), (&json!("failed"), &json!("failed")), "{result}");
+    assert!(figure["because"].as_str().unwrap().contains("does not allow"), "{figure}");
+}

@@ -1,6 +1,8 @@
 //! Providers that misbehave in every way, at the other end of a real instance: each costs patience, none costs data.
 
 use crate::support::Instance;
+use choir_llm::{Format, encode_stream};
+use choir_proto::model::{Answer, AssistantMessage, StopReason, Usage};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -115,11 +117,41 @@ fn exchange(stream: TcpStream, asked: &Asked) -> Option<()> {
         let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", list.len());
         return stream.write_all(format!("{head}{list}").as_bytes()).ok();
     }
-    let case = match case.as_str() {
-        "picture" if !body.contains("data:image/gif;base64,R0lGODlh") => "blind".to_owned(),
-        _ => case,
-    };
+    if case == "picture" {
+        return stream.write_all(&look(&target, &body)?).ok();
+    }
     stream.write_all(&behave(&case, nth)).ok()
+}
+
+/// The picture that is looked for, as each format puts it.
+const GIF: &str = "GIF89a\u{1}\0\u{1}\0\0\0\0;";
+
+/// A model that sees, in the format that it is asked in: it says so only where the picture stands as that format wants it.
+fn look(target: &str, body: &str) -> Option<Vec<u8>> {
+    let data = "R0lGODlhAQABAAAAADs=";
+    let (format, name, picture) = match target {
+        target if target.contains("/v1/messages") => {
+            (Format::Anthropic, "source", json!({"type": "base64", "media_type": "image/gif", "data": data}))
+        }
+        target if target.contains("/chat/completions") => {
+            (Format::OpenAi, "image_url", json!({"url": format!("data:image/gif;base64,{data}")}))
+        }
+        #[cfg(feature = "bedrock")]
+        target if target.contains("/converse-stream") => {
+            (Format::Bedrock, "image", json!({"format": "gif", "source": {"bytes": data}}))
+        }
+        _ => return None,
+    };
+    let body: Value = serde_json::from_str(body).ok()?;
+    let asked = body["messages"].as_array()?.iter().find(|message| message["role"] == "user")?;
+    let sees = asked["content"].as_array().is_some_and(|parts| parts.iter().any(|part| part[name] == picture));
+    let text = if sees { "A white dot." } else { "There is no picture." }.to_owned();
+    let message = AssistantMessage { text, ..AssistantMessage::default() };
+    let (stop, usage) = (StopReason::Finished, Usage::default());
+    let answer = Answer { message, stop, usage, model: String::new(), window: None, free: None };
+    let mut said = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n".to_vec();
+    said.extend(encode_stream(format, &answer, 100));
+    Some(said)
 }
 
 fn instance() -> (Instance, Asked) {
@@ -131,7 +163,12 @@ fn instance() -> (Instance, Asked) {
          [providers.locked]\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:{port}/locked/v1\"\n\
          [providers.paid]\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:{port}/v1\"\n\
          usd_per_million = {{ input = 1000.0, output = 1000.0 }}\n\
-         [providers.gone]\nkind = \"anthropic\"\nbase_url = \"http://127.0.0.1:1\"\n"
+         [providers.claude]\nkind = \"anthropic\"\nbase_url = \"http://127.0.0.1:{port}\"\n{}\
+         [providers.gone]\nkind = \"anthropic\"\nbase_url = \"http://127.0.0.1:1\"\n",
+        match cfg!(feature = "bedrock") {
+            true => format!("[providers.aws]\nkind = \"bedrock\"\nbase_url = \"http://127.0.0.1:{port}\"\n"),
+            false => String::new(),
+        }
     );
     std::fs::write(directory.path().join("choir.toml"), config).unwrap();
     (Instance::start_on(directory), asked)
@@ -190,18 +227,36 @@ fn a_picture_that_the_person_points_at_reaches_the_model_and_one_that_takes_none
     let (instance, _) = instance();
     let bearer = format!("authorization: Bearer {}\r\n", instance.token("admin"));
     let headers = format!("{bearer}content-type: image/gif\r\n");
-    let answer = instance.http("POST /api/artifacts", &headers, "GIF89a\u{1}\0\u{1}\0\0\0\0;");
+    let answer = instance.http("POST /api/artifacts", &headers, GIF);
     let (_, artifact) = answer.split_once("\r\n\r\n").unwrap();
     let artifact: Value = serde_json::from_str(artifact).unwrap();
-    let context = json!([{"artifact_id": artifact["artifact_id"]}]);
-    for (case, ending) in [("picture", "completed"), ("blind", "failed")] {
-        let new = json!({"prompt": format!("case:{case}."), "context": context});
+    let brought_in = json!({"artifact_id": artifact["artifact_id"]});
+    // A file of the workspace is a picture by what is in it, whatever it is called.
+    let put = format!("{bearer}content-type: application/octet-stream\r\n");
+    for (path, content) in [("dot", GIF), ("words.gif", "no picture at all")] {
+        assert!(instance.http(&format!("PUT /api/files?path={path}"), &put, content).starts_with("HTTP/1.1 200"));
+    }
+    let mut cases = vec![
+        ("local/m", "blind", brought_in.clone(), "failed"),
+        ("local/m", "picture", json!({"path": "words.gif"}), "no picture"),
+    ];
+    let formats = [("local/m", true), ("claude/m", true), ("aws/m", cfg!(feature = "bedrock"))];
+    for (model, _) in formats.into_iter().filter(|(_, is_built)| *is_built) {
+        for context in [brought_in.clone(), json!({"path": "dot"})] {
+            cases.push((model, "picture", context, "white dot"));
+        }
+    }
+    for (model, case, context, said) in cases {
+        let new = json!({"prompt": format!("case:{case}."), "context": [context], "model": model});
         let (status, run) = instance.api("POST /api/runs", &new);
         assert_eq!(status, 202, "{run}");
         let run = ended(&instance, run["run_id"].as_str().unwrap());
-        assert_eq!(run["status"], ending, "{case}: {run}");
-        let told = run["reason"].as_str().unwrap_or_default().contains("holds a picture");
-        assert_eq!(told, ending == "failed", "{case}: {run}");
+        let told = run["reason"].as_str().unwrap_or_default();
+        let as_wanted = match said {
+            "failed" => run["status"] == "failed" && told.contains("holds a picture"),
+            said => run["status"] == "completed" && run.to_string().contains(said),
+        };
+        assert!(as_wanted, "{model}, {new}: {run}");
     }
 }
 
@@ -220,6 +275,21 @@ fn what_broke_off_is_on_the_receipt() {
     assert!(answered > 0.0 && unanswered > 0.0, "{run}");
     let receipt = run["usage"]["usd"].as_f64().unwrap();
     assert!((receipt - answered - unanswered).abs() < 1e-6, "{receipt} is not {answered} and {unanswered}");
+}
+
+/// A task that nobody's run asked for has a receipt of its own.
+#[test]
+fn what_broke_off_is_on_the_receipt_of_a_task_of_its_own() {
+    let (instance, _) = instance();
+    let result = instance.task(&json!({"kind": "research", "instruction": "case:truncated."}));
+    assert_eq!(result["status"], "ok", "{result}");
+    let answers: Vec<Value> = instance.events().into_iter().filter(|event| event["kind"] == "model.called").collect();
+    let tokens = |answer: &Value| {
+        let usage = &answer["payload"]["usage"];
+        ["input_tokens", "output_tokens"].iter().filter_map(|sort| usage[sort].as_u64()).sum::<u64>()
+    };
+    let answered: u64 = answers.iter().map(tokens).sum();
+    assert!(result["usage"]["tokens"].as_u64().unwrap() > answered, "{answered} of {result}");
 }
 
 #[test]

@@ -47,6 +47,15 @@ pub struct Fetched {
     pub bytes: Vec<u8>,
 }
 
+/// A picture of the workspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Picture {
+    /// For example `image/png`: what it is, and not only what it is called.
+    pub media_type: String,
+    /// As they stand in the file.
+    pub bytes: Vec<u8>,
+}
+
 /// A page that was not brought in, as the person is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotFetched {
@@ -149,6 +158,10 @@ pub trait Control: Send + Sync {
     /// Looks at a path of the live workspace.
     fn live(&self, _path: String) -> BoxFuture<'_, Result<LivePath, ControlError>> {
         async { Err(ControlError::Refused("There is no workspace here.".into())) }.boxed()
+    }
+    /// The picture at a path of the live workspace, if one is there that models can be shown.
+    fn picture(&self, _path: String) -> BoxFuture<'_, Result<Option<Picture>, ControlError>> {
+        async { Ok(None) }.boxed()
     }
     /// Tells of files of the live workspace, until it breaks off.
     fn watch(&self, _: WatchFiles, _: OnFile) -> BoxFuture<'_, ControlError> {

@@ -18,6 +18,7 @@ mod past;
 mod perform;
 mod person;
 mod plan;
+mod printed;
 mod read;
 mod receipt;
 mod request;
@@ -39,7 +40,7 @@ use crate::document::Documents;
 use crate::journal::{Journal, Scope};
 use crate::search::Finder;
 use crate::view::ViewReader;
-use account::Purse;
+use account::{Purse, Whom};
 use begin::{AtWork, Begun, intents};
 use choir_core::actor::Signal;
 use choir_core::agent::{Agent, Begin, DEPTH_MAX, Ending, Identity, Limits, Next, Place, Question, most_tokens};
@@ -187,6 +188,16 @@ pub fn drive(context: RunContext, assignment: Assignment) -> BoxFuture<'static, 
 /// How long it holds what an answer said about its calls: a person who paused the run may have decided otherwise meanwhile.
 const FREE_FOR: Duration = Duration::from_millis(100);
 
+/// What came of a question to a model.
+enum Asked {
+    /// An answer, which is not in the log yet.
+    Answered(ModelCalled),
+    /// Nothing that ends it: the agent looks once more.
+    Again,
+    /// An end.
+    Ended(Ending),
+}
+
 struct Driver {
     context: RunContext,
     identity: Identity,
@@ -311,10 +322,14 @@ impl Driver {
                     self.append(vec![plan.into()]).await?;
                     None
                 }
-                Next::Model(request) => self.ask(*request).await?,
+                Next::Model(request) => match self.ask(*request).await? {
+                    Asked::Ended(ending) => Some(ending),
+                    Asked::Again => None,
+                    Asked::Answered(called) => self.answered(&mut at_work, called).await?,
+                },
                 Next::Begin(calls) => {
                     let calls = self.planned(calls).await?;
-                    self.intend(&calls).await?;
+                    self.intend(&calls, None).await?;
                     self.perform(&mut at_work, calls, Begun::Now).await?
                 }
                 Next::Outstanding(calls) => {
@@ -330,37 +345,58 @@ impl Driver {
         }
     }
 
-    /// Writes down what is about to be done. About which of it nobody has to be asked came with the answer; where that was a while
-    /// ago, or in another life, control says it meanwhile.
-    async fn intend(&mut self, calls: &[Begin]) -> Result<(), HarnessError> {
+    /// Writes an answer down, and with it the intents of the calls in it: a step waits once less for the disk. Unless somebody may
+    /// have a word before anything is begun.
+    async fn answered(&mut self, at_work: &mut AtWork, called: ModelCalled) -> Result<Option<Ending>, HarnessError> {
+        let is_held = {
+            let signal = self.context.signal.borrow();
+            signal.paused || signal.cancelled
+        };
+        let calls = self.agent.begun_by(&called);
+        if is_held || calls.is_empty() || self.shows_plan() {
+            self.append(vec![called.into()]).await?;
+            return Ok(None);
+        }
+        self.intend(&calls, Some(called)).await?;
+        self.perform(at_work, calls, Begun::Now).await
+    }
+
+    /// Writes down what is about to be done, behind the answer that asks for it where that is not in the log yet. About which of it
+    /// nobody has to be asked came with the answer; where that was a while ago, or in another life, control says it meanwhile.
+    async fn intend(&mut self, calls: &[Begin], called: Option<ModelCalled>) -> Result<(), HarnessError> {
         let now = self.context.harness.journal.world().elapsed();
         if let Some((said, free)) = self.free_said.take()
             && now.saturating_sub(said) < FREE_FOR
         {
             self.free = Arc::new(free);
-            return self.write_intents(calls).await;
+            return self.write_intents(calls, called).await;
         }
         let control = Arc::clone(&self.context.harness.control);
         let tools = calls.iter().map(|begin| begin.call.name.clone()).collect();
         // Asked first: an append that nobody competes with holds this task until it is on disk.
-        let (free, appended) = tokio::join!(control.free_tools(tools), self.write_intents(calls));
+        let (free, appended) = tokio::join!(control.free_tools(tools), self.write_intents(calls, called));
         self.free = Arc::new(free.unwrap_or_default());
         appended
     }
 
-    async fn write_intents(&mut self, calls: &[Begin]) -> Result<(), HarnessError> {
+    async fn write_intents(&mut self, calls: &[Begin], called: Option<ModelCalled>) -> Result<(), HarnessError> {
+        let mut facts: Vec<Event> = called.into_iter().map(Event::from).collect();
         #[cfg(feature = "sabotage")]
         if crate::sabotage::journal_is_off() {
+            if !facts.is_empty() {
+                self.append(facts).await?;
+            }
             self.fold(Seq::ZERO, &intents(calls));
             return Ok(());
         }
-        self.append(intents(calls)).await
+        facts.extend(intents(calls));
+        self.append(facts).await
     }
 
     /// Waits while the person wants to wait. An ending means that the person wants no more.
     async fn hold(&mut self) -> Result<Option<Ending>, HarnessError> {
         let mut signal = self.context.signal.clone();
-        let _waits = self.purse.wait();
+        let _waits = self.purse.wait(Whom::Person);
         match signal.wait_for(|signal| !signal.paused || signal.cancelled).await {
             Ok(signal) if signal.cancelled => Ok(Some(cancelled())),
             Ok(_) => Ok(None),
@@ -368,7 +404,7 @@ impl Driver {
         }
     }
 
-    async fn ask(&mut self, request: ModelRequest) -> Result<Option<Ending>, HarnessError> {
+    async fn ask(&mut self, request: ModelRequest) -> Result<Asked, HarnessError> {
         let world = Arc::clone(self.context.harness.journal.world());
         let before = world.elapsed();
         let Identity { run, task, .. } = self.identity;
@@ -376,7 +412,7 @@ impl Driver {
         let upto = self.parent.is_none().then_some(self.heard);
         self.retract().await?;
         if self.offers().await? {
-            return Ok(None);
+            return Ok(Asked::Again);
         }
         let (failures, usd_left) = (self.agent.failures(), self.purse.usd_left());
         let request = material::shown(self.told(request).await?, &self.context.pictures);
@@ -386,8 +422,8 @@ impl Driver {
             Err(mut freed) => {
                 tokio::select! {
                     // The sender is our own, and lives as long as we wait.
-                    _ = freed.changed() => return Ok(None),
-                    stop = stopped(self.context.signal.clone()) => return stop.map(|()| Some(cancelled())),
+                    _ = freed.changed() => return Ok(Asked::Again),
+                    stop = stopped(self.context.signal.clone()) => return stop.map(|()| Asked::Ended(cancelled())),
                 }
             }
         };
@@ -401,8 +437,8 @@ impl Driver {
         let (on_heard, scribe) = self.listen(pulse.clone());
         let heard = tokio::select! {
             answer = self.tell_of_patience(control.model(call, on_heard), &pulse) => Ok(answer?),
-            stop = stopped(self.context.signal.clone()) => Err(stop.map(|()| Some(cancelled()))),
-            () = tokio::time::sleep(self.purse.time_left()) => Err(Ok(None)),
+            stop = stopped(self.context.signal.clone()) => Err(stop.map(|()| Asked::Ended(cancelled()))),
+            () = tokio::time::sleep(self.purse.time_left()) => Err(Ok(Asked::Again)),
         };
         if let Some(scribe) = scribe {
             scribe.await?;
@@ -420,7 +456,7 @@ impl Driver {
                 self.purse.add(&answer.usage);
                 drop(reserved);
                 self.free_said = answer.free.map(|free| (world.elapsed(), free));
-                let called = ModelCalled {
+                Ok(Asked::Answered(ModelCalled {
                     turn: self.agent.next_turn(),
                     model: answer.model,
                     message: answer.message,
@@ -429,13 +465,11 @@ impl Driver {
                     duration_ms: (world.elapsed() - before).as_millis() as u64,
                     window: answer.window,
                     heard: upto,
-                };
-                self.append(vec![called.into()]).await?;
-                Ok(None)
+                }))
             }
             Err(error) => {
                 drop(reserved);
-                self.failed(error, models, resumed).await
+                Ok(self.failed(error, models, resumed).await?.map_or(Asked::Again, Asked::Ended))
             }
         }
     }

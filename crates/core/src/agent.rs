@@ -11,7 +11,7 @@ pub mod patience;
 mod policy;
 mod prompt;
 
-pub use limit::{Account, DEPTH_MAX, Limits, Place, Spent, WORKERS_AT_ONCE_MAX, WORKERS_MAX, most_tokens};
+pub use limit::{Account, DEPTH_MAX, Limits, Patience, Place, Spent, WORKERS_AT_ONCE_MAX, WORKERS_MAX, most_tokens};
 pub use policy::{ATTEMPTS_MAX, Reaction, attempts, is_hopeless, react};
 
 use crate::effect;
@@ -128,7 +128,7 @@ pub enum Next {
 }
 
 /// A call to begin or to pick up.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Begin {
     /// Its stable name.
     pub effect_id: String,
@@ -194,9 +194,8 @@ impl Agent {
     /// not only when all have come, and of the person's words as soon as they are said.
     fn has_news(&self) -> bool {
         let is_first_conductor = self.identity.role == Role::Conductor && self.place == Place::First;
-        let is_done = |call: &Call| matches!(call.state, CallState::Finished(_));
-        let may_take_long = |call: &Call| is_done(call) || call.is_begun() && call.call.name == DELEGATE;
-        let is_told = self.calls.iter().any(is_done) || self.heard.has_words_of_person();
+        let may_take_long = |call: &Call| call.is_finished() || call.is_begun() && call.call.name == DELEGATE;
+        let is_told = self.calls.iter().any(Call::is_finished) || self.heard.has_words_of_person();
         is_first_conductor && is_told && self.calls.iter().all(may_take_long)
     }
 
@@ -261,9 +260,17 @@ impl Agent {
         }
     }
 
+    /// What an answer that is not in the log yet makes it begin: as [`Self::next`] says once that is folded. The intents may be
+    /// written down with the answer.
+    pub fn begun_by(&self, called: &ModelCalled) -> Vec<Begin> {
+        // Whoever is at work now was asked by an earlier turn then.
+        let not_yet = self.at_work().next().map(|_| prompt::NOT_YET);
+        self.named(called).iter().map(|call| self.begin(call, not_yet)).collect()
+    }
+
     /// What the agent needs now. `accounts` are its own and those of everybody above it.
     pub fn next(&self, accounts: &[Account]) -> Next {
-        let fresh: Vec<Begin> = self.calls.iter().filter(|call| call.is_new()).map(|call| self.begin(call)).collect();
+        let fresh: Vec<Begin> = self.calls.iter().filter(|call| call.is_new()).map(|call| self.begun(call)).collect();
         if self.ending.is_none() && !fresh.is_empty() {
             return Next::Begin(fresh);
         }
@@ -316,7 +323,17 @@ impl Agent {
             status: TaskStatus::Failed,
             summary: policy::given_up(*class, message),
         };
-        limit::wall(accounts).or_else(|| failed.map(given_up))
+        limit::wall(accounts).map(|ending| self.told_of_failure(ending)).or_else(|| failed.map(given_up))
+    }
+
+    /// Whose time went by while a model failed is told why nothing came of it.
+    fn told_of_failure(&self, ending: Ending) -> Ending {
+        match &self.last_failure {
+            Some((class, message)) if self.failures > 0 && ending.status == TaskStatus::OutOfTime => {
+                Ending { summary: format!("{} {}", ending.summary, policy::given_up(*class, message)), ..ending }
+            }
+            _ => ending,
+        }
     }
 
     /// A conversation that was too long is shortened; where nothing more can be gained, that is the end.
@@ -351,12 +368,13 @@ impl Agent {
         tool == FINISH || self.allowed.as_ref().is_none_or(|allowed| allowed.iter().any(|name| name == tool))
     }
 
-    fn understand(&self, call: &ToolCall) -> Result<Tool, String> {
+    /// `not_yet` is why it may not end now, if it may not.
+    fn understand(&self, call: &ToolCall, not_yet: Option<&str>) -> Result<Tool, String> {
         if !self.allows(&call.name) {
             return Err(format!("The tool `{}` is not among those that this task may use.", call.name));
         }
-        if call.name == FINISH && !self.away.is_empty() {
-            return Err(prompt::NOT_YET.to_owned());
+        if let Some(why) = not_yet.filter(|_| call.name == FINISH) {
+            return Err(why.to_owned());
         }
         Tool::parse(self.identity.role, self.offered.tools(), call)
     }
@@ -370,7 +388,7 @@ impl Agent {
         self.conversation.push(Message::Assistant(called.message.clone()));
         let named = self.named(called);
         let before = std::mem::replace(&mut self.calls, named);
-        self.away.extend(before.into_iter().filter(|call| !matches!(call.state, CallState::Finished(_))));
+        self.away.extend(before.into_iter().filter(|call| !call.is_finished()));
         if self.place == Place::Aside {
             self.ending = Some(self.said_aside(called));
         } else if self.calls.is_empty() && !self.away.is_empty() {
@@ -442,7 +460,7 @@ impl Agent {
     /// asked.
     fn said_aside(&self, called: &ModelCalled) -> Ending {
         let [call] = called.message.tool_calls.as_slice() else { return passed_on() };
-        match self.understand(call) {
+        match self.understand(call, None) {
             Ok(Tool::Answer(answer)) => Ending { status: TaskStatus::Ok, summary: answer.text },
             _ => passed_on(),
         }
@@ -470,20 +488,24 @@ impl Agent {
 
     /// Calls that were begun and whose end nobody has appended.
     pub fn outstanding(&self) -> Vec<Begin> {
-        self.at_work().map(|call| self.begin(call)).collect()
+        self.at_work().map(|call| self.begun(call)).collect()
     }
 
     fn at_work(&self) -> impl Iterator<Item = &Call> {
         self.away.iter().chain(&self.calls).filter(|call| call.is_begun())
     }
 
-    fn begin(&self, call: &Call) -> Begin {
+    fn begun(&self, call: &Call) -> Begin {
+        self.begin(call, self.away.first().map(|_| prompt::NOT_YET))
+    }
+
+    fn begin(&self, call: &Call, not_yet: Option<&str>) -> Begin {
         Begin {
             effect_id: call.effect_id.clone(),
             turn: call.turn,
             index: call.index,
             call: call.call.clone(),
-            tool: self.understand(&call.call),
+            tool: self.understand(&call.call, not_yet),
         }
     }
 }
@@ -495,6 +517,10 @@ impl Call {
 
     fn is_begun(&self) -> bool {
         matches!(self.state, CallState::Started)
+    }
+
+    fn is_finished(&self) -> bool {
+        matches!(self.state, CallState::Finished(_))
     }
 
     fn result(&self) -> Option<ToolResult> {

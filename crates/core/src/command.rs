@@ -109,6 +109,9 @@ impl Commands {
 fn ended(outcome: ToolOutcome, result: &CommandResult) -> Next {
     match (outcome, result.exit_code) {
         (ToolOutcome::Cancelled, _) => Next::End(TaskStatus::Cancelled, "Stopped.".into()),
+        (ToolOutcome::Refused, _) => {
+            Next::End(TaskStatus::Failed, format!("`{}` was not run. {}", result.command, result.stderr))
+        }
         (ToolOutcome::Unknown, _) => {
             Next::End(TaskStatus::Unknown, format!("Nobody knows how `{}` ended.", result.command))
         }
@@ -226,6 +229,7 @@ mod tests {
             }
         };
         assert_eq!(ended(ToolOutcome::Error), TaskStatus::OutOfTime);
+        assert_eq!(ended(ToolOutcome::Refused), TaskStatus::Failed, "nobody began it");
         assert_eq!(ended(ToolOutcome::Unknown), TaskStatus::Unknown);
     }
 }

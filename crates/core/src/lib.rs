@@ -19,6 +19,7 @@ pub mod markdown;
 pub mod mirror;
 pub mod pace;
 pub mod page;
+pub mod picture;
 pub mod plan;
 pub mod proposal;
 pub mod replay;

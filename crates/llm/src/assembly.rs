@@ -3,6 +3,9 @@
 use crate::arguments::{self, ARGUMENTS_BYTES_MAX};
 use crate::classify::fault;
 use choir_proto::model::{Answer, AssistantMessage, Delta, ErrorClass, ModelError, StopReason, ToolCall, Usage};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 /// Most text, reasoning and arguments of one answer together. The longest windows of today write a tenth of it.
 pub const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -12,6 +15,24 @@ pub const TOOL_CALLS_MAX: usize = 128;
 
 /// Longest tool name or call id.
 pub const NAME_BYTES_MAX: usize = 256;
+
+/// Most tokens of one sort that a provider is believed to have counted for one answer: a hundred times the longest windows.
+pub const USAGE_TOKENS_MAX: u64 = 1_000_000_000;
+
+/// What a provider says that an answer took. Whoever counts beyond belief has said nothing, and is guessed at as those are:
+/// no budget may be emptied, or turned over, by a number.
+fn believed(usage: Usage) -> Usage {
+    let Usage { input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, .. } = usage;
+    let counts = [input_tokens, output_tokens, cache_read_tokens, cache_write_tokens];
+    if counts.into_iter().all(|count| count <= USAGE_TOKENS_MAX) { usage } else { Usage::default() }
+}
+
+/// What is worth an answer only if it makes sense: what an answer took is guessed at rather than asked for once more, and paid twice.
+pub(crate) fn if_sensible<'de, D: Deserializer<'de>, T: DeserializeOwned>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    Ok(serde_json::from_value(Value::deserialize(deserializer)?).ok())
+}
 
 /// What has arrived of an answer, and the pieces that nobody has fetched yet.
 #[derive(Debug, Default)]
@@ -138,7 +159,7 @@ impl Assembly {
             reasoning_signature: self.signature,
             tool_calls,
         };
-        Ok(Answer { message, stop, usage: self.usage, model, window: None, free: None })
+        Ok(Answer { message, stop, usage: believed(self.usage), model, window: None, free: None })
     }
 
     pub(crate) fn grow(&mut self, piece: &str) -> Result<(), ModelError> {
@@ -183,7 +204,7 @@ impl PartialCall {
     fn lenient(self) -> ToolCall {
         let (arguments, malformed) = match arguments::parse(&self.arguments) {
             Ok(arguments) => (arguments, None),
-            Err(malformed) => (serde_json::Value::Null, Some(malformed)),
+            Err(malformed) => (Value::Null, Some(malformed)),
         };
         ToolCall { id: self.id, name: self.name, arguments, malformed }
     }

@@ -25,7 +25,7 @@ mod sse;
 pub mod transcript;
 
 pub use arguments::{ARGUMENTS_BYTES_MAX, MALFORMED_BYTES_MAX};
-pub use assembly::{ANSWER_BYTES_MAX, NAME_BYTES_MAX, TOOL_CALLS_MAX};
+pub use assembly::{ANSWER_BYTES_MAX, NAME_BYTES_MAX, TOOL_CALLS_MAX, USAGE_TOKENS_MAX};
 pub use classify::{MESSAGE_CHARS_MAX, RETRY_AFTER_MS_MAX, classify};
 pub use decode::{BODY_BYTES_MAX, Decoder};
 pub use endpoint::{Endpoint, Outgoing, Preset};

@@ -2,9 +2,9 @@
 
 use choir_llm::{
     ANSWER_BYTES_MAX, ARGUMENTS_BYTES_MAX, BODY_BYTES_MAX, Decoder, EVENT_BYTES_MAX, Format, NAME_BYTES_MAX,
-    TOOL_CALLS_MAX,
+    TOOL_CALLS_MAX, USAGE_TOKENS_MAX, encode_stream,
 };
-use choir_proto::model::{ErrorClass, ModelError};
+use choir_proto::model::{Answer, AssistantMessage, ErrorClass, ModelError, StopReason, Usage};
 use serde_json::{Value, json};
 
 fn event(data: &Value) -> Vec<u8> {
@@ -43,6 +43,49 @@ fn endless_text() {
     );
     assert_eq!(taken, ANSWER_BYTES_MAX / piece.len());
     assert_eq!(error.class, ErrorClass::Oversized);
+}
+
+/// A number that no answer takes is nobody's bill: it is as if nothing had been said, in every format.
+#[test]
+fn tokens_beyond_belief_are_not_counted() {
+    for format in Format::ALL {
+        for (said, believed) in [(u64::MAX, 0), (1 << 63, 0), (USAGE_TOKENS_MAX + 1, 0), (7, 7)] {
+            let message = AssistantMessage { text: "Hello.".to_owned(), ..AssistantMessage::default() };
+            let usage = Usage { input_tokens: 7, output_tokens: said, ..Usage::default() };
+            let (stop, model) = (StopReason::Finished, String::new());
+            let answer = Answer { message, stop, usage, model, window: None, free: None };
+            let mut decoder = Decoder::new(*format, "a/b");
+            decoder.push(&encode_stream(*format, &answer, 100)).unwrap();
+            let heard = decoder.finish().unwrap().usage;
+            assert_eq!((heard.input_tokens, heard.output_tokens), (believed, believed), "{format:?}: {said}");
+        }
+    }
+}
+
+/// An answer is whole whatever is said of its price.
+#[test]
+fn a_count_that_makes_no_sense_costs_no_answer() {
+    let said = json!({"choices": [{"delta": {"content": "Hello."}, "finish_reason": "stop"}]});
+    for usage in [json!({"prompt_tokens": -5}), json!({"prompt_tokens": 5.5}), json!("none"), json!([1])] {
+        let mut decoder = Decoder::new(Format::OpenAi, "a/b");
+        decoder.push(&event(&said)).unwrap();
+        decoder.push(&event(&json!({"choices": [], "usage": usage}))).unwrap();
+        decoder.push(b"data: [DONE]\n\n").unwrap();
+        let answer = decoder.finish().unwrap();
+        assert_eq!((answer.message.text.as_str(), answer.usage), ("Hello.", Usage::default()), "{usage}");
+        let mut decoder = Decoder::new(Format::Anthropic, "a/b");
+        let text = json!({"type": "text", "text": "Hello."});
+        for said in [
+            json!({"type": "message_start", "message": {"usage": usage}}),
+            json!({"type": "content_block_start", "index": 0, "content_block": text}),
+            json!({"type": "content_block_stop", "index": 0}),
+            json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": -1}}),
+            json!({"type": "message_stop"}),
+        ] {
+            decoder.push(&event(&said)).unwrap();
+        }
+        assert_eq!(decoder.finish().unwrap().usage, Usage::default(), "{usage}");
+    }
 }
 
 #[test]

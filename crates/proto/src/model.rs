@@ -260,16 +260,18 @@ pub struct Usage {
 impl Usage {
     /// Every token that was paid for in some way.
     pub const fn tokens(&self) -> u64 {
-        self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
+        // A number beyond all others is a wall, and never starts again at nothing.
+        let said = self.input_tokens.saturating_add(self.output_tokens);
+        said.saturating_add(self.cache_read_tokens).saturating_add(self.cache_write_tokens)
     }
 }
 
 impl std::ops::AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
-        self.input_tokens += other.input_tokens;
-        self.output_tokens += other.output_tokens;
-        self.cache_read_tokens += other.cache_read_tokens;
-        self.cache_write_tokens += other.cache_write_tokens;
+        self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
+        self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
+        self.cache_read_tokens = self.cache_read_tokens.saturating_add(other.cache_read_tokens);
+        self.cache_write_tokens = self.cache_write_tokens.saturating_add(other.cache_write_tokens);
         self.usd = self.usd + other.usd;
         self.usd_assumed = self.usd_assumed + other.usd_assumed;
     }

@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 /// A start that takes longer has failed.
 const START_MAX: Duration = Duration::from_secs(60);
 
+/// A process that was killed is gone by then.
+const END_MAX: Duration = Duration::from_secs(10);
+
 /// The binary that was built for this: `CHOIR_BIN`, else the one beside this program.
 pub(crate) fn program() -> anyhow::Result<PathBuf> {
     let program = match std::env::var_os("CHOIR_BIN") {
@@ -109,10 +112,14 @@ impl Instance {
         Ok(())
     }
 
-    /// Ends everything at this instant.
+    /// Ends everything at this instant; what it held is free when this returns.
     pub(crate) fn kill(mut self) -> anyhow::Result<()> {
-        process::kill(&self.processes());
+        let processes = self.processes();
+        process::kill(&processes);
         self.child.wait()?;
+        for pid in processes {
+            ensure!(process::ends_within_or_gone(pid, END_MAX)?, "a killed process was there after {END_MAX:?}");
+        }
         Ok(())
     }
 }

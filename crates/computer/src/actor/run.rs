@@ -173,7 +173,7 @@ impl RunState {
         let Conduct { identity, accepted, known } = work;
         self.waiting = Arc::new(Waiting::new(past.blocked_on()));
         let material = self.harness.material(&accepted.request.context).await?;
-        let pictures = self.harness.pictures(&accepted.request.context).await?;
+        let pictures = self.harness.pictures(self.id, &accepted.request.context).await?;
         let request = known.unwrap_or_else(|| objective(&accepted, &material));
         let context = RunContext {
             harness: self.harness.clone(),

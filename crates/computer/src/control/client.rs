@@ -1,6 +1,6 @@
 //! HTTP/2 over the socket that control gave us at birth.
 
-use super::{Control, ControlError, Fetched, Heard, NotFetched, OnFile, OnHeard, OnOutput};
+use super::{Control, ControlError, Fetched, Heard, NotFetched, OnFile, OnHeard, OnOutput, Picture};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
@@ -225,6 +225,20 @@ impl Control for ControlClient {
                 self.send(Method::GET, &format!("/workspace/live?path={}", escape(&path)), Bytes::new()).await?;
             let body = response.into_body().collect().await.map_err(gone)?.to_bytes();
             serde_json::from_slice(&body).map_err(gone)
+        }
+        .boxed()
+    }
+
+    fn picture(&self, path: String) -> BoxFuture<'_, Result<Option<Picture>, ControlError>> {
+        async move {
+            let path = format!("/workspace/picture?path={}", escape(&path));
+            let response = self.send(Method::GET, &path, Bytes::new()).await?;
+            let named = response.headers().get(http::header::CONTENT_TYPE).and_then(|sort| sort.to_str().ok());
+            let Some(media_type) = named.filter(|_| response.status() == StatusCode::OK).map(str::to_owned) else {
+                return Ok(None);
+            };
+            let bytes = response.into_body().collect().await.map_err(gone)?.to_bytes().to_vec();
+            Ok(Some(Picture { media_type, bytes }))
         }
         .boxed()
     }

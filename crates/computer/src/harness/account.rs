@@ -1,7 +1,7 @@
 //! Budgets shared down the tree: what a child uses, everybody above it has used too.
 
 use crate::world::World;
-use choir_core::agent::{Account, Limits, Spent};
+use choir_core::agent::{Account, Limits, Patience, Spent};
 use choir_proto::Usd;
 use choir_proto::model::Usage;
 use std::sync::{Arc, Mutex};
@@ -69,14 +69,30 @@ impl Used {
     }
 }
 
-/// As long as this is held, the time is nobody's time at work: not the agent's and not that of anybody above it.
+/// Whom somebody waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whom {
+    /// The person, who may answer, allow, go on or bring a model.
+    Person,
+    /// A model that is there and fails.
+    Model,
+}
+
+/// As long as this is held, the time is nobody's time at work: not the agent's and not that of anybody above it. A budget that has
+/// no patience with a model counts it all the same.
 #[must_use]
-pub(super) struct Wait(Purse);
+pub(super) struct Wait {
+    purse: Purse,
+    whom: Whom,
+}
 
 impl Drop for Wait {
     fn drop(&mut self) {
-        let now = self.0.0.world.elapsed();
-        self.0.each_up(|purse| {
+        let now = self.purse.0.world.elapsed();
+        self.purse.each_up(|purse| {
+            if purse.counts(self.whom) {
+                return;
+            }
             let mut used = purse.lock();
             used.waited = used.waited(now);
             (used.waiting, used.since) = (used.waiting.saturating_sub(1), now);
@@ -102,7 +118,8 @@ impl Purse {
         let mut fits = true;
         self.each_up(|purse| {
             let used = purse.lock();
-            fits &= used.under_way == 0 || used.spent.tokens + used.under_way + tokens <= purse.0.limits.tokens;
+            let wanted = used.spent.tokens.saturating_add(used.under_way).saturating_add(tokens);
+            fits &= used.under_way == 0 || wanted <= purse.0.limits.tokens;
         });
         if !fits {
             return Err(freed);
@@ -121,15 +138,35 @@ impl Purse {
         self.lock().waited += waited;
     }
 
-    /// Begins to wait for a person or a model.
-    pub(super) fn wait(&self) -> Wait {
+    /// Begins to wait.
+    pub(super) fn wait(&self, whom: Whom) -> Wait {
         let now = self.0.world.elapsed();
         self.each_up(|purse| {
+            if purse.counts(whom) {
+                return;
+            }
             let mut used = purse.lock();
             used.waited = used.waited(now);
             (used.waiting, used.since) = (used.waiting + 1, now);
         });
-        Wait(self.clone())
+        Wait { purse: self.clone(), whom }
+    }
+
+    /// Whether a wait is time like any other here.
+    fn counts(&self, whom: Whom) -> bool {
+        whom == Whom::Model && self.0.limits.patience == Patience::WithTime
+    }
+
+    /// How long a model that fails may still be waited for, where there is an end to that.
+    pub(super) fn patience_left(&self) -> Option<Duration> {
+        let mut left: Option<u64> = None;
+        self.each_up(|purse| {
+            if purse.counts(Whom::Model) {
+                let here = purse.account().time_left_ms();
+                left = Some(left.map_or(here, |left| left.min(here)));
+            }
+        });
+        left.map(Duration::from_millis)
     }
 
     /// This budget and all above it, innermost first.
@@ -234,9 +271,9 @@ mod tests {
         let first = purse(None);
         let (one, two) = (purse(Some(first.clone())), purse(Some(first.clone())));
         pass(1);
-        let waits = one.wait();
+        let waits = one.wait(Whom::Person);
         pass(10);
-        let also = two.wait();
+        let also = two.wait(Whom::Person);
         pass(10);
         assert_eq!((first.time_ms(), one.time_ms(), two.time_ms()), (1_000, 1_000, 11_000), "while they wait");
         drop(waits);
@@ -244,5 +281,25 @@ mod tests {
         drop(also);
         pass(1);
         assert_eq!((first.time_ms(), one.time_ms(), two.time_ms()), (2_000, 12_000, 12_000));
+    }
+
+    #[test]
+    fn a_model_that_fails_is_waited_for_within_the_time_of_the_run_where_that_was_given() {
+        let world = Arc::new(ByHand::default());
+        let pass = |seconds| *world.0.lock().unwrap() += Duration::from_secs(seconds);
+        let purse = |limits, above| Purse::new(limits, Spent::default(), world.clone() as Arc<dyn World>, above);
+        let timed = Budget { time_s: Some(60.0), ..Budget::default() };
+        let first = purse(Limits::of(Some(&timed), Place::First), None);
+        let below = purse(Limits::of(None, Place::Below), Some(first.clone()));
+        let waits = below.wait(Whom::Model);
+        pass(20);
+        assert_eq!((first.time_ms(), below.time_ms()), (20_000, 0), "the run's own time goes by");
+        assert_eq!(below.patience_left(), Some(Duration::from_secs(40)));
+        drop(waits);
+        let waits = below.wait(Whom::Person);
+        pass(20);
+        assert_eq!((first.time_ms(), below.time_ms()), (20_000, 0), "but not while the person is waited for");
+        drop(waits);
+        assert_eq!(purse(Limits::of(None, Place::First), None).patience_left(), None);
     }
 }

@@ -1,16 +1,17 @@
 //! Tasks that run commands without a model.
 
-use super::exec::{Output, Place, TIMEOUT_MS};
+use super::exec::{BASH, Output, Place, TIMEOUT_MS};
 use super::finish::{Home, let_go};
 use super::person::Person;
 use super::{HarnessError, RunContext, start_associate};
 use crate::journal::Scope;
 use choir_core::command::{Commands, Next, Step, TOOL};
+use choir_core::effect;
 use choir_core::fold::task::running;
 use choir_core::verify::Checks;
 use choir_proto::event::{Actor, TaskFinished, TaskStarted, ToolFinished, ToolOutcome, ToolStarted};
 use choir_proto::task::{CommandResult, TaskRequest, TaskResult, TaskStatus, TaskUsage, VerifySource};
-use choir_proto::wire::{EffectRecord, StartAssociate};
+use choir_proto::wire::{CallOf, EffectRecord, StartAssociate};
 use choir_proto::{Event, Hash, TaskId};
 use std::time::Duration;
 
@@ -27,6 +28,26 @@ pub async fn run_commands(context: RunContext, task: TaskId, request: TaskReques
     worker.end(status, summary).await
 }
 
+/// Who wrote a task's commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Author {
+    /// The person who gave the task.
+    Person,
+    /// An agent, into a document: the person wants the figure made again, and may not have read what makes it.
+    Agent,
+}
+
+impl Author {
+    fn of(context: &RunContext, task: TaskId) -> Self {
+        let is_figure =
+            |event: &Event| matches!(event, Event::FigureChanged(changed) if changed.figure.task_id == Some(task));
+        match context.past.of_agent(task, false).any(|(_, event)| is_figure(event)) {
+            true => Self::Agent,
+            false => Self::Person,
+        }
+    }
+}
+
 struct Worker {
     context: RunContext,
     task: TaskId,
@@ -36,6 +57,8 @@ struct Worker {
     base_tree: Option<Hash>,
     /// Whether it had to wait for the tasks before it.
     alone: bool,
+    /// Whose words its commands are.
+    author: Author,
     /// When it began to work, by the clock that only goes forward. Whoever waits for the person, or in the line of a large
     /// workspace, is not at work.
     began: Duration,
@@ -48,7 +71,8 @@ impl Worker {
             commands.apply(event);
         }
         let began = context.harness.journal.world().elapsed();
-        Self { context, task, request, commands, base_tree: None, alone: false, began }
+        let author = Author::of(&context, task);
+        Self { context, task, request, commands, base_tree: None, alone: false, author, began }
     }
 
     /// How long it has been at work.
@@ -62,11 +86,13 @@ impl Worker {
         Some(Duration::from_millis((time_s * 1000.0) as u64))
     }
 
-    /// Where the next command runs, with what is left of the time of all of them.
-    fn place(&self) -> Place<'_> {
+    /// Where a command runs, with what is left of the time of all of them.
+    fn place(&self, step: &Step) -> Place<'_> {
         let left = |wall: Duration| wall.saturating_sub(self.time()).as_millis() as u64;
         let timeout_ms = self.wall().map_or(TIMEOUT_MS, left);
-        Place { context: &self.context, associate: self.task, timeout_ms, call: None }
+        let (inbox_id, run) = (effect::question(&step.effect_id), self.context.run);
+        let call = (self.author == Author::Agent).then(|| CallOf { tool: BASH.into(), inbox_id, run });
+        Place { context: &self.context, associate: self.task, timeout_ms, call }
     }
 
     fn scope(&self) -> Scope {
@@ -102,7 +128,7 @@ impl Worker {
                 Next::End(status, summary) => return Ok((status, summary)),
                 Next::Begin(step) => {
                     self.append(vec![intent(&step)]).await?;
-                    let finished = self.place().run(&step).await?;
+                    let finished = self.run(&step).await?;
                     (step, finished)
                 }
                 Next::Outstanding(step) => {
@@ -123,16 +149,27 @@ impl Worker {
         }
     }
 
+    /// Runs a command, after the person's word where they want to have one; waiting for that is no time at work.
+    async fn run(&mut self, step: &Step) -> Result<(ToolOutcome, CommandResult), HarnessError> {
+        let before = self.time();
+        let refusal = self.place(step).refusal(step, self.task).await?;
+        self.began += self.time().saturating_sub(before);
+        match refusal {
+            Some(refusal) => self.place(step).refused(step, refusal).await,
+            None => self.place(step).run(step).await,
+        }
+    }
+
     /// Goes on with a command whose result a crash swallowed.
-    async fn pick_up(&self, step: &Step) -> Result<(ToolOutcome, CommandResult), HarnessError> {
+    async fn pick_up(&mut self, step: &Step) -> Result<(ToolOutcome, CommandResult), HarnessError> {
         match self.context.harness.control.effect(step.effect_id.clone()).await {
-            Ok(EffectRecord::Absent) => self.place().run(step).await,
+            Ok(EffectRecord::Absent) => self.run(step).await,
             Ok(EffectRecord::Exited(exit)) => {
                 let outcome = if exit.code == Some(0) { ToolOutcome::Ok } else { ToolOutcome::Error };
-                Ok((outcome, self.place().result(step, Some(&exit), Output::lost()).await?))
+                Ok((outcome, self.place(step).result(step, Some(&exit), Output::lost()).await?))
             }
             Ok(EffectRecord::Started) | Err(_) => {
-                Ok((ToolOutcome::Unknown, self.place().result(step, None, Output::lost()).await?))
+                Ok((ToolOutcome::Unknown, self.place(step).result(step, None, Output::lost()).await?))
             }
         }
     }

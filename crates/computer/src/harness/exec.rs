@@ -1,8 +1,11 @@
 //! One command in an associate, with its output collected.
 
+use super::person::Person;
 use super::{Harness, HarnessError, RunContext, stopped};
+use crate::journal::Scope;
 use choir_core::command::Step;
-use choir_proto::event::ToolOutcome;
+use choir_proto::event::{Actor, ToolOutcome};
+use choir_proto::inbox::{Matter, Verdict};
 use choir_proto::task::CommandResult;
 use choir_proto::wire::{CallOf, EffectRecord, Exec, Exit, OutputStream};
 use choir_proto::{Hash, TaskId};
@@ -92,9 +95,45 @@ impl Place<'_> {
         }
     }
 
+    /// Runs a command of a task after the person's word, where an agent wants it and they want to have one.
+    pub(super) async fn run_if_allowed(
+        &self,
+        step: &Step,
+        task: TaskId,
+    ) -> Result<(ToolOutcome, CommandResult), HarnessError> {
+        match self.refusal(step, task).await? {
+            Some(refusal) => self.refused(step, refusal).await,
+            None => self.run(step).await,
+        }
+    }
+
     /// Of a command that was not begun.
-    pub(super) async fn not_run(&self, step: &Step) -> Result<CommandResult, HarnessError> {
-        self.result(step, None, Output::default()).await
+    pub(super) async fn refused(
+        &self,
+        step: &Step,
+        (outcome, why): (ToolOutcome, String),
+    ) -> Result<(ToolOutcome, CommandResult), HarnessError> {
+        let result = self.result(step, None, Output::default()).await?;
+        Ok((outcome, CommandResult { stderr: why, ..result }))
+    }
+
+    /// Why a command that an agent wants may not be run, if it may not.
+    pub(super) async fn refusal(
+        &self,
+        step: &Step,
+        task: TaskId,
+    ) -> Result<Option<(ToolOutcome, String)>, HarnessError> {
+        let Some(call) = &self.call else { return Ok(None) };
+        let scope = Scope::of(Actor::Computer).run(self.context.run).task(task);
+        let person = Person { context: self.context, scope, purse: None, seat: None };
+        let matter = Matter::Call { tool: call.tool.clone(), subject: step.command.clone(), definition: None };
+        let sandbox = (self.associate != task).then_some(self.associate);
+        Ok(match person.ask_for(sandbox, call.inbox_id, matter, None).await? {
+            Ok(Verdict::Approved { .. }) => None,
+            Ok(Verdict::Withdrawn) => Some((ToolOutcome::Cancelled, "Stopped.".to_owned())),
+            Ok(_) => Some((ToolOutcome::Refused, "The person does not allow this.".to_owned())),
+            Err(error) => Some((ToolOutcome::Refused, format!("Whether this is allowed cannot be known: {error}"))),
+        })
     }
 
     /// What one command did.

@@ -1,5 +1,6 @@
 //! A model that did not answer: asked again, waited for, or given up, as `core` decides.
 
+use super::account::Whom;
 use super::{Driver, HarnessError, cancelled, stopped};
 use choir_core::agent::{Ending, Reaction, patience, react};
 use choir_proto::Event;
@@ -62,11 +63,17 @@ impl Driver {
         mut models: watch::Receiver<u64>,
         resumed: u64,
     ) -> Result<Option<Ending>, HarnessError> {
-        let _waits = self.purse.wait();
+        // Only the person can bring a model where there is none, and they take the time they need.
+        let whom = if again_ms.is_some() { Whom::Model } else { Whom::Person };
+        let _waits = self.purse.wait(whom);
         let mut signal = self.context.signal.clone();
         let again = async {
-            match again_ms {
-                Some(again_ms) => tokio::time::sleep(Duration::from_millis(again_ms)).await,
+            match again_ms.map(Duration::from_millis) {
+                // A budget of time is a wall here too; the agent says so.
+                Some(again) => {
+                    let wait = self.purse.patience_left().map_or(again, |left| again.min(left));
+                    tokio::time::sleep(wait).await;
+                }
                 None => std::future::pending().await,
             }
         };

@@ -4,8 +4,8 @@ use super::past::Past;
 use super::person::Person;
 use super::{Driver, Harness, HarnessError, RunContext};
 use crate::control::ControlError;
-use choir_core::agent::Ending;
-use choir_core::fold::task::running;
+use choir_core::agent::{Ending, Identity};
+use choir_core::fold::task::{run_of, running};
 use choir_core::settle;
 use choir_core::verify::Checks;
 use choir_proto::event::TaskFinished;
@@ -49,6 +49,7 @@ impl Driver {
             home.settle(&person, &mut result).await?;
             result.usage.time_s = self.time_ms() as f64 / 1000.0;
         }
+        self.add_unanswered(&mut result.usage).await?;
         self.append(vec![TaskFinished { result: result.clone() }.into()]).await?;
         match self.identity.role {
             Role::Terminal => let_go(&self.context, self.identity.task).await,
@@ -56,6 +57,21 @@ impl Driver {
             Role::Conductor | Role::Writer => {}
         }
         Ok(result)
+    }
+
+    /// A task of its own has no run whose receipt would tell what broken answers cost: its own does.
+    async fn add_unanswered(&self, usage: &mut TaskUsage) -> Result<(), HarnessError> {
+        let Identity { run, task, .. } = self.identity;
+        if run != run_of(task) {
+            return Ok(());
+        }
+        let past = Past::read(self.context.harness.journal.log(), run).await?;
+        if let Some(paid) = self.context.harness.unanswered(run, &past).await {
+            usage.tokens += paid.tokens;
+            usage.usd = usage.usd + paid.usd;
+            usage.usd_assumed = usage.usd_assumed + paid.usd;
+        }
+        Ok(())
     }
 
     /// Which of its calls nobody knows the end of, in a sentence.

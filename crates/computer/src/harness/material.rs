@@ -1,13 +1,19 @@
 //! What a person points at when they give an objective: data with its origin, never an instruction.
 
 use super::{Harness, HarnessError};
+use crate::control::Picture;
+use crate::journal::Scope;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use choir_core::evidence::byte;
 use choir_core::fold::evidence::Artifacts;
 use choir_core::fold::run::Runs;
+use choir_core::{effect, picture};
+use choir_proto::document::Artifact;
+use choir_proto::event::{Actor, ArtifactImported};
 use choir_proto::model::{Message, ModelRequest, Part};
 use choir_proto::run::{Context, DocumentContext};
+use choir_proto::{ArtifactId, RunId};
 use choir_store::StoreError;
 
 /// Bytes of one thing that agents are shown. What is longer is read where it lies.
@@ -19,23 +25,20 @@ const MATERIAL_BYTES_MAX: usize = 48 * 1024;
 /// Pictures that agents are shown, at most; each goes along with every question.
 const PICTURES_MAX: usize = 8;
 
-/// The largest picture that every provider takes.
-const PICTURE_BYTES_MAX: u64 = 5 * 1024 * 1024;
-
-/// Sorts of pictures that every provider takes.
-const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-
 impl Harness {
-    /// The pictures among what a person points at, as models see them.
-    pub async fn pictures(&self, contexts: &[Context]) -> Result<Vec<Part>, HarnessError> {
+    /// The pictures among what a person points at, as models see them. Those of the workspace are kept as they are when the run
+    /// begins: whoever goes on after a crash sees what was seen before it.
+    pub async fn pictures(&self, run: RunId, contexts: &[Context]) -> Result<Vec<Part>, HarnessError> {
         let mut pictures = Vec::new();
         for context in contexts {
-            let Context::Artifact(artifact) = context else { continue };
-            let found = self.views.get::<Artifacts>(artifact.artifact_id).await?;
-            let Some(found) = found.filter(|found| is_picture(&found.media_type) && found.size <= PICTURE_BYTES_MAX)
-            else {
-                continue;
+            let artifact = match context {
+                Context::Artifact(artifact) => artifact.artifact_id,
+                Context::Path(path) => self.bring_in(run, &path.path).await?,
+                Context::Document(_) | Context::Run(_) | Context::Url(_) => continue,
             };
+            let found = self.views.get::<Artifacts>(artifact).await?;
+            let is_shown = |found: &Artifact| picture::is_shown(&found.media_type) && found.size <= picture::BYTES_MAX;
+            let Some(found) = found.filter(is_shown) else { continue };
             match self.documents.blob(found.content_hash).await {
                 Ok(bytes) => {
                     pictures.push(Part::Image { media_type: found.media_type, data: BASE64_STANDARD.encode(bytes) });
@@ -47,6 +50,29 @@ impl Harness {
         }
         pictures.truncate(PICTURES_MAX);
         Ok(pictures)
+    }
+
+    /// Keeps a picture of the workspace, once for a run, under a name that follows from both. Where none is, nothing has that name.
+    async fn bring_in(&self, run: RunId, path: &str) -> Result<ArtifactId, HarnessError> {
+        let artifact_id = ArtifactId::new(effect::derived(&run.to_string(), path));
+        if self.views.get::<Artifacts>(artifact_id).await?.is_some() {
+            return Ok(artifact_id);
+        }
+        let Picture { media_type, bytes } = match self.control.picture(path.to_owned()).await {
+            Ok(Some(picture)) => picture,
+            Ok(None) => return Ok(artifact_id),
+            Err(error) => {
+                // The words name it, and somebody else can look.
+                tracing::warn!(%error, "a file of the workspace cannot be looked at");
+                return Ok(artifact_id);
+            }
+        };
+        let (size, origin) = (bytes.len() as u64, path.to_owned());
+        let content_hash = self.documents.keep(bytes).await?;
+        let imported =
+            ArtifactImported { artifact_id, content_hash, size, media_type, origin, text: None, unreadable: None };
+        self.journal.append(&Scope::of(Actor::Computer).run(run), vec![imported.into()]).await?;
+        Ok(artifact_id)
     }
 
     /// Everything that a person points at, in words.
@@ -115,10 +141,6 @@ impl Harness {
             Err(error) => Err(error.into()),
         }
     }
-}
-
-fn is_picture(media_type: &str) -> bool {
-    PICTURES.contains(&media_type)
 }
 
 /// A question with the pictures that belong to it, behind its first words.

@@ -5,6 +5,7 @@ use super::crew::{Seat, too_many};
 use super::exec::BASH;
 use super::finish::again;
 use super::person::Person;
+use super::printed::Printed;
 use super::{Assignment, Driver, HarnessError, Parent, RunContext, drive};
 use crate::control::{ControlError, OnOutput};
 use choir_core::agent::{Begin, Identity};
@@ -33,9 +34,6 @@ const BEGINNINGS_MAX: u32 = 4;
 
 /// Bytes of output that the model is shown; head and tail are kept, the middle goes to the blob.
 const CONTENT_BYTES_MAX: usize = 16 * 1024;
-
-/// Bytes of output that are kept at all.
-const OUTPUT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// What came of a call.
 pub(super) struct Performed {
@@ -333,18 +331,13 @@ impl Performer {
             timeout_ms: wall.as_millis() as u64,
             call: Some(CallOf { tool: BASH.into(), inbox_id: effect::question(effect_id), run: self.identity.run }),
         };
-        let output = Arc::new(Mutex::new(Vec::new()));
+        let output = Arc::new(Mutex::new(Printed::default()));
         let collected = Arc::clone(&output);
         let on_output = Box::new(move |_: OutputStream, bytes: &[u8]| {
-            let mut output = collected.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            let space = OUTPUT_BYTES_MAX.saturating_sub(output.len());
-            output.extend_from_slice(&bytes[..bytes.len().min(space)]);
-            if space > 0 && bytes.len() > space {
-                output.extend_from_slice(b"\n[what came after this was not kept]\n");
-            }
+            collected.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take(bytes);
         });
         let ended = self.exec(exec, on_output).await;
-        let output = std::mem::take(&mut *output.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        let output = std::mem::take(&mut *output.lock().unwrap_or_else(|poisoned| poisoned.into_inner())).whole();
         let text = String::from_utf8_lossy(&output).into_owned();
         let (outcome, heading) = match ended {
             Ok(exit) if exit.timed_out => (ToolOutcome::Error, format!("Stopped after {:.1} s.", wall.as_secs_f64())),
@@ -370,9 +363,15 @@ fn unknown() -> Performed {
     Performed::new(ToolOutcome::Unknown, said.into())
 }
 
-/// How a command ended, and the limit that it reached.
-fn with_limit(heading: String, exit: &Exit) -> String {
-    exit.limit.map_or(heading.clone(), |limit| format!("{heading}\n{}", limit.sentence()))
+/// How a command ended, the limit that it reached, and how much of its output nobody has.
+fn with_limit(mut heading: String, exit: &Exit) -> String {
+    if let Some(limit) = exit.limit {
+        heading = format!("{heading}\n{}", limit.sentence());
+    }
+    if exit.missed_bytes > 0 {
+        heading = format!("{heading}\n{} bytes of its output were not kept.", exit.missed_bytes);
+    }
+    heading
 }
 
 /// A delegated request. What the person points at reaches every agent, whatever the conductor says of it.

@@ -1,6 +1,6 @@
 //! Waiting for a person's word. What was asked and what was said are in the log; control has the originals.
 
-use super::account::Purse;
+use super::account::{Purse, Whom};
 use super::crew::Seat;
 use super::{HarnessError, RunContext, stopped};
 use crate::control::ControlError;
@@ -70,7 +70,7 @@ impl Person<'_> {
             harness.journal.append(&self.scope, vec![asked.into()]).await?;
         }
         self.context.waiting.for_person(&harness.journal, self.context.run, message).await?;
-        let waits = self.purse.map(Purse::wait);
+        let waits = self.purse.map(|purse| purse.wait(Whom::Person));
         if let Some(seat) = self.seat {
             seat.stand_aside(&self.context.crew);
         }

@@ -3,7 +3,6 @@
 use super::HarnessError;
 use super::exec::{BASH, Place, TIMEOUT_MS};
 use super::finish::{Home, let_go};
-use super::person::Person;
 use crate::control::ControlError;
 use crate::journal::Scope;
 use choir_core::checks;
@@ -13,8 +12,7 @@ use choir_core::effect;
 use choir_core::says::NODE_TESTS;
 use choir_core::verify::{Checks, Plan, Ran, TOOL, egress, judge, to_accept};
 use choir_proto::event::{Actor, ToolOutcome, VerifyFinished, VerifyStarted};
-use choir_proto::inbox::{Matter, Verdict};
-use choir_proto::task::{CommandResult, TaskResult, TaskStatus, VerifyResult, VerifySource};
+use choir_proto::task::{TaskResult, TaskStatus, VerifyResult, VerifySource};
 use choir_proto::wire::{AssociateCaptured, CallOf, Check, ReadTree, StartAssociate};
 use choir_proto::{Event, Hash, TaskId};
 use std::collections::BTreeSet;
@@ -186,10 +184,7 @@ impl Home<'_> {
             let call = (plan.source == VerifySource::Agent).then(|| CallOf { tool: BASH.into(), inbox_id, run });
             let step = Step { effect_id, index, command };
             let place = Place { context: self.context, associate: verifier, timeout_ms, call };
-            let (outcome, result) = match self.refusal(&place, &step).await? {
-                Some(why) => (ToolOutcome::Refused, CommandResult { stderr: why, ..place.not_run(&step).await? }),
-                None => place.run(&step).await?,
-            };
+            let (outcome, result) = place.run_if_allowed(&step, self.task).await?;
             let succeeded = outcome == ToolOutcome::Ok;
             let whole = match result.log.filter(|_| succeeded && result.truncated) {
                 Some(log) => Some(self.context.harness.documents.blob_text(log).await?),
@@ -201,19 +196,6 @@ impl Home<'_> {
             }
         }
         Ok(ran)
-    }
-
-    /// Why a check that an agent wants may not be run, if it may not.
-    async fn refusal(&self, place: &Place<'_>, step: &Step) -> Result<Option<String>, HarnessError> {
-        let Some(call) = &place.call else { return Ok(None) };
-        let scope = Scope::of(Actor::Computer).run(self.context.run).task(self.task);
-        let person = Person { context: self.context, scope, purse: None, seat: None };
-        let matter = Matter::Call { tool: call.tool.clone(), subject: step.command.clone(), definition: None };
-        Ok(match person.ask_for(Some(place.associate), call.inbox_id, matter, None).await? {
-            Ok(Verdict::Approved { .. }) => None,
-            Ok(_) => Some("The person does not allow this.".to_owned()),
-            Err(error) => Some(format!("Whether this is allowed cannot be known: {error}")),
-        })
     }
 
     fn past(&self) -> impl Iterator<Item = &Event> {

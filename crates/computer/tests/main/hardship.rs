@@ -261,6 +261,23 @@ async fn a_model_that_fails_for_long_parks_the_run_and_a_word_brings_it_on() {
     assert_eq!(desk.ended(run).await.status, RunStatus::Completed);
 }
 
+/// Whoever gave their run its time wants an end by then, also where a provider is to blame. Where there is no model at all, only
+/// the person can help, and has all the time they need.
+#[tokio::test]
+async fn a_run_that_is_parked_ends_with_the_time_that_it_was_given() {
+    let error = r#"{"class": "overloaded", "message": "the provider is overloaded", "retry_after_ms": 0}"#;
+    let scenario = format!(r#"{{"roles": {{"conductor": [{{"error": {error}}}]}}}}"#);
+    let directory = tempfile::tempdir().unwrap();
+    let fake = Fake::new(&scenario);
+    let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
+    let run = desk.accept_with(json!({"prompt": "be quick", "budget": {"time_s": 1.0}})).await;
+    let done = desk.ended(run).await;
+    assert_eq!(done.status, RunStatus::OutOfTime, "{done:?}");
+    let reason = done.reason.unwrap_or_default();
+    assert!(reason.contains("time of 1 s") && reason.contains("the provider is overloaded"), "{reason}");
+    assert!(desk.kinds().await.iter().any(|kind| kind == "run.blocked"), "it was parked before");
+}
+
 fn worker(calls: &[Value]) -> String {
     let finish = json!({"tool_calls": [{"name": "finish", "arguments": {"summary": "done"}}]});
     let steps = calls.iter().map(|call| json!({"tool_calls": [call]}));

@@ -3,6 +3,7 @@
 use super::{Error, Sandboxes};
 use axum::body::Body;
 use bytes::Bytes;
+use choir_core::picture;
 use choir_proto::TaskId;
 use choir_proto::wire::LivePath;
 use choir_sandbox::path::{LinkTarget, RelativePath};
@@ -124,6 +125,24 @@ impl Sandboxes {
                 Ok(LivePath { is_there: !missing, text: None })
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// The picture at a path of the live workspace, and its sort; nothing where there is none that models can be shown.
+    pub(super) async fn picture(&self, path: &str) -> Result<Option<(&'static str, Bytes)>, Error> {
+        let path = &parse_path(path)?;
+        let read = self.by_keeper(|keeper| async move {
+            let (head, metadata) = keeper.read_range(path, 0, picture::HEAD_BYTES as u64).await?;
+            let Some(sort) = picture::sort_of(&head).filter(|_| metadata.size <= picture::BYTES_MAX) else {
+                return Ok(None);
+            };
+            let whole = keeper.read_file(path, picture::BYTES_MAX).await?;
+            // One that was changed in between may be something else by now.
+            Ok((picture::sort_of(&whole) == Some(sort)).then_some((sort, whole)))
+        });
+        match read.await {
+            Err(Error::Call(CallError::Fault(_) | CallError::TooLong | CallError::Changed)) => Ok(None),
+            read => read,
         }
     }
 

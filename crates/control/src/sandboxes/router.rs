@@ -15,6 +15,7 @@ use choir_proto::wire::{ExecFrame, FinishAssociate, OutputStream, StartAssociate
 use choir_proto::{Hash, TaskId};
 use choir_sandbox::runtime::{ExecError, ExecEvent, ExecHandle};
 use http::StatusCode;
+use http::header::CONTENT_TYPE;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::time::Instant;
@@ -39,6 +40,7 @@ pub fn service(sandboxes: Sandboxes) -> Router {
         .route("/changes/undo", post(undo))
         .route("/trees/{tree}/files", post(read_tree))
         .route("/workspace/live", get(live))
+        .route("/workspace/picture", get(picture))
         .route("/workspace/watch", post(watch))
         .route("/workspace/mirror", put(mirror))
         .route("/effects/{id}", get(effect))
@@ -93,6 +95,13 @@ async fn watch(State(all): State<Sandboxes>, body: Bytes) -> Result<Response, Re
 
 async fn live(State(all): State<Sandboxes>, Query(at): Query<At>) -> Result<Response, Refused> {
     Ok(axum::Json(all.live(&at.path).await?).into_response())
+}
+
+async fn picture(State(all): State<Sandboxes>, Query(at): Query<At>) -> Result<Response, Refused> {
+    Ok(match all.picture(&at.path).await? {
+        Some((sort, bytes)) => ([(CONTENT_TYPE, sort)], bytes).into_response(),
+        None => StatusCode::NO_CONTENT.into_response(),
+    })
 }
 
 async fn mirror(State(all): State<Sandboxes>, body: Bytes) -> Result<Response, Refused> {

@@ -7,10 +7,12 @@ use choir_proto::{Role, TaskId, Usd};
 
 /// Walls that hold where nobody asked for others. "Unlimited" does not exist: what a run may cost the person has set in
 /// control, which holds the money.
-const WORKER: Limits = Limits { time_ms: 30 * 60 * 1000, steps: 50, tokens: 1_000_000, usd: None };
+const WORKER: Limits =
+    Limits { time_ms: 30 * 60 * 1000, patience: Patience::Endless, steps: 50, tokens: 1_000_000, usd: None };
 
 /// The first agent's walls stand around the whole run.
-const FIRST: Limits = Limits { time_ms: 4 * 60 * 60 * 1000, steps: 200, tokens: 5_000_000, usd: None };
+const FIRST: Limits =
+    Limits { time_ms: 4 * 60 * 60 * 1000, patience: Patience::Endless, steps: 200, tokens: 5_000_000, usd: None };
 
 /// Of English; of code a token has fewer.
 const BYTES_PER_TOKEN: u64 = 4;
@@ -29,12 +31,23 @@ pub const WORKERS_MAX: u32 = 256;
 pub struct Limits {
     /// Time at work.
     pub time_ms: u64,
+    /// How long a model that fails is waited for.
+    pub patience: Patience,
     /// Turns of the model.
     pub steps: u32,
     /// Tokens of any sort.
     pub tokens: u64,
     /// Money, where somebody asked for a wall of their own.
     pub usd: Option<Usd>,
+}
+
+/// What a wait for a model that fails is to a budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    /// No time at work: nobody said when they want an end, and a provider that fails costs nothing but patience.
+    Endless,
+    /// Time like any other. Whoever gave a whole run its time wants an end by then, whoever is to blame.
+    WithTime,
 }
 
 /// Where in a run's tree an agent stands.
@@ -85,7 +98,7 @@ impl Spent {
     /// Adds one answer of a model.
     pub fn add(&mut self, usage: &Usage) {
         self.steps += 1;
-        self.tokens += usage.tokens();
+        self.tokens = self.tokens.saturating_add(usage.tokens());
         self.usd = self.usd + usage.usd;
     }
 }
@@ -99,8 +112,13 @@ impl Limits {
         };
         let budget = budget.copied().unwrap_or_default();
         let time_ms = budget.time_s.filter(|seconds| seconds.is_finite() && *seconds >= 0.0);
+        let patience = match (place, time_ms) {
+            (Place::First, Some(_)) => Patience::WithTime,
+            (Place::First | Place::Below | Place::Aside, _) => Patience::Endless,
+        };
         Self {
             time_ms: time_ms.map_or(default.time_ms, |seconds| (seconds * 1000.0) as u64),
+            patience,
             steps: budget.steps.unwrap_or(default.steps),
             tokens: budget.tokens.unwrap_or(default.tokens),
             usd: budget.usd.or(default.usd),

@@ -257,6 +257,68 @@ fn each_wall_has_its_own_ending() {
 }
 
 #[test]
+fn whose_time_went_by_while_a_model_failed_is_told_why() {
+    let mut agent = agent();
+    let failed = choir_proto::event::ModelFailed {
+        turn: 1,
+        attempt: 1,
+        class: ErrorClass::Overloaded,
+        message: "nobody is at home".into(),
+    };
+    agent.apply(&header(), &failed.into());
+    let budget = Budget { time_s: Some(2.0), steps: Some(3), ..Budget::default() };
+    let limits = Limits::of(Some(&budget), Place::First);
+    let ending = |spent| match agent.next(&[Account { limits, spent }]) {
+        Next::End(ending) => ending,
+        other => panic!("{other:?}"),
+    };
+    let late = ending(Spent { time_ms: 2_000, ..Spent::default() });
+    assert_eq!(late.summary, "The time of 2 s is over. The model did not answer: nobody is at home");
+    assert_eq!(ending(Spent { steps: 3, ..Spent::default() }).summary, "All 3 steps are used.");
+}
+
+#[test]
+fn a_run_that_was_given_its_time_waits_for_no_model_longer_than_that() {
+    let timed = Budget { time_s: Some(2.0), ..Budget::default() };
+    let patience = |budget, place| Limits::of(budget, place).patience;
+    assert_eq!(patience(Some(&timed), Place::First), Patience::WithTime);
+    assert_eq!(patience(Some(&timed), Place::Below), Patience::Endless, "a worker's time is not the person's word");
+    assert_eq!(patience(None, Place::First), Patience::Endless);
+}
+
+/// What may be written down with an answer is what it leads to once it is in the log.
+#[test]
+fn an_answer_says_what_it_begins_before_it_is_in_the_log() {
+    let begins = |agent: &mut Agent, answer: Event| {
+        let Event::ModelCalled(called) = &answer else { panic!("an answer") };
+        let before = agent.begun_by(called);
+        agent.apply(&header(), &answer);
+        assert_eq!(before, begun(agent));
+        before
+    };
+    let identity =
+        Identity { run: RunId::new(Uuid::from_u128(1)), task: TaskId::new(Uuid::from_u128(2)), role: Role::Conductor };
+    let mut conductor = Agent::new(identity, Place::First, &request(None), None);
+    let delegate = ("delegate", serde_json::json!({"role": "terminal", "objective": "work"}));
+    let finish = || ("finish", serde_json::json!({"summary": "done"}));
+    let workers = begins(&mut conductor, answer(1, &[delegate.clone(), delegate]));
+    workers.iter().for_each(|call| conductor.apply(&header(), &started(call)));
+    conductor.apply(&header(), &finished(&workers[0], "one"));
+    let early = begins(&mut conductor, answer(2, &[finish()])).remove(0);
+    assert!(early.tool.is_err(), "one is still at work");
+    conductor.apply(&header(), &started(&early));
+    let Event::ToolFinished(refused) = finished(&early, prompt::NOT_YET) else { panic!("a result") };
+    conductor.apply(&header(), &ToolFinished { outcome: ToolOutcome::Refused, ..refused }.into());
+    conductor.apply(&header(), &finished(&workers[1], "two"));
+    assert!(begins(&mut conductor, answer(3, &[finish()])).remove(0).tool.is_ok());
+
+    let mut worker = agent();
+    begins(&mut worker, answer(1, &[bash("a"), ("sing", serde_json::json!({})), bash("a")]));
+    let Event::ModelCalled(silent) = answer(1, &[]) else { panic!("an answer") };
+    assert_eq!(agent().begun_by(&silent), []);
+}
+
+#[test]
 fn an_answer_may_take_no_more_than_is_left() {
     let question = limit::question_tokens(&agent().request());
     let with = |left: u64| {

@@ -1,7 +1,7 @@
 //! The events of an answer by Anthropic.
 
 use super::thoughts::{self, Thought};
-use crate::assembly::Assembly;
+use crate::assembly::{Assembly, if_sensible};
 use crate::classify::{failure_in, fault};
 use crate::decode::{Progress, read_event};
 use choir_proto::model::{ErrorClass, ModelError, StopReason, Usage};
@@ -52,7 +52,7 @@ enum Event {
     },
     MessageDelta {
         delta: Ending,
-        #[serde(default)]
+        #[serde(default, deserialize_with = "if_sensible")]
         usage: Option<Spent>,
     },
     MessageStop,
@@ -62,7 +62,7 @@ enum Event {
 
 #[derive(Deserialize)]
 struct Start {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_sensible")]
     usage: Option<Spent>,
 }
 
@@ -133,7 +133,7 @@ struct Whole {
     content: Vec<Content>,
     #[serde(default)]
     stop_reason: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_sensible")]
     usage: Option<Spent>,
 }
 

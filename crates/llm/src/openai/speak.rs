@@ -58,7 +58,7 @@ fn usage(usage: &Usage) -> Value {
     json!({
         "prompt_tokens": prompt,
         "completion_tokens": usage.output_tokens,
-        "total_tokens": prompt + usage.output_tokens,
+        "total_tokens": prompt.saturating_add(usage.output_tokens),
         "prompt_tokens_details": {
             "cached_tokens": usage.cache_read_tokens, "cache_write_tokens": usage.cache_write_tokens
         },

@@ -2,7 +2,7 @@
 
 use super::DONE;
 use super::tags::{Said, Tags};
-use crate::assembly::Assembly;
+use crate::assembly::{Assembly, if_sensible};
 use crate::classify::{failure_in, fault};
 use crate::decode::{Progress, read_event};
 use choir_proto::model::{ErrorClass, ModelError, StopReason, Usage};
@@ -23,6 +23,7 @@ pub(crate) struct Stream {
 struct Chunk {
     #[serde(default, deserialize_with = "or_default")]
     choices: Vec<Choice>,
+    #[serde(default, deserialize_with = "if_sensible")]
     usage: Option<Spent>,
 }
 
@@ -34,6 +35,7 @@ struct Choice {
     message: Option<Piece>,
     finish_reason: Option<String>,
     /// Moonshot puts it here.
+    #[serde(default, deserialize_with = "if_sensible")]
     usage: Option<Spent>,
 }
 

@@ -5,10 +5,10 @@ mod server;
 
 use super::agent::{ended, events};
 use super::{Outcome, Plan};
-use crate::client::{Address, Client, Stream};
+use crate::client::{Address, Client};
 use crate::instance::{self, Instance};
 use crate::{process, scratch};
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use choir_llm::Format;
 use http::Method;
 use serde_json::{Value, json};
@@ -144,8 +144,8 @@ impl Case {
         }
     }
 
-    /// Whether its run may come to wait for a model.
-    fn may_wait(&self) -> bool {
+    /// Whether its run's time may be over before its provider is asked at the moment at which it fails.
+    fn may_be_late(&self) -> bool {
         self.lasts == Lasts::Always && self.fault.ending() == "out_of_time"
     }
 
@@ -164,8 +164,9 @@ enum Killed {
 pub(super) fn row(plan: Plan) -> anyhow::Result<Outcome> {
     let mut random = fastrand::Rng::with_seed(plan.seed);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let formats = spoken()?;
-    let rounds = rounds(&plan, &formats, &mut random);
+    // Every one: a binary that does not speak it does not start.
+    let formats = Format::ALL;
+    let rounds = rounds(&plan, formats, &mut random);
     let wanted = rounds.iter().map(|(cases, _)| cases.len() as u64).sum();
     let (mut tally, mut cases) = (Tally::default(), 0);
     for (round, killed) in rounds {
@@ -187,25 +188,6 @@ pub(super) fn row(plan: Plan) -> anyhow::Result<Outcome> {
         tally.unknown
     );
     Ok(outcome)
-}
-
-/// The formats that the binary was built with.
-fn spoken() -> anyhow::Result<Vec<Format>> {
-    let server = Server::start(Vec::new())?;
-    let is_spoken = |format: &Format| -> anyhow::Result<bool> {
-        let directory = scratch::directory()?;
-        let token = instance::token(directory.path())?;
-        fs::write(directory.path().join("choir.toml"), server.config(&[*format]))?;
-        Instance::start(directory.path(), &token).map_or(Ok(false), |instance| instance.stop().map(|()| true))
-    };
-    let mut spoken = Vec::new();
-    for format in Format::ALL {
-        if is_spoken(format)? {
-            spoken.push(*format);
-        }
-    }
-    ensure!(spoken.len() >= 2, "the binary speaks only {spoken:?}");
-    Ok(spoken)
 }
 
 /// What is played, some at a time: in the full form every fault in every format at every moment, in the short one each fault
@@ -296,8 +278,8 @@ fn play_as(runtime: &Runtime, played: &[Played], killed: Killed, tally: &mut Tal
     }
     for (index, (id, Played { case, .. })) in runs.iter().zip(played).enumerate() {
         let events = runtime.block_on(async {
-            let rest = come_to_rest(instance.address(), id, case);
-            tokio::time::timeout(RUN_MAX, rest).await.with_context(|| format!("{case:?} did not end"))??;
+            let end = ended(instance.address(), id);
+            tokio::time::timeout(RUN_MAX, end).await.with_context(|| format!("{case:?} did not end"))??;
             events(instance.address(), id).await
         })?;
         let marks = marks(data, index, &events)?;
@@ -310,27 +292,6 @@ fn play_as(runtime: &Runtime, played: &[Played], killed: Killed, tally: &mut Tal
         tally.faults.push(format!("the log is not sound: {said}"));
     }
     Ok(())
-}
-
-/// Follows a run to its end. One whose provider never comes back may wait for a model instead, if it was tried often enough
-/// before its time was over; then the person wants no more.
-async fn come_to_rest(address: &Address, id: &str, case: &Case) -> anyhow::Result<()> {
-    if case.may_wait() && ended_or_blocked(address, id).await? == "run.blocked" {
-        // It may have ended in the same moment.
-        Client::connect(address).await?.ask(Method::POST, &format!("/api/runs/{id}/cancel"), Some(&json!({}))).await?;
-    }
-    ended(address, id).await
-}
-
-async fn ended_or_blocked(address: &Address, id: &str) -> anyhow::Result<String> {
-    let mut stream = Stream::open(address, 0).await?;
-    loop {
-        let event: Value = serde_json::from_str(&stream.next().await?)?;
-        let kind = event["kind"].as_str().unwrap_or_default();
-        if event["run"] == *id && (kind == "run.ended" || kind == "run.blocked") {
-            return Ok(kind.to_owned());
-        }
-    }
 }
 
 async fn accept(address: &Address, played: &[Played]) -> anyhow::Result<Vec<String>> {
@@ -379,8 +340,7 @@ impl Seen<'_> {
     fn judge(&self, tally: &mut Tally) {
         let mut wrong = Vec::new();
         let end = self.named("run.ended").next().map(|event| &event["payload"]);
-        let waited = self.case.may_wait() && self.named("run.blocked").next().is_some();
-        let ending = if waited { "cancelled" } else { self.case.ending() };
+        let ending = self.case.ending();
         if end.is_none_or(|end| end["status"] != ending) {
             wrong.push(format!("it should have ended as {ending}: {end:?}"));
         }
@@ -392,7 +352,7 @@ impl Seen<'_> {
             wrong.extend(missing.map(|class| format!("{class} is not in its log, but {failures:?}")));
             wrong.extend(self.too_soon.then(|| "it was asked again before the time that it said".to_owned()));
         }
-        if !self.failed && !self.case.may_wait() {
+        if !self.failed && !self.case.may_be_late() {
             wrong.push("its provider never failed".to_owned());
         }
         self.judge_steps(tally, &mut wrong);
