@@ -137,7 +137,7 @@ fn open_code(error: &OpenError) -> Option<&'static str> {
 
 fn store_code(error: &StoreError) -> Option<&'static str> {
     match error {
-        StoreError::Damaged(_) | StoreError::Row { .. } | StoreError::Stuck { .. } => Some("damaged"),
+        error if error.is_damage() => Some("damaged"),
         StoreError::Missing(_) => Some("not_found"),
         full if full.is_full() => Some(FULL_CODE),
         _ => None,

@@ -6,6 +6,7 @@ mod alone;
 mod checks;
 mod conflict;
 mod contract;
+mod damage;
 mod description;
 mod discovering;
 mod documents;

@@ -3,8 +3,8 @@
 use crate::world::World;
 use choir_proto::event::{Actor, NewEvent};
 use choir_proto::{Event, EventId, RunId, Seq, TaskId};
-use choir_store::{AppendError, Expect, Log};
-use std::sync::{Arc, Mutex};
+use choir_store::{AppendError, Appended, Expect, Log};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::RwLock;
 use uuid::Uuid;
 
@@ -45,6 +45,8 @@ pub struct Journal {
     world: Arc<dyn World>,
     /// Why the disk refused the last append; nothing while appending works.
     trouble: Arc<Mutex<Option<String>>>,
+    /// What has to stand before the next fact, because the disk refused it.
+    owed: Arc<Mutex<Option<NewEvent>>>,
     /// Whether the last fact was appended. Held by everybody who appends, so that it really is the last.
     closed: Arc<RwLock<bool>>,
 }
@@ -52,12 +54,12 @@ pub struct Journal {
 impl Journal {
     /// A journal over a log.
     pub fn new(log: Log, world: Arc<dyn World>) -> Self {
-        Self { log, world, trouble: Arc::default(), closed: Arc::default() }
+        Self { log, world, trouble: Arc::default(), owed: Arc::default(), closed: Arc::default() }
     }
 
     /// Why the disk refused the last append; nothing while appending works.
     pub fn trouble(&self) -> Option<String> {
-        self.trouble.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+        locked(&self.trouble).clone()
     }
 
     /// The log itself.
@@ -76,21 +78,54 @@ impl Journal {
         self.append_drafts(drafts).await
     }
 
+    /// Appends the first fact of this holder of the log. A disk that is full or fails refuses it, and what is there can be read all
+    /// the same: then it goes before the first fact that the disk takes.
+    pub async fn open(&self, scope: &Scope, first: Event) -> Result<(), AppendError> {
+        let draft = self.draft(scope, self.world.uuid(), first);
+        match self.append_drafts(vec![draft.clone()]).await {
+            Err(error @ (AppendError::Full | AppendError::Failed(_))) => {
+                tracing::warn!(%error, "nothing can be written; what is there can be read");
+                *locked(&self.owed) = Some(draft);
+                Ok(())
+            }
+            appended => appended.map(drop),
+        }
+    }
+
     /// Appends drafts of several scopes as one unit.
     pub async fn append_drafts(&self, drafts: Vec<NewEvent>) -> Result<Seq, AppendError> {
         let closed = self.closed.read().await;
         if *closed {
             return Err(AppendError::Closed);
         }
-        let appended = self.log.append(drafts, Expect::Any).await;
+        let appended = self.append_owed(drafts).await;
         let trouble = match &appended {
             Err(error @ (AppendError::Full | AppendError::Failed(_))) => Some(error.to_string()),
             // Whoever was refused for another reason has not even tried the disk.
             Err(_) => return appended.map(|appended| appended.last),
             Ok(_) => None,
         };
-        *self.trouble.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = trouble;
+        *locked(&self.trouble) = trouble;
         appended.map(|appended| appended.last)
+    }
+
+    /// Appends drafts behind what is owed.
+    async fn append_owed(&self, drafts: Vec<NewEvent>) -> Result<Appended, AppendError> {
+        let owed = locked(&self.owed).clone();
+        let Some(owed) = owed else { return self.log.append(drafts, Expect::Any).await };
+        let unit = std::iter::once(owed.clone()).chain(drafts.iter().cloned()).collect();
+        match self.log.append(unit, Expect::Any).await {
+            // Somebody else was first, or the disk had taken what it refused.
+            Err(AppendError::IdReused(id)) if id == owed.id => {
+                *locked(&self.owed) = None;
+                self.log.append(drafts, Expect::Any).await
+            }
+            Ok(appended) => {
+                *locked(&self.owed) = None;
+                Ok(appended)
+            }
+            refused => refused,
+        }
     }
 
     /// Appends the last fact. Whoever comes later is refused: a log that was closed in order ends with that.
@@ -113,4 +148,8 @@ impl Journal {
             event,
         }
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

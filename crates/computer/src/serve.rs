@@ -209,6 +209,8 @@ impl Computer {
         let journal = &self.app.harness.journal;
         journal.close(&Scope::of(Actor::Computer), ComputerStopped { reason: reason.into() }.into()).await?;
         journal.log().clone().close().await;
+        // They write down how far they came: the next start folds nothing.
+        self.app.harness.views.ended().await;
         Ok(())
     }
 }
@@ -225,6 +227,5 @@ async fn record_start(journal: &Journal, id: ComputerId) -> Result<(), ServeErro
     }
     let last = log.read(Query { after: Seq(head.0 - 1), limit: 1, ..Query::default() }).await?;
     let clean = last.first().is_some_and(|event| event.header.kind == "computer.stopped");
-    journal.append(&scope, vec![ComputerStarted { choir_version, clean }.into()]).await?;
-    Ok(())
+    Ok(journal.open(&scope, ComputerStarted { choir_version, clean }.into()).await?)
 }

@@ -135,6 +135,11 @@ impl ViewReader {
         Self { views }
     }
 
+    /// Resolves when they follow the log no longer and everything that they had is written down.
+    pub async fn ended(&self) {
+        self.views.ended().await;
+    }
+
     /// Why they do not follow the log at the moment.
     pub fn trouble(&self) -> Option<String> {
         self.views.trouble()

@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 /// The blobs of one computer.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub struct Blobs {
     /// Shards whose own names are known to be durable. A shard that merely exists may have been made by another call a
     /// moment ago and not be synced yet.
     durable: Mutex<BTreeSet<PathBuf>>,
+    /// What was first seen to be damaged.
+    damage: OnceLock<Hash>,
 }
 
 impl Blobs {
@@ -35,7 +37,12 @@ impl Blobs {
 
     /// For reading only: nothing is created or removed.
     pub(crate) fn open_existing(directory: &Path) -> Self {
-        Self { directory: directory.to_owned(), counter: AtomicU64::new(0), durable: Mutex::default() }
+        Self {
+            directory: directory.to_owned(),
+            counter: AtomicU64::new(0),
+            durable: Mutex::default(),
+            damage: OnceLock::new(),
+        }
     }
 
     /// Keeps bytes. When this returns they survive a power cut.
@@ -63,10 +70,18 @@ impl Blobs {
     pub fn get(&self, hash: &Hash) -> Result<Vec<u8>, StoreError> {
         match fs::read(self.path(hash)) {
             Ok(bytes) if sha256(&bytes) == *hash => Ok(bytes),
-            Ok(_) => Err(StoreError::Damaged(*hash)),
+            Ok(_) => {
+                self.damage.get_or_init(|| *hash);
+                Err(StoreError::Damaged(*hash))
+            }
             Err(error) if error.kind() == ErrorKind::NotFound => Err(StoreError::Missing(*hash)),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// What is wrong with one of them, once it was read.
+    pub fn damage(&self) -> Option<String> {
+        self.damage.get().map(|hash| StoreError::Damaged(*hash).to_string())
     }
 
     /// Whether there is a blob of this name; what is in it is checked when it is read.

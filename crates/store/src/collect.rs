@@ -24,17 +24,21 @@ pub struct Orphans {
 pub struct Collected {
     /// What was left behind.
     pub orphans: Orphans,
-    /// Everything in the log that could be a name; nothing where a payload cannot be read.
+    /// Everything in the log that could be a name; nothing where an event cannot be read.
     pub named: Option<HashSet<Hash>>,
 }
 
 /// Removes blobs that nothing in the log names. Nobody else may use the log meanwhile: a blob is kept before the event that
-/// names it. Where a payload cannot be read nobody knows what it named, and everything stays.
+/// names it. Where an event cannot be read nobody knows what it named, and everything stays.
 pub fn collect(log: &Log, directory: &Path) -> Result<Collected, StoreError> {
     let readers = log::reader::Readers::new(log::log_path(directory));
     let (mut named, mut after) = (HashSet::new(), Seq::ZERO);
     loop {
-        let rows = readers.stored(&Query { after, limit: log::reader::EVENTS_READ_MAX, ..Query::default() })?;
+        let (rows, holes) =
+            readers.stored(&Query { after, limit: log::reader::EVENTS_READ_MAX, ..Query::default() })?;
+        if !holes.is_empty() {
+            return Ok(Collected::default());
+        }
         let Some(last) = rows.last() else { break };
         after = last.header.seq;
         for stored in &rows {

@@ -1,6 +1,7 @@
 //! The log of one computer: one writer, group commit, sync before acknowledge, push on commit.
 
 mod beside;
+mod hole;
 mod index;
 pub(crate) mod reader;
 mod recent;
@@ -9,6 +10,7 @@ pub(crate) mod row;
 mod subscription;
 mod writer;
 
+pub use hole::Hole;
 pub use reader::Query;
 pub use rest::AtRest;
 pub use subscription::Subscription;
@@ -189,9 +191,12 @@ impl Log {
         Self::open_seen_with(directory, head, Index::open)
     }
 
-    /// The same, building the index anew.
+    /// The same, building the index anew; not where a part of the log is lost, of which the index still knows.
     pub fn open_reindexed(directory: &Path, head: Head) -> Result<Self, OpenError> {
-        Self::open_seen_with(directory, head, Index::open_anew)
+        Self::open_seen_with(directory, head, |directory, connection, upto| {
+            whole(&log_path(directory))?;
+            Index::open_anew(directory, connection, upto)
+        })
     }
 
     fn open_seen_with(
@@ -315,13 +320,18 @@ impl Log {
         let damage = match &read {
             Ok(read) => read.damage.clone(),
             Err(StoreError::Sqlite(error)) if crate::verify::is_damage(error) => Some(error.to_string()),
+            Err(error @ (StoreError::Hole(_) | StoreError::Row { .. })) => Some(error.to_string()),
             Err(_) => None,
         };
         if let Some(damage) = damage {
-            tracing::error!(%damage, "the log is damaged");
-            self.shared.damage.get_or_init(|| damage);
+            self.remember(damage);
         }
         read.map(|read| read.events)
+    }
+
+    fn remember(&self, damage: String) {
+        tracing::error!(%damage, "the log is damaged");
+        self.shared.damage.get_or_init(|| damage);
     }
 
     /// What is wrong with the file, once something could not be read.
@@ -336,7 +346,8 @@ impl Log {
         Ok(self.noticed(self.shared.seats.work(read).await?)?.pop())
     }
 
-    /// Shows acknowledged events after a position on the calling thread, in order and without copying them.
+    /// Shows acknowledged events after a position on the calling thread, in order and without copying them. What cannot be read is
+    /// remembered and left out: one bad page takes away at most itself.
     pub(crate) fn replay(
         &self,
         after: Seq,
@@ -345,11 +356,16 @@ impl Log {
     ) -> Result<(), StoreError> {
         let query = Query { after, upto: Some(self.head().seq), limit, ..Query::default() };
         let blobs = &self.shared.blobs;
-        self.shared.readers.each(&query, |header, place, payload| {
+        let show = |header: Header, place, payload: Option<&[u8]>| {
             let payload = row::payload(&header, place, payload, blobs)?.bytes();
             let text = std::str::from_utf8(&payload).map_err(|_| row::not_text(&header))?;
             take(header, text)
-        })
+        };
+        let missed = |hole: Hole| {
+            self.remember(hole.to_string());
+            true
+        };
+        self.shared.readers.each(&query, show, missed)
     }
 
     /// Follows the log from a position: every event after it once, in order, without end.
@@ -415,6 +431,22 @@ impl Log {
     }
 }
 
+/// Refuses a log of which not everything can be read.
+fn whole(path: &Path) -> Result<(), OpenError> {
+    let mut first = None;
+    let missed = |hole| {
+        first = Some(hole);
+        false
+    };
+    let query = Query { limit: usize::MAX, ..Query::default() };
+    let read = Readers::new(path.to_owned()).each(&query, |_, _, _| Ok(true), missed);
+    read.map_err(|error| damaged(path, error))?;
+    match first {
+        Some(hole) => Err(OpenError::Damaged { path: path.to_owned(), what: hole.to_string() }),
+        None => Ok(()),
+    }
+}
+
 fn lock(directory: &Path) -> Result<File, OpenError> {
     let path = directory.join("lock");
     let failed = |source| OpenError::File { path: path.clone(), source };
@@ -446,7 +478,7 @@ fn holds(path: &Path, head: Head) -> Result<(), OpenError> {
         _ => {}
     }
     let query = Query { after: Seq(head.seq.0 - 1), limit: 1, ..Query::default() };
-    let rows = readers.stored(&query).map_err(|error| damaged(path, error))?;
+    let (rows, _) = readers.stored(&query).map_err(|error| damaged(path, error))?;
     match rows.first() {
         Some(row) if row.header.seq == head.seq && row.header.hash == head.hash => Ok(()),
         Some(_) => contradicted(format!("it holds another event {}", head.seq)),

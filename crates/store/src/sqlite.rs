@@ -88,6 +88,9 @@ pub enum StoreError {
         /// What was seen.
         what: String,
     },
+    /// What was asked for begins with events that are lost.
+    #[error("{0}; what comes later begins after {last}", last = .0.last)]
+    Hole(crate::log::Hole),
     /// The views do not hold everything that was asked for, because the log cannot be read.
     #[error("the log cannot be read after event {at}: {what}")]
     Stuck {
@@ -113,6 +116,15 @@ impl OpenError {
 }
 
 impl StoreError {
+    /// Whether what is stored is wrong, not the disk or the moment.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Damaged(_) | Self::Row { .. } | Self::Hole(_) | Self::Stuck { .. } => true,
+            Self::Sqlite(error) => crate::verify::is_damage(error),
+            Self::File(_) | Self::Missing(_) | Self::Closed => false,
+        }
+    }
+
     /// Whether there was no room.
     pub fn is_full(&self) -> bool {
         match self {

@@ -34,10 +34,12 @@ pub(super) fn router() -> Router<App> {
 async fn health(State(app): State<App>) -> Json<Health> {
     let session = app.session.is_there();
     let (trouble, behind) = (app.harness.journal.trouble(), app.harness.views.trouble());
+    let log_file = app.harness.journal.log();
+    let damage = log_file.damage().map(str::to_owned).or_else(|| log_file.blobs().damage());
     let components = BTreeMap::from([
         // Control looks at these walls from outside as well, but not all can be seen from there.
         ("confinement".to_owned(), component(app.lacks.is_empty(), &unconfined(&app.lacks))),
-        ("log".to_owned(), log(trouble.as_deref(), app.harness.journal.log().damage())),
+        ("log".to_owned(), log(trouble.as_deref(), damage.as_deref())),
         ("session".to_owned(), component(session, "The session is being restarted.")),
         ("views".to_owned(), component(behind.is_none(), &unreadable(behind.as_deref().unwrap_or_default()))),
     ]);
@@ -59,7 +61,7 @@ fn log(trouble: Option<&str>, damage: Option<&str>) -> Component {
 
 fn broken(damage: &str) -> String {
     format!(
-        "a part of the log cannot be read: {damage}; stop and run `choir verify`, which says what is sound, and keep a copy"
+        "a part of what was kept cannot be read: {damage}; stop and run `choir verify`, which says what is sound, and keep a copy"
     )
 }
 

@@ -63,6 +63,10 @@ impl Rejection {
         Self { status: StatusCode::NOT_IMPLEMENTED, error: ApiError::new("not_available", message, hint) }
     }
 
+    fn damaged(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { status: StatusCode::INTERNAL_SERVER_ERROR, error: ApiError::new("damaged", message, hint) }
+    }
+
     pub(super) fn unavailable(code: &str, message: impl Into<String>, hint: &str) -> Self {
         Self { status: StatusCode::SERVICE_UNAVAILABLE, error: ApiError::new(code, message, hint) }
     }
@@ -78,10 +82,13 @@ impl From<StoreError> for Rejection {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Missing(_) => Self::missing("content"),
-            StoreError::Damaged(_) | StoreError::Row { .. } | StoreError::Stuck { .. } => Self {
-                status: StatusCode::INTERNAL_SERVER_ERROR,
-                error: ApiError::new("damaged", error.to_string(), "Run `choir verify` to see what is damaged."),
-            },
+            StoreError::Hole(hole) => {
+                let hint = format!("Go on with after={}; `choir verify` says what else is damaged.", hole.last);
+                Self::damaged(format!("{hole}."), hint)
+            }
+            error if error.is_damage() => {
+                Self::damaged(error.to_string(), "Run `choir verify` to see what is damaged.")
+            }
             StoreError::File(error) if is_full(&error) => Self::disk_full(),
             StoreError::Closed => Self::unavailable("closing", "This computer is stopping.", "Try again in a moment."),
             other => {

@@ -113,6 +113,8 @@ enum End {
     SignedOut,
     Stopping,
     ComputerAway,
+    /// The log has a hole here, and nobody is led over it unawares.
+    Damaged,
 }
 
 impl Reader {
@@ -126,8 +128,13 @@ impl Reader {
             End::SignedOut => (close_code::POLICY, "signed out".to_owned()),
             End::Stopping => (close_code::AWAY, "stopping".to_owned()),
             End::ComputerAway => (close_code::AGAIN, "the computer is restarting".to_owned()),
+            End::Damaged => (close_code::ERROR, "the log is damaged here".to_owned()),
         };
-        let reason = Utf8Bytes::from(format!("{reason}; resume with after={}", self.after));
+        let reason = match code {
+            close_code::ERROR => format!("{reason}; GET /api/events?after={} says where it goes on", self.after),
+            _ => format!("{reason}; resume with after={}", self.after),
+        };
+        let reason = Utf8Bytes::from(reason);
         let goodbye = self.socket.send(Message::Close(Some(CloseFrame { code, reason })));
         // A reader that is too slow may not even take its goodbye; it is told as far as it listens.
         if tokio::time::timeout(SEND, goodbye).await.is_err() {
@@ -224,7 +231,10 @@ fn line(event: Box<RawValue>) -> Result<(Seq, Utf8Bytes), serde_json::Error> {
 
 fn computer_away(error: &LinkError) -> End {
     tracing::debug!(error = error as &dyn std::error::Error, "a stream could not catch up");
-    End::ComputerAway
+    match error {
+        LinkError::Refused(StatusCode::INTERNAL_SERVER_ERROR) => End::Damaged,
+        _ => End::ComputerAway,
+    }
 }
 
 #[derive(Deserialize)]

@@ -108,7 +108,7 @@ impl Index {
     }
 
     /// Learns of events that turned out to be on disk after all.
-    pub(crate) fn catch_up(&self, log: &Connection, upto: Seq) -> Result<(), rusqlite::Error> {
+    pub(crate) fn catch_up(&self, log: &Connection, upto: Seq) -> Result<(), StoreError> {
         let after = self.tail().newest();
         self.push(file::entries(log, after, upto, TAIL_EVENTS_MAX)?);
         Ok(())
@@ -241,7 +241,8 @@ impl Index {
 /// Writes down whole segments of what the file has missed up to a place, and gives back the rest.
 fn fill(file: &mut IndexFile, log: &Connection, upto: Seq) -> Result<Vec<Entry>, OpenError> {
     loop {
-        let mut segment = file::entries(log, file.cursor().seq, upto, SEGMENT_EVENTS)?;
+        let segment = file::entries(log, file.cursor().seq, upto, SEGMENT_EVENTS);
+        let mut segment = segment.map_err(|error| super::damaged(file.path(), error))?;
         if segment.len() < SEGMENT_EVENTS {
             return Ok(segment);
         }

@@ -1,5 +1,6 @@
 //! Reading from disk, beside the writer and never in its way.
 
+use super::hole::{self, Hole, is_unreadable};
 use super::index::{Index, Of};
 use super::row::{self, Place, Stored};
 use crate::StoreError;
@@ -75,49 +76,60 @@ impl Readers {
         Self { index: Some(index), ..Self::new(path) }
     }
 
-    /// Whole events.
+    /// Whole events. Nobody is led over a hole unawares: what comes before it is read, and whoever begins with it is told where
+    /// it ends.
     pub(crate) fn read(&self, query: &Query, blobs: &Blobs) -> Result<Read, StoreError> {
-        let mut read = Read::default();
-        let (mut bytes, mut expected) = (0, query.after.next());
-        let is_range = query.run.is_none() && query.kind.is_none();
-        self.each(query, |header, place, payload| {
+        let (mut read, mut bytes, mut met) = (Read::default(), 0, None);
+        let take = |header: Header, place, payload: Option<&[u8]>| {
             let event = Stored::new(header, place, payload).envelope(blobs)?;
-            let seq = event.header.seq;
-            if is_range && seq != expected {
-                read.damage.get_or_insert_with(|| format!("event {expected} is missing"));
-            }
             if event.damaged {
+                let seq = event.header.seq;
                 read.damage.get_or_insert_with(|| format!("what event {seq} says is damaged"));
             }
-            expected = seq.next();
             bytes += event.payload.get().len();
             read.events.push(event);
             Ok(bytes <= BYTES_READ_MAX)
+        };
+        let missed = |hole| {
+            met = Some(hole);
+            false
+        };
+        self.with(|reader| match (&self.index, query.run, &query.kind) {
+            (_, None, None) => reader.range(query, take, missed),
+            (None, ..) => Err(StoreError::Closed),
+            (Some(index), run, kind) => reader.found(index, run, kind.as_deref(), query, take),
         })?;
-        Ok(read)
+        match met {
+            Some(hole) if read.events.is_empty() => Err(StoreError::Hole(hole)),
+            Some(hole) => Ok(Read { damage: Some(hole.to_string()), ..read }),
+            None => Ok(read),
+        }
     }
 
-    /// Rows as they are, without what is in blobs.
-    pub(crate) fn stored(&self, query: &Query) -> Result<Vec<Stored>, StoreError> {
-        let mut rows = Vec::new();
-        self.each(query, |header, place, payload| {
+    /// Rows as they are, without what is in blobs, and what lies between them that cannot be read.
+    pub(crate) fn stored(&self, query: &Query) -> Result<(Vec<Stored>, Vec<Hole>), StoreError> {
+        let (mut rows, mut holes) = (Vec::new(), Vec::new());
+        let take = |header: Header, place, payload: Option<&[u8]>| {
             rows.push(Stored::new(header, place, payload));
             Ok(true)
-        })?;
-        Ok(rows)
+        };
+        let missed = |hole| {
+            holes.push(hole);
+            true
+        };
+        self.each(query, take, missed)?;
+        Ok((rows, holes))
     }
 
-    /// Shows each event in order until `take` has enough. Payloads are not copied.
+    /// Shows each event between two places in order until `take` has enough, and names what cannot be read until `missed` does not
+    /// want to go on. Payloads are not copied.
     pub(crate) fn each(
         &self,
         query: &Query,
         take: impl FnMut(Header, Place, Option<&[u8]>) -> Result<bool, StoreError>,
+        missed: impl FnMut(Hole) -> bool,
     ) -> Result<(), StoreError> {
-        self.with(|reader| match (&self.index, query.run, &query.kind) {
-            (_, None, None) => reader.range(query, take),
-            (None, ..) => Err(StoreError::Closed),
-            (Some(index), run, kind) => reader.found(index, run, kind.as_deref(), query, take),
-        })
+        self.with(|reader| reader.range(query, take, missed))
     }
 
     /// The format that the file says it has.
@@ -176,30 +188,79 @@ impl Readers {
 }
 
 impl Reader {
-    /// Every event between two places.
+    /// Every event between two places that can be read, and every hole between them.
     fn range(
         &mut self,
         query: &Query,
         mut take: impl FnMut(Header, Place, Option<&[u8]>) -> Result<bool, StoreError>,
+        mut missed: impl FnMut(Hole) -> bool,
     ) -> Result<(), StoreError> {
+        let (mut at, mut left) = (query.after, query.limit);
+        loop {
+            // Whoever takes may fail as well, and that is no hole.
+            let mut failed = None;
+            let stretch = Query { after: at, limit: left, ..query.clone() };
+            let stretched = self.stretch(&stretch, |header, place, payload| {
+                (at, left) = (header.seq, left - 1);
+                take(header, place, payload).or_else(|error| {
+                    failed = Some(error);
+                    Ok(false)
+                })
+            });
+            if let Some(error) = failed {
+                return Err(error);
+            }
+            let hole = match stretched {
+                Ok(Stretch::Ended) => return Ok(()),
+                Ok(Stretch::Broken { next }) => Hole { first: at.next(), last: Seq(next.0 - 1) },
+                Err(error) if is_unreadable(&error) => {
+                    let upto = query.upto.map_or_else(|| newest(&self.connection), Ok)?;
+                    hole::after(at, upto, |seq| self.is_readable(seq))?.ok_or(error)?
+                }
+                Err(error) => return Err(error),
+            };
+            if !missed(hole) {
+                return Ok(());
+            }
+            at = hole.last;
+        }
+    }
+
+    /// Events in a row, up to a hole.
+    fn stretch(
+        &mut self,
+        query: &Query,
+        mut take: impl FnMut(Header, Place, Option<&[u8]>) -> Result<bool, StoreError>,
+    ) -> Result<Stretch, StoreError> {
         let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
         let upto = query.upto.map_or(i64::MAX, |seq| seq.0 as i64);
         let mut statement = self.connection.prepare_cached(row::SELECT_RANGE)?;
-        let mut rows = statement.query(params![query.after.0, upto, limit])?;
-        let mut before = (Seq::ZERO, Hash::ZERO);
+        let mut rows = statement.query(params![query.after.next().0, upto, limit])?;
+        let mut before = (query.after, hash_at(&self.connection, query.after)?);
         while let Some(row) = rows.next()? {
-            let seq = Seq(row.get(0)?);
-            if before.0.next() != seq {
-                before.1 = hash_at(&self.connection, Seq(seq.0.saturating_sub(1)))?;
+            let next = Seq(row.get(0)?);
+            if next <= before.0 {
+                return Err(StoreError::Row { seq: next.0, what: "it is out of order".into() });
+            }
+            if before.0.next() != next {
+                return Ok(Stretch::Broken { next });
             }
             let kind = kind_name(&self.connection, &mut self.kinds, row.get(row::KIND)?)?;
             let (header, place, payload) = row::read(row, kind, before.1)?;
-            before = (seq, header.hash);
+            before = (next, header.hash);
             if !take(header, place, payload)? {
                 break;
             }
         }
-        Ok(())
+        Ok(Stretch::Ended)
+    }
+
+    fn is_readable(&mut self, seq: Seq) -> Result<bool, StoreError> {
+        match self.one(seq, |_, _, _| Ok(())) {
+            Ok(()) => Ok(true),
+            Err(error) if is_unreadable(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Events of a run or of a kind, or of both.
@@ -278,15 +339,32 @@ impl Reader {
     }
 }
 
+/// How a row of events ended.
+enum Stretch {
+    /// Nobody wants more, or there is no more.
+    Ended,
+    /// The next event is not the next place.
+    Broken { next: Seq },
+}
+
+fn newest(connection: &Connection) -> Result<Seq, StoreError> {
+    let newest: Option<u64> = connection.query_row("SELECT max(seq) FROM events", [], |row| row.get(0))?;
+    Ok(newest.map_or(Seq::ZERO, Seq))
+}
+
 fn kind_number(connection: &Connection, name: &str) -> Result<Option<i64>, StoreError> {
     let mut statement = connection.prepare_cached("SELECT id FROM kinds WHERE name = ?1")?;
     Ok(statement.query_row([name], |row| row.get(0)).optional()?)
 }
 
-/// The hash of an event; zero where there is none.
+/// The hash of an event; zero where there is none that can be read.
 fn hash_at(connection: &Connection, seq: Seq) -> Result<Hash, StoreError> {
     let mut statement = connection.prepare_cached("SELECT hash FROM events WHERE seq = ?1")?;
-    Ok(statement.query_row([seq.0], |row| row.get(0).map(Hash)).optional()?.unwrap_or(Hash::ZERO))
+    let found = statement.query_row([seq.0], |row| row.get(0).map(Hash)).optional().map_err(StoreError::Sqlite);
+    match found {
+        Err(error) if is_unreadable(&error) => Ok(Hash::ZERO),
+        found => Ok(found?.unwrap_or(Hash::ZERO)),
+    }
 }
 
 /// Numbers of kinds are never given to another name, so a name once learned stays true.

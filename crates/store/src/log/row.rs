@@ -8,10 +8,11 @@ use rusqlite::Row;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// Everything between two places, at most so many; columns in the order that [`read`] expects.
+/// Everything from one place to another, at most so many; columns in the order that [`read`] expects. Whoever looks for what comes
+/// after a place would begin in the page of that place, which may be damaged.
 pub(crate) const SELECT_RANGE: &str = "
     SELECT seq, id, epoch, at, actor, run, task, cause, kind, version, place, payload, payload_hash, hash
-    FROM events WHERE seq > ?1 AND seq <= ?2 ORDER BY seq LIMIT ?3";
+    FROM events WHERE seq >= ?1 AND seq <= ?2 ORDER BY seq LIMIT ?3";
 
 /// One event, with the same columns.
 pub(crate) const SELECT_ONE: &str = "

@@ -135,6 +135,15 @@ enum Trouble {
     Log(StoreError),
 }
 
+/// What a follower waits for.
+enum Call {
+    Events,
+    /// A row is not what was written.
+    Damage,
+    /// The log is closed, or nobody has the views any more.
+    End,
+}
+
 struct Follower {
     log: Log,
     views: Arc<Mutex<Views>>,
@@ -153,16 +162,17 @@ impl Follower {
         let mut wait = Duration::ZERO;
         loop {
             let at = self.at.borrow().seq;
-            let moved = tokio::select! {
-                moved = head.wait_for(|head| head.seq > at) => moved.map(|_| true),
-                () = self.damage.notified() => Ok(false),
+            let call = tokio::select! {
+                moved = head.wait_for(|head| head.seq > at) => moved.map_or(Call::End, |_| Call::Events),
+                () = self.damage.notified() => Call::Damage,
                 // Two who keep the same files would make them anew under each other's hands.
-                () = self.holders.closed() => return,
+                () = self.holders.closed() => Call::End,
             };
-            let stepped = match moved {
-                Ok(true) => self.step(at).await,
-                Ok(false) => Err(Trouble::Views(StoreError::Damaged(Hash::ZERO))),
-                Err(_) => return,
+            let stepped = match call {
+                Call::Events => self.step(at).await,
+                Call::Damage => Err(Trouble::Views(StoreError::Damaged(Hash::ZERO))),
+                // The next start has nothing to fold.
+                Call::End => return self.flush().await,
             };
             match stepped.or_else(|trouble| self.mend(trouble)) {
                 Ok(true) => wait = Duration::ZERO,
@@ -186,6 +196,12 @@ impl Follower {
             _ => self.replay(at).await?,
         };
         let Some(seq) = folded else { return self.rebuild().map(|()| true).map_err(Trouble::Views) };
+        if seq == at {
+            return Err(Trouble::Log(StoreError::Row {
+                seq: at.next().0,
+                what: "nothing from here on can be read".into(),
+            }));
+        }
         self.unflushed += seq.0 - at.0;
         if self.unflushed >= FLUSH_EVERY_EVENTS as u64 {
             self.flush().await;

@@ -232,49 +232,6 @@ async fn small_commits_do_not_pile_up() {
     assert!(length < 12 << 20, "{length} bytes");
 }
 
-/// One bad spot must not take away what was written around it.
-#[tokio::test]
-async fn a_damaged_payload_is_absent_and_everything_else_is_read() {
-    let directory = directory();
-    let log = Log::open(directory.path()).unwrap();
-    let large = "x".repeat(choir_store::log::PAYLOAD_INLINE_BYTES_MAX);
-    log.append(vec![event(1), steer(2, &large), event(3)], Expect::Any).await.unwrap();
-    let blob = log.find(event(2).id).await.unwrap().unwrap().header.payload_hash.to_string();
-    log.close().await;
-    std::fs::write(directory.path().join("blobs").join(&blob[..2]).join(&blob[2..]), b"flipped").unwrap();
-    // A blob is not the end of the log, also when one of the newest events is in it.
-    let log = Log::open(directory.path()).unwrap();
-    let connection = rusqlite::Connection::open(directory.path().join("log.sqlite")).unwrap();
-    connection
-        .execute_batch(
-            "UPDATE events SET payload = CAST(replace(CAST(payload AS TEXT), '3', '4') AS BLOB) WHERE seq = 3",
-        )
-        .unwrap();
-    let payloads: Vec<String> = all(&log).await.iter().map(|event| event.payload.get().to_owned()).collect();
-    assert_eq!(payloads, [r#"{"text":"note 1"}"#, "null", "null"]);
-    let damaged: Vec<bool> = all(&log).await.iter().map(|event| event.damaged).collect();
-    assert_eq!(damaged, [false, true, true], "nobody takes them for erased");
-    assert_eq!(log.damage(), Some("what event 2 says is damaged"), "and whoever asks is told");
-    let report = verify(directory.path(), &[], |_| ()).unwrap();
-    assert_eq!(report.faults.len(), 2, "{:?}", report.faults);
-    // The newest rows are checked at the start, so that nothing is appended to a damaged end.
-    log.close().await;
-    assert!(matches!(Log::open(directory.path()), Err(OpenError::Damaged { .. })));
-}
-
-#[tokio::test]
-async fn a_missing_event_is_noticed_by_whoever_reads_over_it() {
-    let directory = directory();
-    let log = Log::open(directory.path()).unwrap();
-    log.append((1..=9).map(event).collect(), Expect::Any).await.unwrap();
-    let connection = rusqlite::Connection::open(directory.path().join("log.sqlite")).unwrap();
-    connection.execute_batch("DELETE FROM events WHERE seq = 4").unwrap();
-    log.read(Query { after: Seq(4), limit: 9, ..Query::default() }).await.unwrap();
-    assert_eq!(log.damage(), None, "it was not read");
-    log.read(Query { limit: 9, ..Query::default() }).await.unwrap();
-    assert_eq!(log.damage(), Some("event 4 is missing"));
-}
-
 #[tokio::test]
 async fn an_id_that_is_used_for_something_else_with_an_equal_payload_is_refused() {
     let directory = directory();
@@ -283,25 +240,4 @@ async fn an_id_that_is_used_for_something_else_with_an_equal_payload_is_refused(
     let other = choir_proto::event::NewEvent { run: None, ..event(1) };
     assert!(matches!(log.append(vec![other], Expect::Any).await, Err(AppendError::IdReused(_))));
     assert!(log.append(vec![event(1)], Expect::Any).await.unwrap().repeated);
-}
-
-/// A page outside of every table is damaged all the same.
-#[tokio::test]
-async fn a_damaged_page_is_noticed_wherever_it_is() {
-    let directory = directory();
-    let log = Log::open(directory.path()).unwrap();
-    log.append((1..=200).map(event).collect(), Expect::Any).await.unwrap();
-    log.close().await;
-    let path = directory.path().join("log.sqlite");
-    let good = std::fs::read(&path).unwrap();
-    let mut sound = Vec::new();
-    for page in 1..good.len() / 4096 {
-        let mut bytes = good.clone();
-        bytes[page * 4096..(page + 1) * 4096].fill(0x5a);
-        std::fs::write(&path, bytes).unwrap();
-        let seen = verify(directory.path(), &[], |_| ());
-        assert!(!matches!(&seen, Ok(report) if report.faults.is_empty()), "page {page}");
-        sound.extend(seen.map(|report| report.events));
-    }
-    assert!(sound.iter().any(|events| (100..200).contains(events)), "what is sound before a damage is told: {sound:?}");
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod collect;
+mod damage;
 mod erasure;
 mod fixture;
 mod guards;

@@ -5,6 +5,7 @@
 
 use super::{Entry, Of};
 use crate::log::Head;
+use crate::log::hole::{self, is_unreadable};
 use crate::sqlite::{self, OpenError, StoreError};
 use choir_proto::{EventId, Hash, Seq};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -91,17 +92,22 @@ impl IndexFile {
     pub(super) fn write(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
         // What an attempt wrote that failed only afterwards is not written twice.
         let written = entries.partition_point(|entry| entry.seq <= self.cursor.seq);
-        for segment in entries[written..].chunks(SEGMENT_EVENTS_MAX) {
-            let Some(last) = segment.last() else { continue };
+        let mut rest = &entries[written..];
+        while let Some(first) = rest.first() {
+            // Where events are lost, fewer than usual are as near to the base as they have to be.
+            let base = Seq(first.seq.0 - 1);
+            let near = rest.partition_point(|entry| entry.seq.0 - base.0 <= SEGMENT_EVENTS_MAX as u64);
+            let (segment, later) = rest.split_at(near);
+            let Some(last) = segment.last() else { break };
             let cursor = Head { seq: last.seq, hash: last.hash };
-            self.write_segment(segment, cursor)?;
+            self.write_segment(segment, base, cursor)?;
             self.cursor = cursor;
+            rest = later;
         }
         Ok(())
     }
 
-    fn write_segment(&self, segment: &[Entry], cursor: Head) -> Result<(), StoreError> {
-        let base = self.cursor.seq;
+    fn write_segment(&self, segment: &[Entry], base: Seq, cursor: Head) -> Result<(), StoreError> {
         let transaction = self.connection.unchecked_transaction()?;
         let mut insert = transaction.prepare_cached("INSERT INTO ids VALUES (?1, ?2)")?;
         let mut ids: Vec<_> = segment.iter().map(|entry| (entry.id, entry.seq)).collect();
@@ -176,7 +182,7 @@ fn places<K: Ord>(base: Seq, segment: &[Entry], key: impl Fn(&Entry) -> Option<K
     let mut places: BTreeMap<K, Vec<u8>> = BTreeMap::new();
     for entry in segment {
         if let Some(key) = key(entry) {
-            // A segment is short enough for it, because places have no holes.
+            // A segment is short enough for it.
             let distance = (entry.seq.0 - base.0) as u16;
             places.entry(key).or_default().extend_from_slice(&distance.to_le_bytes());
         }
@@ -195,19 +201,46 @@ fn read_places<'row>(row: &'row Row<'_>) -> Result<impl Iterator<Item = Seq> + '
     }
 }
 
-/// What the index has to know of the next events in the log.
-pub(super) fn entries(log: &Connection, after: Seq, upto: Seq, limit: usize) -> Result<Vec<Entry>, rusqlite::Error> {
-    let sql = "SELECT seq, id, run, kind, hash FROM events WHERE seq > ?1 AND seq <= ?2 ORDER BY seq LIMIT ?3";
-    let entry = |row: &Row<'_>| {
-        Ok(Entry {
+/// What the index has to know of the next events in the log that can be read.
+pub(super) fn entries(log: &Connection, after: Seq, upto: Seq, limit: usize) -> Result<Vec<Entry>, StoreError> {
+    let (mut entries, mut at) = (Vec::new(), after);
+    let is_readable = |seq: Seq| match stretch(log, (Seq(seq.0 - 1), seq), 1, &mut Vec::new()) {
+        Ok(()) => Ok(true),
+        Err(error) if is_unreadable(&error) => Ok(false),
+        Err(error) => Err(error),
+    };
+    loop {
+        let Err(error) = stretch(log, (at, upto), limit, &mut entries) else { return Ok(entries) };
+        if !is_unreadable(&error) {
+            return Err(error);
+        }
+        let last = entries.last().map_or(at, |entry: &Entry| entry.seq.max(at));
+        let hole = hole::after(last, upto, is_readable)?.ok_or(error)?;
+        tracing::error!(%hole, "a part of the log is damaged and left out of its index");
+        at = hole.last;
+    }
+}
+
+/// Adds events in a row.
+fn stretch(
+    log: &Connection,
+    (after, upto): (Seq, Seq),
+    limit: usize,
+    entries: &mut Vec<Entry>,
+) -> Result<(), StoreError> {
+    let sql = "SELECT seq, id, run, kind, hash FROM events WHERE seq >= ?1 AND seq <= ?2 ORDER BY seq LIMIT ?3";
+    let mut statement = log.prepare_cached(sql)?;
+    let mut rows = statement.query(params![after.next().0, upto.0, limit.saturating_sub(entries.len()) as i64])?;
+    while let Some(row) = rows.next()? {
+        entries.push(Entry {
             seq: Seq(row.get(0)?),
             id: row.get::<_, [u8; 16]>(1)?.into(),
             run: row.get::<_, Option<[u8; 16]>>(2)?.map(Into::into),
             kind: row.get(3)?,
             hash: Hash(row.get(4)?),
-        })
-    };
-    log.prepare_cached(sql)?.query_map(params![after.0, upto.0, limit as i64], entry)?.collect()
+        });
+    }
+    Ok(())
 }
 
 fn open_file(path: &Path) -> Result<Connection, OpenError> {

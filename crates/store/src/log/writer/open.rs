@@ -69,7 +69,10 @@ pub(crate) fn last(path: &Path, connection: &Connection, blobs: &Blobs) -> Resul
     let Some(newest) = newest else { return Ok(Last { seq: Seq::ZERO, hash: Hash::ZERO, epoch: 0 }) };
     let after = Seq(newest.saturating_sub(TAIL_CHECKED as u64));
     let query = Query { after, upto: Some(Seq(newest)), limit: TAIL_CHECKED, ..Query::default() };
-    let tail = Readers::new(path.to_owned()).stored(&query)?;
+    let (tail, holes) = Readers::new(path.to_owned()).stored(&query)?;
+    if let Some(hole) = holes.iter().find(|hole| hole.last.0 >= newest) {
+        return Err(StoreError::Hole(*hole));
+    }
     let mut scratch = Vec::new();
     for stored in &tail {
         let seq = stored.header.seq.0;
@@ -81,7 +84,10 @@ pub(crate) fn last(path: &Path, connection: &Connection, blobs: &Blobs) -> Resul
             }
             matches => matches? || stored.place == Place::Blob,
         };
-        if row::hash(&stored.header, &mut scratch) != stored.header.hash || !matches {
+        // Where the event before it is lost, nobody can say that it follows it.
+        let is_after_hole = stored.header.prev == Hash::ZERO && seq > 1;
+        let follows = is_after_hole || row::hash(&stored.header, &mut scratch) == stored.header.hash;
+        if !follows || !matches {
             return Err(StoreError::Row { seq, what: "its hash does not match".into() });
         }
     }
