@@ -113,10 +113,11 @@ impl Journal {
     async fn append_owed(&self, drafts: Vec<NewEvent>) -> Result<Appended, AppendError> {
         let owed = locked(&self.owed).clone();
         let Some(owed) = owed else { return self.log.append(drafts, Expect::Any).await };
-        let unit = std::iter::once(owed.clone()).chain(drafts.iter().cloned()).collect();
+        let unit = std::iter::once(owed).chain(drafts.iter().cloned()).collect();
         match self.log.append(unit, Expect::Any).await {
-            // Somebody else was first, or the disk had taken what it refused.
-            Err(AppendError::IdReused(id)) if id == owed.id => {
+            // Somebody else was first, or the disk had taken what it refused. Where it is the drafts that are there already, they
+            // are refused once more.
+            Err(AppendError::IdReused(_)) => {
                 *locked(&self.owed) = None;
                 self.log.append(drafts, Expect::Any).await
             }
