@@ -33,6 +33,15 @@ fn git(directory: &Path, arguments: &[&str]) -> String {
     stdout(&output)
 }
 
+/// The beginning of a repository: a submodule that is fetched by a program, which leaves a trace.
+fn submodule(at: &Path, trace: &Path) {
+    std::fs::create_dir_all(at.join("ext")).unwrap();
+    git(at, &["init", "--quiet"]);
+    let module = format!("[submodule \"ext\"]\n path = ext\n url = ext::touch {}\n", trace.display());
+    std::fs::write(at.join(".gitmodules"), module).unwrap();
+    git(at, &["update-index", "--add", "--cacheinfo", "160000,0123456789012345678901234567890123456789,ext"]);
+}
+
 /// A repository with two commits, and whose every setting that could run something leaves a trace.
 fn hostile(at: &Path, trace: &Path) {
     std::fs::create_dir_all(at).unwrap();
@@ -61,7 +70,8 @@ fn hostile(at: &Path, trace: &Path) {
          hooksPath = {hooks}\n[diff]\n external = {run}\n[filter \"evil\"]\n clean = {run}\n smudge = {run}\n required = true\n\
          [diff \"evil\"]\n textconv = {run}\n command = {run}\n[uploadpack]\n packObjectsHook = {run}\n\
          [credential]\n helper = {run}\n[alias]\n clone = !{run}\n[remote \"origin\"]\n url = ext::{run}\n promisor = true\n\
-         uploadpack = {run}\n[gpg]\n program = {run}\n[commit]\n gpgSign = true\n",
+         uploadpack = {run}\n[gpg]\n program = {run}\n[commit]\n gpgSign = true\n[submodule]\n recurse = true\n\
+         [protocol]\n allow = always\n",
         hooks = at.join(".git/hooks").display()
     );
     let file = at.join(".git/config");
@@ -74,6 +84,7 @@ fn a_repository_comes_in_and_goes_back_as_a_branch_and_nothing_of_it_runs() {
     let instance = Instance::start(CHANGES);
     let outside = tempfile::tempdir().unwrap();
     let (repository, trace) = (outside.path().join("site"), outside.path().join("trace"));
+    submodule(&repository, &trace);
     hostile(&repository, &trace);
     std::fs::write(repository.join("text"), "not committed\n").unwrap();
     let before = std::fs::read(repository.join(".git/index")).unwrap();
@@ -94,6 +105,15 @@ fn a_repository_comes_in_and_goes_back_as_a_branch_and_nothing_of_it_runs() {
     let got = instance.choir(&["get", "site", repository.to_str().unwrap()]);
     assert_eq!(got.status.code(), Some(0), "{}", stderr(&got));
     assert!(!trace.exists(), "something of the repository ran");
+    // The controls: git that obeys the repository, and git that only goes where its submodules come from.
+    let no_settings = ["core.fsmonitor=false", "core.hooksPath=/dev/null", "protocol.ext.allow=always"];
+    for (settings, arguments) in [(&[][..], &["status"][..]), (&no_settings, &["submodule", "update", "--init"])] {
+        let mut control = Command::new("git");
+        control.args(settings.iter().flat_map(|setting| ["-c", setting]));
+        control.args(arguments).env("GIT_OPTIONAL_LOCKS", "0").current_dir(&repository).output().unwrap();
+        assert!(trace.exists(), "{arguments:?} runs what the repository says");
+        std::fs::remove_file(&trace).unwrap();
+    }
 
     let folder = outside.path().join("new");
     let got = instance.choir(&["get", "site", folder.to_str().unwrap()]);

@@ -122,6 +122,15 @@ pub const CONTROLS: &[Control] = &[
         spec.sabotage.loose_paths = true;
     }),
     control("limit on namespaces", "how many namespaces may be made", |spec| without(spec, Layer::NoCapabilities)),
+    control("repository that nobody obeys", "a repository whose settings run programs", |spec| {
+        spec.sabotage.trust = Some("cd /work/repo && git status");
+    }),
+    control("submodules that nobody enters", "a repository whose submodules run programs", |spec| {
+        spec.sabotage.trust = Some("cd /work/modules && git submodule update --recursive own");
+    }),
+    control("ways that fetch nothing by a program", "a repository whose submodules run programs", |spec| {
+        spec.sabotage.trust = Some("cd /work/modules && GIT_ALLOW_PROTOCOL=ext git submodule update --init ext");
+    }),
     control("shim that tells the truth", "end with a forged result", |spec| {
         spec.sabotage.liar = Some(GuestRole::Shim);
     }),

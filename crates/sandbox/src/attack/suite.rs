@@ -68,6 +68,9 @@ pub enum AttackError {
     /// A neighbour could not be asked.
     #[error("the neighbour could not be asked")]
     Neighbour(#[source] ExecError),
+    /// What a task left could not be trusted, for a control.
+    #[error("what a task left could not be trusted")]
+    Trusting(#[source] ExecError),
 }
 
 /// What became of one probe.
@@ -131,6 +134,8 @@ pub(super) struct Task {
     pub(super) name: EffectId,
     pub(super) guest: Guest,
     overlay: Overlay,
+    /// What is done with what it left by whoever trusts it; nothing but in a control.
+    trust: Option<&'static str>,
 }
 
 /// What was seen of a probe.
@@ -200,6 +205,9 @@ impl Suite {
         let task = self.start_task(change).await?;
         let seen = self.run_probe(&task, probe, PROBE_MS_MAX).await;
         let mut verdict = judge(probe.expect, &seen);
+        if let Some(text) = task.trust {
+            self.trust(&task, probe, text).await?;
+        }
         if let Err(error) = task.guest.health().await {
             verdict = Verdict::Escaped(format!("the guest was lost: {error}"));
         }
@@ -306,8 +314,18 @@ impl Suite {
         spec.egress = Some(directory.join("egress"));
         spec.environment = self.variables.clone();
         change(&mut spec);
+        let trust = spec.sabotage.trust;
         let guest = self.runtime.start(spec).await?;
-        Ok(Task { name, guest, overlay })
+        Ok(Task { name, guest, overlay, trust })
+    }
+
+    /// Does with what a task left what nobody may do: inside, where the programs that this runs harm no one.
+    async fn trust(&self, task: &Task, probe: &Probe, text: &'static str) -> Result<(), AttackError> {
+        let mut exec = self.exec(task, &Probe { program: Program::Shell(text), ..*probe }, PROBE_MS_MAX);
+        exec.effect = EffectId::parse(format!("{}-trusted", task.name)).map_err(io::Error::other)?;
+        // What git makes of it in the end does not matter, only what it has run on the way.
+        collect(task.guest.exec(exec).await.map_err(AttackError::Trusting)?).await.map_err(AttackError::Trusting)?;
+        Ok(())
     }
 
     /// Ends a task; says so when the keeper could not deal with what it left.
@@ -318,8 +336,13 @@ impl Suite {
     pub(super) async fn end_task_over(&self, base: TreeId, task: Task) -> Result<Option<Verdict>, AttackError> {
         task.guest.shutdown().await;
         let unwell = match self.keeper.capture_task(&task.name, base).await {
-            Ok(_) | Err(CallError::Fault(_)) => None,
-            Err(error) => Some(Verdict::Escaped(format!("the keeper was lost: {error}"))),
+            // Looked at as whoever shows what a task changed does.
+            Ok(left) => self.keeper.diff(base, left.tree).await.err(),
+            Err(error) => Some(error),
+        };
+        let unwell = match unwell {
+            None | Some(CallError::Fault(_)) => None,
+            Some(error) => Some(Verdict::Escaped(format!("the keeper was lost: {error}"))),
         };
         if task.overlay.upper.join("ran").exists() {
             return Ok(Some(Verdict::Escaped("a program of the repository was run".to_owned())));

@@ -53,6 +53,8 @@ pub struct Sabotage {
     pub dumpable: bool,
     /// Whoever has this role says of everything that it ended well.
     pub liar: Option<GuestRole>,
+    /// What whoever trusts the repository that a task left would do in it, as a text for `/bin/sh`.
+    pub trust: Option<&'static str>,
 }
 
 impl Spec {

@@ -4,6 +4,7 @@ use std::ffi::CString;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
+use std::process::Command;
 
 use super::{Act, Outcome, first_success, of_io, outcome, planted, say};
 
@@ -205,26 +206,33 @@ fn hostile_git() -> Outcome {
     Outcome::Done("a hostile repository".to_owned())
 }
 
-/// A repository whose submodules come from where a program is run, from beside, and by names that are options or lead out.
+/// Submodules that come from where a program is run, from beside, and by names that are options or lead out.
+const MODULES: [(&str, &str, &str); 5] = [
+    ("ext", "ext", "ext::sh -c touch% /work/ran"),
+    ("own", "own", "./own"),
+    ("file", "file", "file:///work/modules/.git"),
+    ("dash", "-u", "--upload-pack=touch /work/ran"),
+    ("../../modules/.git/hooks", "up/../../out", "-oProxyCommand=touch /work/ran"),
+];
+/// Makes the repository around them: `own` is there and asks for a program, `ext` is fetched by one.
+const MAKE_MODULES: &str = "cd /work/modules && git init -q . && git init -q own && cd own \
+    && git config user.name a && git config user.email a@example.org \
+    && git commit -q --allow-empty -m one && git commit -q --allow-empty -m two && one=$(git rev-parse HEAD~1) && cd .. \
+    && git update-index --add --cacheinfo 160000,$one,ext --cacheinfo 160000,$one,own \
+    && git config submodule.own.url ./own && git config submodule.own.update '!touch /work/ran' \
+    && git config submodule.own.active true && git config submodule.recurse true && git config protocol.allow always \
+    && mkdir -p .git/modules/file/hooks && printf '#!/bin/sh\\ntouch /work/ran\\n' > .git/modules/file/hooks/post-checkout \
+    && chmod +x .git/modules/file/hooks/post-checkout && ln -s .git/modules/file file";
+
 fn hostile_submodules() -> Outcome {
-    let module = |name: &str, path: &str, url: &str| {
-        format!("[submodule \"{name}\"]\n\tpath = {path}\n\turl = {url}\n\tupdate = !touch /work/ran\n")
-    };
-    let modules = [
-        module("ext", "ext", "ext::sh -c touch% /work/ran"),
-        module("file", "file", "file:///work/modules/.git"),
-        module("dash", "-u", "--upload-pack=touch /work/ran"),
-        module("../../modules/.git/hooks", "up/../../out", "-oProxyCommand=touch /work/ran"),
-    ];
-    for directory in ["/work/modules/.git/modules/ext/hooks", "/work/modules/.git/objects", "/work/modules/.git/refs"] {
-        made(fs::create_dir_all(directory));
-    }
+    let modules = MODULES.map(|(name, path, url)| format!("[submodule \"{name}\"]\n\tpath = {path}\n\turl = {url}\n"));
+    made(fs::create_dir_all("/work/modules"));
     made(fs::write("/work/modules/.gitmodules", modules.concat()));
-    made(fs::write("/work/modules/.git/HEAD", "ref: refs/heads/main\n"));
-    made(fs::write("/work/modules/.git/config", "[submodule]\n\trecurse = true\n[protocol]\n\tallow = always\n"));
-    made(fs::write("/work/modules/.git/modules/ext/hooks/post-checkout", "#!/bin/sh\ntouch /work/ran\n"));
-    made(symlink("/work/modules/.git/modules/ext", "/work/modules/ext"));
-    Outcome::Done("hostile submodules".to_owned())
+    match Command::new("/bin/sh").args(["-c", MAKE_MODULES]).status() {
+        Ok(status) if status.success() => Outcome::Done("hostile submodules".to_owned()),
+        Ok(_) => Outcome::Refused(-1),
+        Err(error) => Outcome::Refused(error.raw_os_error().unwrap_or(-1)),
+    }
 }
 
 /// What programs of this kind take for policies, hooks, tools and instructions, none of which was there.
