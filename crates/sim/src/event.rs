@@ -15,6 +15,9 @@ pub(crate) const EVENTS_PER_RUN: u64 = 16;
 /// Runs of which one has a document of its own in the mixture.
 pub(crate) const RUNS_PER_DOCUMENT: u64 = 64;
 
+/// A word that stands in every prompt of the mixture.
+pub(crate) const COMMON_WORD: &str = "fox";
+
 /// Payload bytes of an ordinary event.
 pub(crate) const PAYLOAD_BYTES: usize = 300;
 

@@ -14,11 +14,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::watch;
 
-const FORMAT: i32 = 1;
+const FORMAT: i32 = 2;
 
-// `words` has no content of its own; its rowid is the event's `seq`. `subjects` says which event speaks for a thing now.
+// `words` has no content of its own; its rowid is the event's `seq`. Beginnings of words are known as well: the last word of a
+// question may be only begun, and all words that begin with it would have to be gone through. `subjects` says which event speaks
+// for a thing now.
 const SCHEMA: &str = "
-    CREATE VIRTUAL TABLE words USING fts5 (text, content = '', contentless_delete = 1,
+    CREATE VIRTUAL TABLE words USING fts5 (text, content = '', contentless_delete = 1, prefix = '1 2 3 4 5 6',
                                            tokenize = 'unicode61 remove_diacritics 2');
     CREATE TABLE subjects (subject TEXT PRIMARY KEY, seq INTEGER NOT NULL) STRICT, WITHOUT ROWID;
     CREATE TABLE cursor (one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER NOT NULL, seq INTEGER NOT NULL,
@@ -36,6 +38,10 @@ const CATCH_UP: Duration = Duration::from_secs(1);
 
 /// Questions at once: one is answered, another is ready to be.
 const FIND_AT_ONCE_MAX: usize = 2;
+
+/// Events up to which the best come first. To rank them, all have to be looked at: of more the newest come first, so that nobody
+/// waits longer because the log is long.
+const RANKED_MAX: i64 = 1_000;
 
 /// Words of one question; more are ignored.
 const TERMS_MAX: usize = 16;
@@ -85,7 +91,7 @@ impl Search {
         Ok(Self { log, index, at, seats: Arc::new(Seats::new(FIND_AT_ONCE_MAX)) })
     }
 
-    /// Places of events that hold every word, best first; the last word may be only begun. Sees what was acknowledged before
+    /// Places of events that hold every word, the best first, or the newest where there are very many; the last word may be only begun. Sees what was acknowledged before
     /// the call, unless the index is far behind or cannot be written: then it answers with what it knows.
     pub async fn find(&self, question: &str, limit: usize) -> Result<Vec<Seq>, StoreError> {
         let Some(expression) = expression(question) else { return Ok(Vec::new()) };
@@ -149,7 +155,13 @@ impl Index {
     }
 
     fn find(&self, expression: &str, limit: usize) -> Result<Vec<Seq>, StoreError> {
-        let sql = "SELECT rowid FROM words WHERE words MATCH ?1 ORDER BY rank, rowid DESC LIMIT ?2";
+        let count = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ?1 LIMIT ?2)";
+        let mut count = self.connection.prepare_cached(count)?;
+        let found: i64 = count.query_row(params![expression, RANKED_MAX + 1], |row| row.get(0))?;
+        let sql = match found <= RANKED_MAX {
+            true => "SELECT rowid FROM words WHERE words MATCH ?1 ORDER BY rank, rowid DESC LIMIT ?2",
+            false => "SELECT rowid FROM words WHERE words MATCH ?1 ORDER BY rowid DESC LIMIT ?2",
+        };
         let mut statement = self.connection.prepare_cached(sql)?;
         let rows = statement.query_map(params![expression, limit as i64], |row| row.get(0).map(Seq))?;
         Ok(rows.collect::<Result<_, _>>()?)

@@ -45,6 +45,7 @@ pub(super) fn measure(table: &mut Table) -> anyhow::Result<()> {
             Read::RunView,
             Read::RunList,
             Read::Search,
+            Read::SearchCommon,
             Read::Document,
             Read::DocumentList,
         ] {
@@ -79,6 +80,7 @@ enum Read {
     RunView,
     RunList,
     Search,
+    SearchCommon,
     Document,
     DocumentList,
 }
@@ -93,6 +95,7 @@ impl Read {
             Self::RunView => "a run",
             Self::RunList => "the newest runs",
             Self::Search => "a search for a rare word",
+            Self::SearchCommon => "a search for a word of every prompt",
             Self::Document => "a document",
             Self::DocumentList => "the newest documents",
         }
@@ -120,6 +123,7 @@ impl Read {
             ),
             // Every prompt of the mixture ends with its place.
             Self::Search => (format!("/api/search?q={}", number * EVENTS_PER_RUN), Some("results")),
+            Self::SearchCommon => (format!("/api/search?q={}", event::COMMON_WORD), Some("results")),
         }
     }
 }

@@ -55,6 +55,19 @@ async fn words_are_found_by_prefix_and_newer_words_of_a_subject_replace_older_on
 }
 
 #[tokio::test]
+async fn of_very_many_the_newest_come_first_and_of_few_the_best() {
+    let directory = directory();
+    let log = Log::open(directory.path()).unwrap();
+    let index = search(&log, directory.path());
+    say(&log, 1, "kettle kettle kettle").await;
+    say(&log, 2, "a kettle, and much else besides that nobody looks for").await;
+    assert_eq!(index.find("kett", 3).await.unwrap(), [Seq(1), Seq(2)]);
+    let many: Vec<_> = (3..=1_200).map(|number| steer(number, "one more kettle")).collect();
+    log.append(many, Expect::Any).await.unwrap();
+    assert_eq!(index.find("kett", 3).await.unwrap(), [Seq(1_200), Seq(1_199), Seq(1_198)]);
+}
+
+#[tokio::test]
 async fn an_index_that_was_lost_damaged_or_made_by_another_version_is_built_anew() {
     let directory = directory();
     let log = Log::open(directory.path()).unwrap();
