@@ -104,6 +104,12 @@ impl Instance {
         process::tree(self.root())
     }
 
+    /// Those below it that were started with a word.
+    pub(crate) fn called(&self, word: &str) -> Vec<Pid> {
+        let below = self.processes().into_iter().skip(1);
+        below.filter(|pid| process::arguments(*pid).iter().any(|argument| argument == word)).collect()
+    }
+
     /// Ends in order.
     pub(crate) fn stop(mut self) -> anyhow::Result<()> {
         rustix::process::kill_process(self.root(), Signal::TERM)?;

@@ -24,6 +24,13 @@ fn children(parent: Pid) -> Vec<Pid> {
     text.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
 }
 
+/// The words that a process was started with.
+pub(crate) fn arguments(pid: Pid) -> Vec<String> {
+    // A process that is gone has said all it had to say.
+    let line = fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
+    line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}
+
 /// Ends processes at once, without a chance to clean up.
 pub(crate) fn kill(pids: &[Pid]) {
     for pid in pids {

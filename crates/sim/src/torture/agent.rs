@@ -222,10 +222,6 @@ fn scenario() -> Value {
 
 /// Kills; the instance, if it lives on.
 fn strike(instance: Instance, target: Target) -> anyhow::Result<Option<Instance>> {
-    let below = |word: &str| -> Vec<Pid> {
-        let found = instance.processes().into_iter().skip(1);
-        found.filter(|pid| arguments(*pid).iter().any(|argument| argument == word)).collect()
-    };
     match target {
         Target::All => instance.kill().map(|()| None),
         Target::Control => {
@@ -238,11 +234,11 @@ fn strike(instance: Instance, target: Target) -> anyhow::Result<Option<Instance>
             Ok(None)
         }
         Target::Director => {
-            process::kill(&below("computer"));
+            process::kill(&instance.called("computer"));
             Ok(Some(instance))
         }
         Target::Associate => {
-            process::kill(&below("associate"));
+            process::kill(&instance.called("associate"));
             Ok(Some(instance))
         }
     }
@@ -250,12 +246,6 @@ fn strike(instance: Instance, target: Target) -> anyhow::Result<Option<Instance>
 
 /// When control dies, everything below it dies; a busy machine takes a moment longer to say so.
 const ORPHAN_MAX: Duration = Duration::from_secs(10);
-
-fn arguments(pid: Pid) -> Vec<String> {
-    // A process that is gone has said all it had to say.
-    let line = fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
-    line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
-}
 
 fn throw_record_away(data: &Path) -> anyhow::Result<()> {
     for computer in fs::read_dir(data.join("control/effects"))? {

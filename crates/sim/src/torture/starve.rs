@@ -6,9 +6,11 @@ use super::{Outcome, Plan};
 use crate::client::Client;
 use crate::disk::image::Image;
 use crate::disk::mount::{Fault, Mounted, Temper};
-use anyhow::Context;
+use crate::process;
+use anyhow::{Context, bail};
 use http::Method;
 use serde_json::{Value, json};
+use std::time::Duration;
 use tokio::runtime::Runtime;
 
 /// Rounds of the full and of the short form, each with every trouble.
@@ -20,6 +22,10 @@ const PROMPTS: u32 = 5;
 
 /// Prompts that may be refused after the disk was mended, before it counts as not having recovered.
 const TRIES: u32 = 5;
+
+/// How often, and after what pause, a computer that was killed is asked whether it is back.
+const BACK_TRIES: u32 = 200;
+const BACK_AGAIN: Duration = Duration::from_millis(100);
 
 /// What is wrong with the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,8 +69,8 @@ pub(super) fn row(plan: Plan) -> anyhow::Result<Outcome> {
         }
     }
     let mut control = Outcome::default();
-    // A log that cannot be read any more has been noticed, too.
-    let broken = suffer(Trouble::Lies, &runtime, &mut control).is_err();
+    // A log that cannot be read any more has been noticed, too; a life that did not even begin has not.
+    let broken = suffer(Trouble::Lies, &runtime, &mut control).is_err() && control.acknowledged > 0;
     let noticed = broken || control.lost > 0 || !control.faults.is_empty();
     outcome.controls.push(("a disk that says yes and does nothing", noticed));
     outcome.notes = format!("{PROMPTS} prompts before, during and after each trouble");
@@ -84,6 +90,12 @@ fn suffer(trouble: Trouble, runtime: &Runtime, outcome: &mut Outcome) -> anyhow:
         }
         disk.fail(|steps| trouble.fault(steps));
         meanwhile(trouble, &mut client, &mut victim, outcome).await?;
+        // On a full disk whoever has to start does, and reads what is there.
+        if trouble == Trouble::Full {
+            process::kill(&instance.called("computer"));
+            is_back(&mut client).await?;
+            meanwhile(trouble, &mut client, &mut victim, outcome).await?;
+        }
         disk.mend();
         afterwards(&mut client, &mut victim, outcome).await
     })?;
@@ -95,6 +107,17 @@ fn suffer(trouble: Trouble, runtime: &Runtime, outcome: &mut Outcome) -> anyhow:
         Err(error) => outcome.faults.push(format!("{trouble:?}: the next life: {error:#}")),
     }
     disk.finish().map(drop)
+}
+
+/// Waits until a computer that was killed answers again.
+async fn is_back(client: &mut Client) -> anyhow::Result<()> {
+    for _ in 0..BACK_TRIES {
+        if client.ask(Method::GET, "/api/runs", None).await?.0.is_success() {
+            return Ok(());
+        }
+        process::rest(BACK_AGAIN);
+    }
+    bail!("a computer that was killed on a full disk did not come back")
 }
 
 /// Nothing is accepted, everything can be read, and whoever asks is told.
