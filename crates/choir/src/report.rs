@@ -108,7 +108,7 @@ fn db_code(error: &db::Error) -> Option<&'static str> {
         db::Error::Newer { .. } => Some("newer_version"),
         db::Error::Damaged(_) => Some("damaged"),
         db::Error::Full => Some(FULL_CODE),
-        db::Error::Sqlite(_) | db::Error::Unsafe { .. } | db::Error::Closed => None,
+        db::Error::Disk(_) | db::Error::Sqlite(_) | db::Error::Unsafe { .. } | db::Error::Closed => None,
     }
 }
 
@@ -247,7 +247,7 @@ fn db_hint(error: &db::Error) -> String {
                 .into()
         }
         db::Error::Full => "Free some space and start again; nothing was lost.".into(),
-        db::Error::Sqlite(_) | db::Error::Unsafe { .. } | db::Error::Closed => {
+        db::Error::Disk(_) | db::Error::Sqlite(_) | db::Error::Unsafe { .. } | db::Error::Closed => {
             "Is the disk read-only or on a network? `choir doctor` tells.".into()
         }
     }

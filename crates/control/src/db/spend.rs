@@ -58,8 +58,8 @@ impl Db {
         cost: Cost,
         ended: impl FnOnce(Cost, Result<(), Error>) + Send + 'static,
     ) -> Result<(), Error> {
-        self.queue(move |c| {
-            let written = cost.write(c).map_err(Error::from);
+        self.queue(move |file| {
+            let written = file.run(|c| cost.write(c));
             ended(cost, written);
         })
         .await
