@@ -63,8 +63,15 @@ fn a_refusal_has_a_code_of_its_own() {
     let foreign = tempfile::tempdir().unwrap();
     std::fs::write(foreign.path().join("mine"), "").unwrap();
     let here = instance.directory.path();
+    let letters = elsewhere.path().join("letters.txt");
+    std::fs::write(&letters, "dear all\n").unwrap();
+    let held = std::fs::File::create(elsewhere.path().join("held.jsonl")).unwrap();
+    held.lock().unwrap();
     for (data, arguments, code) in [
-        (here, &["events", "--after", "99999"][..], "beyond_head"),
+        (here, &["events", "--to", letters.to_str().unwrap()][..], "foreign_file"),
+        (here, &["events", "--to", elsewhere.path().to_str().unwrap()], "is_directory"),
+        (here, &["events", "--to", elsewhere.path().join("held.jsonl").to_str().unwrap()], "in_use"),
+        (here, &["events", "--after", "99999"], "beyond_head"),
         (here, &["trace", nobody], "not_found"),
         (here, &["rebuild"], "in_use"),
         (elsewhere.path(), &["erase", nobody], "not_found"),
@@ -77,8 +84,9 @@ fn a_refusal_has_a_code_of_its_own() {
         let refused = choir(data).args(arguments).arg("--json").output().unwrap();
         let told: serde_json::Value = serde_json::from_slice(&refused.stderr).unwrap();
         assert_eq!((&told["error"]["code"], refused.status.code()), (&code.into(), Some(1)), "{arguments:?}: {told}");
-        assert!(!told["error"]["hint"].as_str().unwrap().is_empty(), "{arguments:?}: {told}");
+        assert!(!told["error"]["hint"].as_str().unwrap().contains("choir doctor"), "{arguments:?}: {told}");
     }
+    assert_eq!(std::fs::read_to_string(&letters).unwrap(), "dear all\n");
 }
 
 #[test]
