@@ -6,14 +6,14 @@ use crate::output;
 use anyhow::Context;
 use choir_computer::maintain::{self, ChoreError};
 use choir_computer::world::RealWorld;
-use choir_control::data::DataDir;
+use choir_control::data::{self, DataDir};
 use choir_control::db::{Approval, Head, approvals, heads, task_trees};
 use choir_control::sandboxes::{Places, Room, collect};
 use choir_proto::api::Acknowledged;
 use choir_proto::event::InboxDecided;
 use choir_proto::inbox::{Reach, Verdict};
 use choir_proto::{ComputerId, Event, Hash, InboxId, Seq};
-use choir_store::{OpenError, Orphans, Report};
+use choir_store::{Open, OpenError, Orphans, Report, open_reader, open_untouched};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::IsTerminal;
 use std::path::Path;
@@ -23,8 +23,11 @@ use std::process::ExitCode;
 pub(crate) fn verify(arguments: &Chore) -> anyhow::Result<ExitCode> {
     let root = arguments.data.path()?;
     let data = DataDir::at(&root);
-    let signed = signed(&root)?;
-    let decisions = Decisions::read(&root)?;
+    let look = instance::look(&data)?;
+    let signed = signed(&root, look.open)?;
+    let decisions = Decisions::read(&root, look.open)?;
+    // A log may be long: who wants to start meanwhile does not have to wait, and is noticed.
+    drop(look);
     let computers = computers(&data, &signed)?;
     if computers.is_empty() {
         output::tell(format_args!(
@@ -62,10 +65,30 @@ fn computers(data: &DataDir, signed: &[Head]) -> anyhow::Result<BTreeSet<Compute
 }
 
 fn check(directory: &Path, marks: &[(Seq, Hash)], decisions: &Decisions) -> anyhow::Result<Report> {
-    if let (false, Some((seq, _))) = (directory.is_dir(), marks.first()) {
-        let fault = format!("{} is gone, but control signed event {seq}", directory.display());
-        return Ok(Report { faults: vec![fault], ..Report::default() });
+    let gone = |path: &Path, seq: Seq| {
+        let fault = format!("{} is gone, but control signed event {seq}", path.display());
+        Ok(Report { faults: vec![fault], ..Report::default() })
+    };
+    match marks.first() {
+        Some((seq, _)) if !directory.is_dir() => return gone(directory, *seq),
+        Some((seq, _)) if !choir_store::has_log(directory) => return gone(&directory.join("log.sqlite"), *seq),
+        _ => {}
     }
+    loop {
+        let is_at_rest = !choir_store::may_be_open(directory);
+        let report = read(directory, marks, decisions);
+        // Whoever took the log up meanwhile may have changed pages while they were read.
+        if is_at_rest
+            && choir_store::may_be_open(directory)
+            && !matches!(&report, Ok(report) if report.faults.is_empty())
+        {
+            continue;
+        }
+        return report;
+    }
+}
+
+fn read(directory: &Path, marks: &[(Seq, Hash)], decisions: &Decisions) -> anyhow::Result<Report> {
     choir_store::refuse_newer(directory)?;
     let told = |seq: Seq| progress(&format!("event {seq}"));
     let witness = |seq: Seq, event: &Event| decisions.contradict(seq, event);
@@ -85,11 +108,11 @@ struct Decisions {
 }
 
 impl Decisions {
-    fn read(root: &Path) -> anyhow::Result<Self> {
+    fn read(root: &Path, open: Open) -> anyhow::Result<Self> {
         if !root.join("control/control.sqlite").exists() {
             return Ok(Self::default());
         }
-        let all = approvals(root, choir_store::open_reader).context("control's approvals cannot be read")?;
+        let all = approvals(root, open).context("control's approvals cannot be read")?;
         let stands = |approval: &Approval| {
             matches!(approval.decided, Some(Verdict::Approved { scope: Reach::Run | Reach::Always }))
         };
@@ -112,11 +135,11 @@ impl Decisions {
 }
 
 /// Positions of logs that control has signed. A directory that came from elsewhere has none.
-fn signed(root: &Path) -> anyhow::Result<Vec<Head>> {
+fn signed(root: &Path, open: Open) -> anyhow::Result<Vec<Head>> {
     if !root.join("control/control.sqlite").exists() {
         return Ok(Vec::new());
     }
-    heads(root, choir_store::open_reader).context("control's signed heads cannot be trusted")
+    heads(root, open).context("control's signed heads cannot be trusted")
 }
 
 /// What control has signed of a computer's log; the beginning where it has signed nothing.
@@ -147,9 +170,15 @@ fn tell_report(id: Option<ComputerId>, report: &Report, signed: usize, json: boo
 /// Builds the views of every computer anew.
 pub(crate) async fn rebuild(arguments: &Chore) -> anyhow::Result<ExitCode> {
     let root = arguments.data.path()?;
-    let (data, signed) = (DataDir::at(&root), signed(&root)?);
+    let data = DataDir::at(&root);
     // Held until it is done: no instance may start meanwhile. One that runs keeps its log to itself, which is said below.
-    let lock = data.lock().ok();
+    let lock = match data.lock() {
+        Err(data::Error::Locked { .. }) => None,
+        // Computers that came from elsewhere: nobody starts on them here.
+        Err(_) if !data.control().is_dir() => None,
+        lock => Some(lock?),
+    };
+    let signed = signed(&root, if lock.is_some() { open_untouched } else { open_reader })?;
     let computers = data.known_computers()?;
     if computers.is_empty() {
         output::tell(format_args!("choir: there is no computer in {}: nothing to rebuild", root.display()));
@@ -212,7 +241,7 @@ pub(crate) async fn rebuild(arguments: &Chore) -> anyhow::Result<ExitCode> {
 /// Removes trees, and what only they held, that neither the log nor an unfinished task names: nothing can be taken back,
 /// looked at or gone on with that would need them.
 async fn give_back(root: &Path, id: ComputerId, mut named: HashSet<Hash>) -> anyhow::Result<Room> {
-    named.extend(task_trees(root, choir_store::open_reader)?);
+    named.extend(task_trees(root, open_untouched)?);
     let places = Places::of(&DataDir::at(root), id, std::env::current_exe()?);
     Ok(collect(&places, &named).await?)
 }
@@ -233,7 +262,7 @@ pub(crate) async fn erase(arguments: &Erase) -> anyhow::Result<ExitCode> {
         Instance::Absent(lock) => lock,
     };
     let root = arguments.reach.data.path()?;
-    let (data, signed) = (DataDir::at(&root), signed(&root)?);
+    let (data, signed) = (DataDir::at(&root), signed(&root, open_untouched)?);
     for id in data.known_computers()? {
         match maintain::erase_in(&data.computer(id), seen(&signed, id), RealWorld::new(), event).await {
             Err(ChoreError::NoEvent(_)) => continue,

@@ -1,7 +1,7 @@
 //! The one error report: what failed, why, and how to mend it.
 
 use crate::output;
-use crate::{client, project};
+use crate::{client, project, token as tokens};
 use choir_computer::maintain::ChoreError;
 use choir_control::computer::REFUSED;
 use choir_control::db::HeadsError;
@@ -52,6 +52,7 @@ fn code(error: &anyhow::Error) -> &str {
         cause
             .downcast_ref::<client::Error>()
             .map(client::Error::code)
+            .or_else(|| cause.downcast_ref::<project::Error>().map(project::Error::code))
             .or_else(|| cause.downcast_ref::<up::Error>().and_then(up_code))
             .or_else(|| cause.downcast_ref::<data::Error>().map(data_code))
             .or_else(|| cause.downcast_ref::<token::Error>().and_then(token_code))
@@ -63,6 +64,7 @@ fn code(error: &anyhow::Error) -> &str {
             .or_else(|| cause.downcast_ref::<HeadsError>().and_then(heads_code))
             .or_else(|| cause.downcast_ref::<RelayError>().and_then(relay_code))
             .or_else(|| cause.downcast_ref::<ContinueError>().and_then(continue_code))
+            .or_else(|| cause.downcast_ref::<tokens::Unknown>().map(|_| tokens::Unknown::CODE))
             .or_else(|| cause.downcast_ref::<std::io::Error>().and_then(file_code))
     });
     code.unwrap_or("failed")
@@ -189,6 +191,7 @@ pub(crate) fn hint(error: &anyhow::Error) -> Option<String> {
             .or_else(|| cause.downcast_ref::<HeadsError>().map(heads_hint))
             .or_else(|| cause.downcast_ref::<RelayError>().and_then(relay_hint))
             .or_else(|| cause.downcast_ref::<ContinueError>().and_then(continue_hint))
+            .or_else(|| cause.downcast_ref::<tokens::Unknown>().map(|_| tokens::Unknown::HINT.to_owned()))
             .or_else(|| cause.downcast_ref::<std::io::Error>().and_then(file_hint))
     })
 }
@@ -342,5 +345,18 @@ fn store_hint(error: &StoreError) -> &'static str {
         StoreError::File(_) => "Is the disk full, read-only or gone?",
         StoreError::Closed => "Start again.",
         _ => "Restore the damaged file from a backup; nothing was changed.",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use choir_proto::Seq;
+
+    #[test]
+    fn a_gap_in_the_log_is_said_with_what_to_do() {
+        let gap = anyhow::Error::from(RelayError::Gap { expected: Seq(3), found: Seq(4) });
+        assert_eq!(code(&gap), "damaged");
+        assert!(hint(&gap).is_some_and(|hint| hint.contains("choir verify")), "{:?}", hint(&gap));
     }
 }

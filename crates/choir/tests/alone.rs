@@ -38,6 +38,8 @@ fn a_bad_configuration_stops_the_start_and_is_named() {
         let refused = choir(directory.path()).args(["up", "--listen", "127.0.0.1:0"]).output().unwrap();
         assert_eq!((refused.status.code(), stdout(&refused).as_str()), (Some(1), ""), "{text}");
         assert!(stderr(&refused).contains(named), "{}", stderr(&refused));
+        let left = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(left.collect::<Vec<_>>(), ["choir.toml"], "nothing is made");
     }
 }
 
@@ -206,7 +208,8 @@ fn a_token_is_listed_and_revoked_without_an_instance() {
     let listed = stdout(&call(&["token", "list"]));
     assert!(listed.contains("ci") && listed.contains("run") && !listed.contains("choir_"), "{listed}");
     let id = listed.split_whitespace().next().unwrap();
-    assert!(call(&["token", "revoke", id]).status.success());
+    let revoked: serde_json::Value = serde_json::from_slice(&call(&["token", "revoke", id, "--json"]).stdout).unwrap();
+    assert_eq!(revoked, serde_json::json!({ "token_id": id }));
     assert_eq!(stdout(&call(&["token", "list"])), "");
     assert_eq!(call(&["token", "revoke", id]).status.code(), Some(1));
 }
@@ -248,7 +251,13 @@ fn looking_makes_no_data_directory() {
     assert_eq!((listed.status.code(), stdout(&listed).trim()), (Some(0), r#"{"tokens":[]}"#));
     let looked = choir(&absent).args(["doctor"]).output().unwrap();
     assert!(stdout(&looked).contains("is not there yet"), "{}", stdout(&looked));
+    let revoked = choir(&absent).args(["token", "revoke", "0123456789abcdef", "--json"]).output().unwrap();
+    let told: serde_json::Value = serde_json::from_slice(&revoked.stderr).unwrap();
+    assert_eq!((revoked.status.code(), &told["error"]["code"]), (Some(1), &"not_found".into()), "{told}");
     assert!(!absent.exists());
+    let listed = choir(directory.path()).args(["token", "list"]).output().unwrap();
+    assert!(listed.status.success(), "{}", stderr(&listed));
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "an empty one stays empty");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::blob::Blobs;
 use crate::log::{self, Query};
-use crate::sqlite::{OpenError, StoreError, open_untouched};
+use crate::sqlite::{OpenError, StoreError, is_in_use, open_untouched, untouched};
 use choir_proto::{Event, EventId, Hash, Seq};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
@@ -34,10 +34,20 @@ pub fn verify(directory: &Path, marks: &[(Seq, Hash)], progress: impl FnMut(Seq)
     verify_with(directory, marks, progress, |_, _| None)
 }
 
+/// Whether a directory has a log at all.
+pub fn has_log(directory: &Path) -> bool {
+    log::log_path(directory).exists()
+}
+
+/// Whether somebody may have the log open. What was read of it before they had is looked at once more.
+pub fn may_be_open(directory: &Path) -> bool {
+    is_in_use(&log::log_path(directory))
+}
+
 /// Refuses a log that a newer version wrote: nothing can be said of it, and nothing is wrong with it.
 pub fn refuse_newer(directory: &Path) -> Result<(), OpenError> {
     let path = log::log_path(directory);
-    match log::reader::Readers::new(path.clone()).format() {
+    match log::reader::Readers::new(untouched(&path)).format() {
         Ok(found) if found > log::FORMAT => Err(OpenError::Newer { path, found, known: log::FORMAT }),
         // Whatever else is wrong is told by whoever verifies.
         _ => Ok(()),
@@ -73,7 +83,7 @@ pub fn verify_with(
     mut witness: impl FnMut(Seq, &Event) -> Option<String>,
 ) -> Result<Report, StoreError> {
     let blobs = Blobs::open_existing(&log::blobs_path(directory));
-    let readers = log::reader::Readers::new(log::log_path(directory));
+    let readers = log::reader::Readers::new(untouched(&log::log_path(directory)));
     let mut report = Report::default();
     let format = readers.format()?;
     if format > log::FORMAT {

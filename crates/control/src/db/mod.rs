@@ -14,10 +14,10 @@ mod spend;
 mod tasks;
 mod tools;
 
-pub use access::{Grant, Scope, Session, Token};
+pub use access::{Grant, Scope, Session, Token, tokens};
 pub use approvals::{Approval, Outcome, approvals};
-pub(crate) use heads::signing_key;
 pub use heads::{Head, HeadsError, heads};
+pub(crate) use heads::{SIGNED, signing_key};
 pub(crate) use pages::{PAGES_MAX, Sort};
 pub use providers::{Stored, providers};
 pub use refusals::Refusals;
