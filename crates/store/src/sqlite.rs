@@ -68,11 +68,11 @@ pub enum OpenError {
 /// Why stored data could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// SQLite said no.
-    #[error("the database could not be used")]
+    /// SQLite said no, in its words: whoever passes on only what this says passes on the cause.
+    #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
     /// The file system said no.
-    #[error("the file system could not be used")]
+    #[error(transparent)]
     File(#[from] std::io::Error),
     /// Bytes are not what their hash says.
     #[error("{0} is damaged: its bytes do not match its name")]
@@ -286,6 +286,15 @@ mod tests {
         assert_eq!(count(), 1);
         let names = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name());
         assert_eq!(names.collect::<Vec<_>>(), ["50%#?.sqlite"]);
+    }
+
+    /// What is written into the log of a process is one line, and often only what an error says of itself.
+    #[test]
+    fn the_cause_is_in_what_an_error_says() {
+        let full = rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_FULL), None);
+        assert!(StoreError::from(full).to_string().contains("full"));
+        let refused = std::io::Error::from(std::io::ErrorKind::ReadOnlyFilesystem);
+        assert!(StoreError::from(refused).to_string().contains("read-only"));
     }
 
     #[test]
