@@ -1,5 +1,8 @@
 //! `choir verify`, `choir rebuild` and `choir erase`: chores on the logs of a data directory.
 
+mod witness;
+
+use self::witness::{Known, Witness};
 use crate::cli::{Chore, Erase};
 use crate::instance::{self, Instance};
 use crate::output;
@@ -7,14 +10,13 @@ use anyhow::Context;
 use choir_computer::maintain::{self, ChoreError};
 use choir_computer::world::RealWorld;
 use choir_control::data::{self, DataDir};
-use choir_control::db::{Approval, Head, approvals, heads, task_trees};
+use choir_control::db::{self, Head, heads, task_trees};
 use choir_control::sandboxes::{Places, Room, collect};
 use choir_proto::api::Acknowledged;
-use choir_proto::event::InboxDecided;
-use choir_proto::inbox::{Reach, Verdict};
-use choir_proto::{ComputerId, Event, Hash, InboxId, Seq};
+use choir_proto::event::Header;
+use choir_proto::{ComputerId, Event, Hash, Seq};
 use choir_store::{Open, OpenError, Orphans, Report, open_reader, open_untouched};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
@@ -25,7 +27,7 @@ pub(crate) fn verify(arguments: &Chore) -> anyhow::Result<ExitCode> {
     let data = DataDir::at(&root);
     let look = instance::look(&data)?;
     let signed = signed(&root, look.open)?;
-    let decisions = Decisions::read(&root, look.open)?;
+    let known = known(&root, look.open)?;
     // A log may be long: who wants to start meanwhile does not have to wait, and is noticed.
     drop(look);
     let computers = computers(&data, &signed)?;
@@ -42,7 +44,7 @@ pub(crate) fn verify(arguments: &Chore) -> anyhow::Result<ExitCode> {
     for id in computers {
         let marks: Vec<_> =
             signed.iter().filter(|head| head.computer == id).map(|head| (head.seq, head.hash)).collect();
-        let report = check(&data.computer(id), &marks, &decisions)?;
+        let report = check(&data.computer(id), &marks, || known.witness(id, marks.first().map(|(seq, _)| *seq)))?;
         sound &= report.faults.is_empty();
         tell_report(Some(id), &report, marks.len(), arguments.json)?;
     }
@@ -64,7 +66,11 @@ fn computers(data: &DataDir, signed: &[Head]) -> anyhow::Result<BTreeSet<Compute
     Ok(found.into_iter().chain(signed.iter().map(|head| head.computer)).collect())
 }
 
-fn check(directory: &Path, marks: &[(Seq, Hash)], decisions: &Decisions) -> anyhow::Result<Report> {
+fn check<'known>(
+    directory: &Path,
+    marks: &[(Seq, Hash)],
+    witness: impl Fn() -> Witness<'known>,
+) -> anyhow::Result<Report> {
     let gone = |path: &Path, seq: Seq| {
         let fault = format!("{} is gone, but control signed event {seq}", path.display());
         Ok(Report { faults: vec![fault], ..Report::default() })
@@ -76,7 +82,7 @@ fn check(directory: &Path, marks: &[(Seq, Hash)], decisions: &Decisions) -> anyh
     }
     loop {
         let is_at_rest = !choir_store::may_be_open(directory);
-        let report = read(directory, marks, decisions);
+        let report = read(directory, marks, witness());
         // Whoever took the log up meanwhile may have changed pages while they were read.
         if is_at_rest
             && choir_store::may_be_open(directory)
@@ -88,50 +94,31 @@ fn check(directory: &Path, marks: &[(Seq, Hash)], decisions: &Decisions) -> anyh
     }
 }
 
-fn read(directory: &Path, marks: &[(Seq, Hash)], decisions: &Decisions) -> anyhow::Result<Report> {
+fn read(directory: &Path, marks: &[(Seq, Hash)], mut witness: Witness<'_>) -> anyhow::Result<Report> {
     choir_store::refuse_newer(directory)?;
     let told = |seq: Seq| progress(&format!("event {seq}"));
-    let witness = |seq: Seq, event: &Event| decisions.contradict(seq, event);
-    let report = choir_store::verify_with(directory, marks, told, witness)
+    let contradict = |header: &Header, event: &Event| witness.contradict(header, event);
+    let mut report = choir_store::verify_with(directory, marks, told, contradict)
         .with_context(|| format!("the log in {} cannot be read", directory.display()))?;
+    report.faults.extend(witness.finish());
     progress_done();
     Ok(report)
 }
 
-/// What the person decided, by the word of control. The log is written by a process that control does not trust, so a
-/// decision in it counts for nothing that control does not know of.
-#[derive(Default)]
-struct Decisions {
-    known: BTreeMap<InboxId, Option<Verdict>>,
-    /// Something was approved for more than one call, so that an approval need not have been asked for again.
-    is_standing: bool,
-}
-
-impl Decisions {
-    fn read(root: &Path, open: Open) -> anyhow::Result<Self> {
-        if !root.join("control/control.sqlite").exists() {
-            return Ok(Self::default());
-        }
-        let all = approvals(root, open).context("control's approvals cannot be read")?;
-        let stands = |approval: &Approval| {
-            matches!(approval.decided, Some(Verdict::Approved { scope: Reach::Run | Reach::Always }))
-        };
-        let is_standing = all.iter().any(stands);
-        Ok(Self { known: all.into_iter().map(|approval| (approval.id, approval.decided)).collect(), is_standing })
+/// What control has kept. A directory that came from elsewhere has nothing to compare with.
+fn known(root: &Path, open: Open) -> anyhow::Result<Known> {
+    if !root.join("control/control.sqlite").exists() {
+        return Ok(Known::default());
     }
-
-    fn contradict(&self, seq: Seq, event: &Event) -> Option<String> {
-        let Event::InboxDecided(InboxDecided { inbox_id, decision }) = event else { return None };
-        if !matches!(decision, Verdict::Approved { .. } | Verdict::Answered { .. }) {
-            return None;
-        }
-        match self.known.get(inbox_id) {
-            Some(Some(known)) if known == decision => None,
-            None if self.is_standing => None,
-            Some(_) => Some(format!("event {seq} says what the person decided, but control knows that they did not")),
-            None => Some(format!("event {seq} says what the person decided, but control never asked them")),
-        }
-    }
+    let known = || -> Result<Known, db::Error> {
+        Ok(Known {
+            computers: db::computers(root, open)?,
+            approvals: db::approvals(root, open)?,
+            egress: db::attempts(root, open)?,
+            spent: db::spends(root, open)?,
+        })
+    };
+    known().context("what control has decided cannot be read")
 }
 
 /// Positions of logs that control has signed. A directory that came from elsewhere has none.

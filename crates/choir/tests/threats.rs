@@ -42,11 +42,10 @@ fn every_test_that_a_promise_names_exists() {
         for filter in words {
             match std::mem::replace(&mut is_value, filter == "--features") {
                 false if !filter.starts_with("--") => {
-                    assert!(
-                        names.iter().any(|name| name.contains(filter)),
-                        "`{command}`: no test is called `{filter}`"
-                    );
                     count += 1;
+                    if !names.iter().any(|name| name.contains(filter)) {
+                        missing.push((package, filter));
+                    }
                 }
                 _ => {}
             }

@@ -3,6 +3,7 @@
 use crate::blob::Blobs;
 use crate::log::{self, Query};
 use crate::sqlite::{OpenError, StoreError, is_in_use, open_untouched, untouched};
+use choir_proto::event::Header;
 use choir_proto::{Event, EventId, Hash, Seq};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
@@ -80,7 +81,7 @@ pub fn verify_with(
     directory: &Path,
     marks: &[(Seq, Hash)],
     mut progress: impl FnMut(Seq),
-    mut witness: impl FnMut(Seq, &Event) -> Option<String>,
+    mut witness: impl FnMut(&Header, &Event) -> Option<String>,
 ) -> Result<Report, StoreError> {
     let blobs = Blobs::open_existing(&log::blobs_path(directory));
     let readers = log::reader::Readers::new(untouched(&log::log_path(directory)));
@@ -144,7 +145,7 @@ struct Chain {
 }
 
 impl Chain {
-    fn extend(&mut self, header: &choir_proto::event::Header) -> Result<(), String> {
+    fn extend(&mut self, header: &Header) -> Result<(), String> {
         let expected = self.seq.next();
         let before = std::mem::replace(&mut self.hash, header.hash);
         self.seq = header.seq;
@@ -183,7 +184,7 @@ fn check_payload(
     stored: log::row::Stored,
     (blobs, seen): (&Blobs, &mut HashSet<Hash>),
     erasures: &mut Erasures,
-    witness: &mut impl FnMut(Seq, &Event) -> Option<String>,
+    witness: &mut impl FnMut(&Header, &Event) -> Option<String>,
     report: &mut Report,
 ) {
     let seq = stored.header.seq;
@@ -197,17 +198,17 @@ fn check_payload(
         erasures.gone.insert(stored.header.id, seq);
         return;
     }
-    let named = match stored.envelope(blobs).map(|envelope| envelope.event()) {
-        Ok(Ok(Event::PayloadErased(tombstone))) => {
+    let named = match stored.envelope(blobs).map(|envelope| (envelope.event(), envelope.header)) {
+        Ok((Ok(Event::PayloadErased(tombstone)), _)) => {
             erasures.told.insert(tombstone.event_id);
             // They are gone because of it.
             Vec::new()
         }
-        Ok(Ok(event)) => {
-            report.faults.extend(witness(seq, &event));
+        Ok((Ok(event), header)) => {
+            report.faults.extend(witness(&header, &event));
             event.blobs()
         }
-        Ok(Err(error)) => return report.faults.push(format!("event {seq}: {error}")),
+        Ok((Err(error), _)) => return report.faults.push(format!("event {seq}: {error}")),
         Err(error) => return report.faults.push(format!("event {seq}: {error}")),
     };
     for hash in named {

@@ -4,6 +4,7 @@ use super::{Db, Error};
 use crate::secret::{Digest, Secret};
 use choir_proto::{ComputerId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// What an API token may do. Each includes the ones before.
@@ -88,6 +89,19 @@ pub fn tokens(
     let mut tokens = read_tokens(&connection)?;
     tokens.retain(|token| token.expires.is_none_or(|expires| expires > now));
     Ok(tokens)
+}
+
+/// The computers of a data directory, and since when control keeps them. Works whether or not an instance runs, given how a file is
+/// opened that may not be changed.
+pub fn computers(
+    data_dir: &Path,
+    open: impl FnOnce(&Path) -> rusqlite::Result<Connection>,
+) -> Result<BTreeMap<ComputerId, Timestamp>, Error> {
+    let connection = open(&data_dir.join("control/control.sqlite"))?;
+    let mut statement = connection.prepare("SELECT id, created FROM computers")?;
+    let rows =
+        statement.query_map([], |row| Ok((ComputerId::from(row.get::<_, [u8; 16]>(0)?), Timestamp(row.get(1)?))))?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
 fn read_tokens(connection: &Connection) -> rusqlite::Result<Vec<Token>> {

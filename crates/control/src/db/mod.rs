@@ -14,14 +14,15 @@ mod spend;
 mod tasks;
 mod tools;
 
-pub use access::{Grant, Scope, Session, Token, tokens};
+pub use access::{Grant, Scope, Session, Token, computers, tokens};
 pub use approvals::{Approval, Outcome, approvals};
+pub use egress::{Attempt, attempts};
 pub use heads::{Head, HeadsError, heads};
 pub(crate) use heads::{SIGNED, signing_key};
 pub(crate) use pages::{PAGES_MAX, Sort};
 pub use providers::{Stored, providers};
 pub use refusals::Refusals;
-pub use spend::{Cost, Spent};
+pub use spend::{Cost, Spent, spends};
 pub use tasks::task_trees;
 
 use self::file::File;
