@@ -1,20 +1,22 @@
 //! `choir verify`, `choir rebuild` and `choir erase`: chores on the logs of a data directory.
 
+mod witness;
+
+use self::witness::{Known, Witness};
 use crate::cli::{Chore, Erase};
 use crate::instance::{self, Instance};
 use crate::output;
 use anyhow::Context;
 use choir_computer::maintain::{self, ChoreError};
 use choir_computer::world::RealWorld;
-use choir_control::data::DataDir;
-use choir_control::db::{Approval, Head, approvals, heads, task_trees};
+use choir_control::data::{self, DataDir};
+use choir_control::db::{self, Head, heads, task_trees};
 use choir_control::sandboxes::{Places, Room, collect};
 use choir_proto::api::Acknowledged;
-use choir_proto::event::InboxDecided;
-use choir_proto::inbox::{Reach, Verdict};
-use choir_proto::{ComputerId, Event, Hash, InboxId, Seq};
-use choir_store::{OpenError, Orphans, Report};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use choir_proto::event::Header;
+use choir_proto::{ComputerId, Event, Hash, Seq};
+use choir_store::{Open, OpenError, Orphans, Report, open_reader, open_untouched};
+use std::collections::{BTreeSet, HashSet};
 use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
@@ -23,8 +25,11 @@ use std::process::ExitCode;
 pub(crate) fn verify(arguments: &Chore) -> anyhow::Result<ExitCode> {
     let root = arguments.data.path()?;
     let data = DataDir::at(&root);
-    let signed = signed(&root)?;
-    let decisions = Decisions::read(&root)?;
+    let look = instance::look(&data)?;
+    let signed = signed(&root, look.open)?;
+    let known = known(&root, look.open)?;
+    // A log may be long: who wants to start meanwhile does not have to wait, and is noticed.
+    drop(look);
     let computers = computers(&data, &signed)?;
     if computers.is_empty() {
         output::tell(format_args!(
@@ -39,7 +44,7 @@ pub(crate) fn verify(arguments: &Chore) -> anyhow::Result<ExitCode> {
     for id in computers {
         let marks: Vec<_> =
             signed.iter().filter(|head| head.computer == id).map(|head| (head.seq, head.hash)).collect();
-        let report = check(&data.computer(id), &marks, &decisions)?;
+        let report = check(&data.computer(id), &marks, || known.witness(id, marks.first().map(|(seq, _)| *seq)))?;
         sound &= report.faults.is_empty();
         tell_report(Some(id), &report, marks.len(), arguments.json)?;
     }
@@ -61,62 +66,67 @@ fn computers(data: &DataDir, signed: &[Head]) -> anyhow::Result<BTreeSet<Compute
     Ok(found.into_iter().chain(signed.iter().map(|head| head.computer)).collect())
 }
 
-fn check(directory: &Path, marks: &[(Seq, Hash)], decisions: &Decisions) -> anyhow::Result<Report> {
-    if let (false, Some((seq, _))) = (directory.is_dir(), marks.first()) {
-        let fault = format!("{} is gone, but control signed event {seq}", directory.display());
-        return Ok(Report { faults: vec![fault], ..Report::default() });
+fn check<'known>(
+    directory: &Path,
+    marks: &[(Seq, Hash)],
+    witness: impl Fn() -> Witness<'known>,
+) -> anyhow::Result<Report> {
+    let gone = |path: &Path, seq: Seq| {
+        let fault = format!("{} is gone, but control signed event {seq}", path.display());
+        Ok(Report { faults: vec![fault], ..Report::default() })
+    };
+    match marks.first() {
+        Some((seq, _)) if !directory.is_dir() => return gone(directory, *seq),
+        Some((seq, _)) if !choir_store::has_log(directory) => return gone(&directory.join("log.sqlite"), *seq),
+        _ => {}
     }
+    loop {
+        let is_at_rest = !choir_store::may_be_open(directory);
+        let report = read(directory, marks, witness());
+        // Whoever took the log up meanwhile may have changed pages while they were read.
+        if is_at_rest
+            && choir_store::may_be_open(directory)
+            && !matches!(&report, Ok(report) if report.faults.is_empty())
+        {
+            continue;
+        }
+        return report;
+    }
+}
+
+fn read(directory: &Path, marks: &[(Seq, Hash)], mut witness: Witness<'_>) -> anyhow::Result<Report> {
     choir_store::refuse_newer(directory)?;
     let told = |seq: Seq| progress(&format!("event {seq}"));
-    let witness = |seq: Seq, event: &Event| decisions.contradict(seq, event);
-    let report = choir_store::verify_with(directory, marks, told, witness)
+    let contradict = |header: &Header, event: &Event| witness.contradict(header, event);
+    let mut report = choir_store::verify_with(directory, marks, told, contradict)
         .with_context(|| format!("the log in {} cannot be read", directory.display()))?;
+    report.faults.extend(witness.finish());
     progress_done();
     Ok(report)
 }
 
-/// What the person decided, by the word of control. The log is written by a process that control does not trust, so a
-/// decision in it counts for nothing that control does not know of.
-#[derive(Default)]
-struct Decisions {
-    known: BTreeMap<InboxId, Option<Verdict>>,
-    /// Something was approved for more than one call, so that an approval need not have been asked for again.
-    is_standing: bool,
-}
-
-impl Decisions {
-    fn read(root: &Path) -> anyhow::Result<Self> {
-        if !root.join("control/control.sqlite").exists() {
-            return Ok(Self::default());
-        }
-        let all = approvals(root, choir_store::open_reader).context("control's approvals cannot be read")?;
-        let stands = |approval: &Approval| {
-            matches!(approval.decided, Some(Verdict::Approved { scope: Reach::Run | Reach::Always }))
-        };
-        let is_standing = all.iter().any(stands);
-        Ok(Self { known: all.into_iter().map(|approval| (approval.id, approval.decided)).collect(), is_standing })
+/// What control has kept. A directory that came from elsewhere has nothing to compare with.
+fn known(root: &Path, open: Open) -> anyhow::Result<Known> {
+    if !root.join("control/control.sqlite").exists() {
+        return Ok(Known::default());
     }
-
-    fn contradict(&self, seq: Seq, event: &Event) -> Option<String> {
-        let Event::InboxDecided(InboxDecided { inbox_id, decision }) = event else { return None };
-        if !matches!(decision, Verdict::Approved { .. } | Verdict::Answered { .. }) {
-            return None;
-        }
-        match self.known.get(inbox_id) {
-            Some(Some(known)) if known == decision => None,
-            None if self.is_standing => None,
-            Some(_) => Some(format!("event {seq} says what the person decided, but control knows that they did not")),
-            None => Some(format!("event {seq} says what the person decided, but control never asked them")),
-        }
-    }
+    let known = || -> Result<Known, db::Error> {
+        Ok(Known {
+            computers: db::computers(root, open)?,
+            approvals: db::approvals(root, open)?,
+            egress: db::attempts(root, open)?,
+            spent: db::spends(root, open)?,
+        })
+    };
+    known().context("what control has decided cannot be read")
 }
 
 /// Positions of logs that control has signed. A directory that came from elsewhere has none.
-fn signed(root: &Path) -> anyhow::Result<Vec<Head>> {
+fn signed(root: &Path, open: Open) -> anyhow::Result<Vec<Head>> {
     if !root.join("control/control.sqlite").exists() {
         return Ok(Vec::new());
     }
-    heads(root, choir_store::open_reader).context("control's signed heads cannot be trusted")
+    heads(root, open).context("control's signed heads cannot be trusted")
 }
 
 /// What control has signed of a computer's log; the beginning where it has signed nothing.
@@ -147,9 +157,15 @@ fn tell_report(id: Option<ComputerId>, report: &Report, signed: usize, json: boo
 /// Builds the views of every computer anew.
 pub(crate) async fn rebuild(arguments: &Chore) -> anyhow::Result<ExitCode> {
     let root = arguments.data.path()?;
-    let (data, signed) = (DataDir::at(&root), signed(&root)?);
+    let data = DataDir::at(&root);
     // Held until it is done: no instance may start meanwhile. One that runs keeps its log to itself, which is said below.
-    let lock = data.lock().ok();
+    let lock = match data.lock() {
+        Err(data::Error::Locked { .. }) => None,
+        // Computers that came from elsewhere: nobody starts on them here.
+        Err(_) if !data.control().is_dir() => None,
+        lock => Some(lock?),
+    };
+    let signed = signed(&root, if lock.is_some() { open_untouched } else { open_reader })?;
     let computers = data.known_computers()?;
     if computers.is_empty() {
         output::tell(format_args!("choir: there is no computer in {}: nothing to rebuild", root.display()));
@@ -212,7 +228,7 @@ pub(crate) async fn rebuild(arguments: &Chore) -> anyhow::Result<ExitCode> {
 /// Removes trees, and what only they held, that neither the log nor an unfinished task names: nothing can be taken back,
 /// looked at or gone on with that would need them.
 async fn give_back(root: &Path, id: ComputerId, mut named: HashSet<Hash>) -> anyhow::Result<Room> {
-    named.extend(task_trees(root, choir_store::open_reader)?);
+    named.extend(task_trees(root, open_untouched)?);
     let places = Places::of(&DataDir::at(root), id, std::env::current_exe()?);
     Ok(collect(&places, &named).await?)
 }
@@ -233,7 +249,7 @@ pub(crate) async fn erase(arguments: &Erase) -> anyhow::Result<ExitCode> {
         Instance::Absent(lock) => lock,
     };
     let root = arguments.reach.data.path()?;
-    let (data, signed) = (DataDir::at(&root), signed(&root)?);
+    let (data, signed) = (DataDir::at(&root), signed(&root, open_untouched)?);
     for id in data.known_computers()? {
         match maintain::erase_in(&data.computer(id), seen(&signed, id), RealWorld::new(), event).await {
             Err(ChoreError::NoEvent(_)) => continue,

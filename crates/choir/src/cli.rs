@@ -211,14 +211,15 @@ impl Command {
             Self::Trace(arguments) => arguments.json,
             Self::Replay(arguments) => arguments.json,
             Self::Undo(arguments) => arguments.json,
-            Self::Add(_) | Self::Get(_) => false,
+            Self::Add(arguments) => arguments.json,
+            Self::Get(arguments) => arguments.json,
             Self::Doctor(arguments) => arguments.json,
             Self::Verify(arguments) | Self::Rebuild(arguments) => arguments.json,
             Self::Token(arguments) => match &arguments.command {
                 TokenCommand::Create(create) => create.json,
                 TokenCommand::SignIn(sign_in) => sign_in.json,
                 TokenCommand::List(list) => list.json,
-                TokenCommand::Revoke(_) => false,
+                TokenCommand::Revoke(revoke) => revoke.json,
             },
             Self::Erase(arguments) => arguments.json,
             Self::Up(_) | Self::Tour(_) | Self::Completions { .. } => false,
@@ -313,11 +314,11 @@ pub(crate) struct Events {
     /// Go on as new events arrive.
     #[arg(long)]
     pub(crate) follow: bool,
-    /// One JSON event on each line.
+    /// One JSON event on each line, and errors as JSON too.
     #[arg(long)]
     pub(crate) json: bool,
     /// Into a file, one JSON event on each line, going on after its last line whatever happened in between.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["after", "json"])]
+    #[arg(long, value_name = "FILE", conflicts_with = "after")]
     pub(crate) to: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) reach: Reach,
@@ -342,6 +343,9 @@ pub(crate) struct Add {
     /// Its name in the workspace [default: the last part of where it is from].
     #[arg(long = "as", value_name = "NAME")]
     pub(crate) name: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) reach: Reach,
 }
@@ -356,6 +360,9 @@ pub(crate) struct Get {
     /// The run that the branch is named after [default: the last one that changed the project].
     #[arg(long, value_name = "RUN")]
     pub(crate) run: Option<choir_proto::RunId>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) reach: Reach,
 }
@@ -455,6 +462,9 @@ pub(crate) struct Tokens {
 pub(crate) struct TokenRevoke {
     /// Its id, as `choir token list` shows it.
     pub(crate) id: String,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) data: Data,
 }

@@ -5,6 +5,7 @@ use crate::instance::Instance;
 use crate::{instance, output, report};
 use choir_control::config;
 use choir_control::data::DataDir;
+use choir_control::db::Stored;
 use choir_control::gateway;
 use choir_control::outbound::Outbound;
 use choir_control::toolchains::{Homes, Toolchains};
@@ -158,12 +159,17 @@ fn configuration(data: &Path, named: Option<&Path>) -> Finding {
 fn loaded(data: &Path, file: &Path, is_named: bool) -> anyhow::Result<config::Config> {
     let config = config::load(file, is_named)?;
     // A database that cannot be read has a line of its own, and the providers in it are not there.
-    let stored = match DataDir::at(data).database().exists() {
-        true => choir_control::db::providers(data, choir_store::open_untouched).unwrap_or_default(),
-        false => Vec::new(),
-    };
+    let stored = stored(data).unwrap_or_default();
     up::examine(&config, file.parent().unwrap_or(Path::new(".")), &stored)?;
     Ok(config)
+}
+
+/// The providers that the desktop added.
+pub(crate) fn stored(data: &Path) -> Result<Vec<Stored>, choir_control::db::Error> {
+    match DataDir::at(data).database().exists() {
+        true => choir_control::db::providers(data, choir_store::open_untouched),
+        false => Ok(Vec::new()),
+    }
 }
 
 /// What could be asked, if somebody said so: nothing is sent to a provider here.

@@ -2,10 +2,10 @@
 
 use crate::cli::Events;
 use crate::client::{self, Client};
-use crate::instance::{self, Instance, again, answering, is_passing};
+use crate::instance::{self, again, answering, is_passing};
 use crate::output;
 use anyhow::Context;
-use choir_control::data::DataDir;
+use choir_control::data::{self, DataDir};
 use choir_proto::{Envelope, Hash, Seq, api};
 use choir_store::relay::{JsonLines, Relay, Sink};
 use choir_store::{AtRest, Query};
@@ -48,9 +48,15 @@ fn is_at_rest(error: &anyhow::Error) -> bool {
 
 /// Reads the log of the one computer that lies here. Nothing starts on it meanwhile.
 async fn read_at_rest(arguments: &Events, not_running: anyhow::Error) -> anyhow::Result<ExitCode> {
-    let data = &arguments.reach.data;
-    let Instance::Absent(Some(_lock)) = instance::find(data).await? else { return Err(not_running) };
-    let root = DataDir::at(&data.path()?);
+    let root = DataDir::at(&arguments.reach.data.path()?);
+    if !root.control().is_dir() {
+        return Err(not_running);
+    }
+    let _lock = match root.lock() {
+        // Where nothing can be made, nobody can start.
+        Err(data::Error::Path { .. }) => root.lock_to_look()?,
+        lock => Some(lock?),
+    };
     let [computer] = root.known_computers()?[..] else { return Err(not_running) };
     let log = AtRest::open(&root.computer(computer))?;
     let mut out = out(arguments)?;

@@ -3,7 +3,7 @@
 use crate::cli::{Data, Reach};
 use crate::client::{self, Client, Error};
 use anyhow::Context;
-use choir_control::data::{DataDir, Lock};
+use choir_control::data::{self, DataDir, Lock};
 use choir_control::secret::Secret;
 use choir_proto::api;
 use std::path::PathBuf;
@@ -85,6 +85,22 @@ pub(crate) async fn find(data: &Data) -> anyhow::Result<Instance> {
         Err(Error::NotRunning) if !data.control().is_dir() => Ok(Instance::Absent(None)),
         Err(Error::NotRunning) => Ok(Instance::Absent(Some(data.lock()?))),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// How the databases of a data directory are looked at.
+pub(crate) struct Look {
+    /// Beside the instance that runs, or, where none does, so that nothing is left behind.
+    pub(crate) open: choir_store::Open,
+    /// None starts while this is held.
+    _lock: Option<Lock>,
+}
+
+/// Looks at a data directory, whether or not an instance runs on it.
+pub(crate) fn look(data: &DataDir) -> Result<Look, data::Error> {
+    match data.lock_to_look() {
+        Err(data::Error::Locked { .. }) => Ok(Look { open: choir_store::open_reader, _lock: None }),
+        lock => Ok(Look { open: choir_store::open_untouched, _lock: lock? }),
     }
 }
 

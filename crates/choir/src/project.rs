@@ -56,6 +56,20 @@ pub(crate) enum Error {
 }
 
 impl Error {
+    /// What programs decide by.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            Self::Name(_) | Self::NotText(_) => "bad_name",
+            Self::Exists(_) => "exists",
+            Self::Missing(_) | Self::Nothing(_) => "not_found",
+            Self::TooMuch => "too_large",
+            Self::NotEmpty(_) => "not_empty",
+            Self::CheckedOut(_) => "checked_out",
+            Self::NoGit => "no_git",
+            Self::Git { .. } => "git_failed",
+        }
+    }
+
     pub(crate) fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::Name(_) => "Choose one with --as, of letters, digits, `.`, `_` and `-`.",

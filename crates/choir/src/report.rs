@@ -1,12 +1,13 @@
 //! The one error report: what failed, why, and how to mend it.
 
 use crate::output;
-use crate::{client, project};
+use crate::{client, project, token as tokens};
 use choir_computer::maintain::ChoreError;
 use choir_control::computer::REFUSED;
 use choir_control::db::HeadsError;
 use choir_control::{config, data, db, token, up};
 use choir_proto::ApiError;
+use choir_store::relay::{ContinueError, RelayError};
 use choir_store::{AppendError, OpenError, StoreError};
 use std::io::ErrorKind;
 use std::process::ExitCode;
@@ -51,6 +52,7 @@ fn code(error: &anyhow::Error) -> &str {
         cause
             .downcast_ref::<client::Error>()
             .map(client::Error::code)
+            .or_else(|| cause.downcast_ref::<project::Error>().map(project::Error::code))
             .or_else(|| cause.downcast_ref::<up::Error>().and_then(up_code))
             .or_else(|| cause.downcast_ref::<data::Error>().map(data_code))
             .or_else(|| cause.downcast_ref::<token::Error>().and_then(token_code))
@@ -60,6 +62,9 @@ fn code(error: &anyhow::Error) -> &str {
             .or_else(|| cause.downcast_ref::<OpenError>().and_then(open_code))
             .or_else(|| cause.downcast_ref::<StoreError>().and_then(store_code))
             .or_else(|| cause.downcast_ref::<HeadsError>().and_then(heads_code))
+            .or_else(|| cause.downcast_ref::<RelayError>().and_then(relay_code))
+            .or_else(|| cause.downcast_ref::<ContinueError>().and_then(continue_code))
+            .or_else(|| cause.downcast_ref::<tokens::Unknown>().map(|_| tokens::Unknown::CODE))
             .or_else(|| cause.downcast_ref::<std::io::Error>().and_then(file_code))
     });
     code.unwrap_or("failed")
@@ -108,7 +113,7 @@ fn db_code(error: &db::Error) -> Option<&'static str> {
         db::Error::Newer { .. } => Some("newer_version"),
         db::Error::Damaged(_) => Some("damaged"),
         db::Error::Full => Some(FULL_CODE),
-        db::Error::Sqlite(_) | db::Error::Unsafe { .. } | db::Error::Closed => None,
+        db::Error::Disk(_) | db::Error::Sqlite(_) | db::Error::Unsafe { .. } | db::Error::Closed => None,
     }
 }
 
@@ -144,9 +149,26 @@ fn store_code(error: &StoreError) -> Option<&'static str> {
     }
 }
 
+fn relay_code(error: &RelayError) -> Option<&'static str> {
+    match error {
+        RelayError::Sink(error) => file_code(error),
+        RelayError::Gap { .. } => Some("damaged"),
+        RelayError::Foreign(_) => Some("foreign_file"),
+    }
+}
+
+fn continue_code(error: &ContinueError) -> Option<&'static str> {
+    match error {
+        ContinueError::InUse => Some("in_use"),
+        ContinueError::Foreign(_) => Some("foreign_file"),
+        ContinueError::File(error) => file_code(error),
+    }
+}
+
 fn file_code(error: &std::io::Error) -> Option<&'static str> {
     match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Some(FULL_CODE),
+        ErrorKind::IsADirectory => Some("is_directory"),
         _ => None,
     }
 }
@@ -167,6 +189,9 @@ pub(crate) fn hint(error: &anyhow::Error) -> Option<String> {
             .or_else(|| cause.downcast_ref::<ChoreError>().and_then(chore_hint))
             .or_else(|| cause.downcast_ref::<StoreError>().map(|error| store_hint(error).to_owned()))
             .or_else(|| cause.downcast_ref::<HeadsError>().map(heads_hint))
+            .or_else(|| cause.downcast_ref::<RelayError>().and_then(relay_hint))
+            .or_else(|| cause.downcast_ref::<ContinueError>().and_then(continue_hint))
+            .or_else(|| cause.downcast_ref::<tokens::Unknown>().map(|_| tokens::Unknown::HINT.to_owned()))
             .or_else(|| cause.downcast_ref::<std::io::Error>().and_then(file_hint))
     })
 }
@@ -174,6 +199,7 @@ pub(crate) fn hint(error: &anyhow::Error) -> Option<String> {
 const FULL: &str = "Free space on the disk that holds the data, then run it again; the log is as it was.";
 const HEADS: &str = "Compare with a backup of control/ before you trust this log.";
 const DAMAGED: &str = "`choir verify` says how far it is sound, where it can be read at all. Restore the file from a backup; nothing was changed.";
+const OTHER_FILE: &str = "Name a file that `choir events --to` wrote from this log, or a new one; it is as it was.";
 const CONFIG: &str = "Mend the file and start again; nothing was changed.";
 
 fn up_hint(error: &up::Error) -> Option<String> {
@@ -247,9 +273,25 @@ fn db_hint(error: &db::Error) -> String {
                 .into()
         }
         db::Error::Full => "Free some space and start again; nothing was lost.".into(),
-        db::Error::Sqlite(_) | db::Error::Unsafe { .. } | db::Error::Closed => {
+        db::Error::Disk(_) | db::Error::Sqlite(_) | db::Error::Unsafe { .. } | db::Error::Closed => {
             "Is the disk read-only or on a network? `choir doctor` tells.".into()
         }
+    }
+}
+
+fn relay_hint(error: &RelayError) -> Option<String> {
+    match error {
+        RelayError::Sink(error) => file_hint(error),
+        RelayError::Gap { .. } => Some("The log has a gap: `choir verify` says what is wrong with it.".into()),
+        RelayError::Foreign(_) => Some(OTHER_FILE.into()),
+    }
+}
+
+fn continue_hint(error: &ContinueError) -> Option<String> {
+    match error {
+        ContinueError::InUse => Some("Let it go on or end it, or name another file.".into()),
+        ContinueError::Foreign(_) => Some(OTHER_FILE.into()),
+        ContinueError::File(error) => file_hint(error),
     }
 }
 
@@ -258,6 +300,7 @@ fn file_hint(error: &std::io::Error) -> Option<String> {
     match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Some("Free some space where it is written to.".into()),
         ErrorKind::PermissionDenied => Some("Choose a place that you may use.".into()),
+        ErrorKind::IsADirectory => Some("Name a file; this is a directory.".into()),
         _ => None,
     }
 }
@@ -302,5 +345,18 @@ fn store_hint(error: &StoreError) -> &'static str {
         StoreError::File(_) => "Is the disk full, read-only or gone?",
         StoreError::Closed => "Start again.",
         _ => "Restore the damaged file from a backup; nothing was changed.",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use choir_proto::Seq;
+
+    #[test]
+    fn a_gap_in_the_log_is_said_with_what_to_do() {
+        let gap = anyhow::Error::from(RelayError::Gap { expected: Seq(3), found: Seq(4) });
+        assert_eq!(code(&gap), "damaged");
+        assert!(hint(&gap).is_some_and(|hint| hint.contains("choir verify")), "{:?}", hint(&gap));
     }
 }

@@ -5,15 +5,25 @@ use crate::instance::{self, Instance};
 use crate::output;
 use choir_control::clock::Clock;
 use choir_control::data::DataDir;
-use choir_control::db::Scope;
+use choir_control::db::{self, Scope};
 use choir_control::token;
 use std::process::ExitCode;
+
+/// No token has this id.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no token `{0}`")]
+pub(crate) struct Unknown(String);
+
+impl Unknown {
+    pub(crate) const CODE: &str = "not_found";
+    pub(crate) const HINT: &str = "`choir token list` shows all of them.";
+}
 
 pub(crate) async fn token(arguments: Token) -> anyhow::Result<ExitCode> {
     match arguments.command {
         TokenCommand::Create(create) => create_token(create).await?,
         TokenCommand::SignIn(arguments) => sign_in(&arguments).await?,
-        TokenCommand::List(arguments) => list(&arguments).await?,
+        TokenCommand::List(arguments) => list(&arguments)?,
         TokenCommand::Revoke(arguments) => return revoke(arguments).await,
     }
     Ok(ExitCode::SUCCESS)
@@ -45,11 +55,13 @@ async fn sign_in(arguments: &TokenSignIn) -> anyhow::Result<()> {
     }
 }
 
-async fn list(arguments: &Tokens) -> anyhow::Result<()> {
+fn list(arguments: &Tokens) -> anyhow::Result<()> {
     let path = arguments.data.path()?;
-    // Looking makes nothing: where there is no directory there is no token.
-    let tokens = match path.exists() {
-        true => token::open(&DataDir::open(&path)?)?.tokens(Clock::system().now()).await?,
+    let data = DataDir::at(&path);
+    data.require_ours()?;
+    // Looking makes nothing: where there is no database there is no token.
+    let tokens = match data.database().exists() {
+        true => db::tokens(&path, Clock::system().now(), instance::look(&data)?.open)?,
         false => Vec::new(),
     };
     if arguments.json {
@@ -69,18 +81,26 @@ async fn list(arguments: &Tokens) -> anyhow::Result<()> {
 
 /// Through the instance if one runs, so that open connections end too; else in the database.
 async fn revoke(arguments: TokenRevoke) -> anyhow::Result<ExitCode> {
-    let TokenRevoke { id, data } = arguments;
+    let TokenRevoke { id, json, data } = arguments;
+    let path = data.path()?;
+    if !DataDir::at(&path).database().exists() {
+        return Err(Unknown(id).into());
+    }
     let found = instance::find(&data).await?;
-    let db = token::open(&DataDir::open(&data.path()?)?)?;
-    let known = db.tokens(Clock::system().now()).await?.iter().any(|token| token.id == id);
-    anyhow::ensure!(known, "there is no token `{id}`; `choir token list` shows all of them");
+    let db = token::open(&DataDir::open(&path)?)?;
+    if !db.tokens(Clock::system().now()).await?.iter().any(|token| token.id == id) {
+        return Err(Unknown(id).into());
+    }
     match found {
         Instance::Running(client) => client.delete(&format!("/api/tokens/{id}")).await?,
         Instance::Absent(_lock) => {
             db.remove_token(id.clone()).await?;
         }
     }
-    output::line(format!("revoked {id}"))?;
+    match json {
+        true => output::json(&serde_json::json!({ "token_id": id }))?,
+        false => output::line(format!("revoked {id}"))?,
+    }
     Ok(ExitCode::SUCCESS)
 }
 

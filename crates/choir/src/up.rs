@@ -1,7 +1,7 @@
 //! `choir up`.
 
 use crate::cli::{RuntimeName, Up};
-use crate::output;
+use crate::{doctor, output};
 use choir_control::clock::Clock;
 use choir_control::config::{self, RuntimeMode};
 use choir_control::data::DataDir;
@@ -90,11 +90,16 @@ fn options(arguments: &Up) -> anyhow::Result<up::Options> {
             }
         };
     }
+    let config_directory = file.parent().unwrap_or(Path::new(".")).to_owned();
+    // Before anything is made. A database that cannot be read is told by the start itself.
+    if let Ok(stored) = doctor::stored(&data) {
+        up::examine(&config, &config_directory, &stored)?;
+    }
     Ok(up::Options {
         data,
         listen: arguments.listen.clone(),
         config,
-        config_directory: file.parent().unwrap_or(Path::new(".")).to_owned(),
+        config_directory,
         guest_program: std::env::current_exe()?,
         launcher: Box::new(computer::program),
         computer_api: choir_computer::openapi,

@@ -38,6 +38,8 @@ fn a_bad_configuration_stops_the_start_and_is_named() {
         let refused = choir(directory.path()).args(["up", "--listen", "127.0.0.1:0"]).output().unwrap();
         assert_eq!((refused.status.code(), stdout(&refused).as_str()), (Some(1), ""), "{text}");
         assert!(stderr(&refused).contains(named), "{}", stderr(&refused));
+        let left = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(left.collect::<Vec<_>>(), ["choir.toml"], "nothing is made");
     }
 }
 
@@ -63,8 +65,15 @@ fn a_refusal_has_a_code_of_its_own() {
     let foreign = tempfile::tempdir().unwrap();
     std::fs::write(foreign.path().join("mine"), "").unwrap();
     let here = instance.directory.path();
+    let letters = elsewhere.path().join("letters.txt");
+    std::fs::write(&letters, "dear all\n").unwrap();
+    let held = std::fs::File::create(elsewhere.path().join("held.jsonl")).unwrap();
+    held.lock().unwrap();
     for (data, arguments, code) in [
-        (here, &["events", "--after", "99999"][..], "beyond_head"),
+        (here, &["events", "--to", letters.to_str().unwrap()][..], "foreign_file"),
+        (here, &["events", "--to", elsewhere.path().to_str().unwrap()], "is_directory"),
+        (here, &["events", "--to", elsewhere.path().join("held.jsonl").to_str().unwrap()], "in_use"),
+        (here, &["events", "--after", "99999"], "beyond_head"),
         (here, &["trace", nobody], "not_found"),
         (here, &["rebuild"], "in_use"),
         (elsewhere.path(), &["erase", nobody], "not_found"),
@@ -77,8 +86,9 @@ fn a_refusal_has_a_code_of_its_own() {
         let refused = choir(data).args(arguments).arg("--json").output().unwrap();
         let told: serde_json::Value = serde_json::from_slice(&refused.stderr).unwrap();
         assert_eq!((&told["error"]["code"], refused.status.code()), (&code.into(), Some(1)), "{arguments:?}: {told}");
-        assert!(!told["error"]["hint"].as_str().unwrap().is_empty(), "{arguments:?}: {told}");
+        assert!(!told["error"]["hint"].as_str().unwrap().contains("choir doctor"), "{arguments:?}: {told}");
     }
+    assert_eq!(std::fs::read_to_string(&letters).unwrap(), "dear all\n");
 }
 
 #[test]
@@ -198,7 +208,8 @@ fn a_token_is_listed_and_revoked_without_an_instance() {
     let listed = stdout(&call(&["token", "list"]));
     assert!(listed.contains("ci") && listed.contains("run") && !listed.contains("choir_"), "{listed}");
     let id = listed.split_whitespace().next().unwrap();
-    assert!(call(&["token", "revoke", id]).status.success());
+    let revoked: serde_json::Value = serde_json::from_slice(&call(&["token", "revoke", id, "--json"]).stdout).unwrap();
+    assert_eq!(revoked, serde_json::json!({ "token_id": id }));
     assert_eq!(stdout(&call(&["token", "list"])), "");
     assert_eq!(call(&["token", "revoke", id]).status.code(), Some(1));
 }
@@ -240,7 +251,13 @@ fn looking_makes_no_data_directory() {
     assert_eq!((listed.status.code(), stdout(&listed).trim()), (Some(0), r#"{"tokens":[]}"#));
     let looked = choir(&absent).args(["doctor"]).output().unwrap();
     assert!(stdout(&looked).contains("is not there yet"), "{}", stdout(&looked));
+    let revoked = choir(&absent).args(["token", "revoke", "0123456789abcdef", "--json"]).output().unwrap();
+    let told: serde_json::Value = serde_json::from_slice(&revoked.stderr).unwrap();
+    assert_eq!((revoked.status.code(), &told["error"]["code"]), (Some(1), &"not_found".into()), "{told}");
     assert!(!absent.exists());
+    let listed = choir(directory.path()).args(["token", "list"]).output().unwrap();
+    assert!(listed.status.success(), "{}", stderr(&listed));
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "an empty one stays empty");
 }
 
 #[test]

@@ -20,6 +20,7 @@ mod projects;
 mod providers;
 mod reading;
 mod refusing;
+mod resting;
 mod rules;
 mod running;
 mod secrets;

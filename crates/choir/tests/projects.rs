@@ -168,12 +168,16 @@ fn a_folder_comes_in_as_it_is_and_goes_back_into_a_new_one() {
     std::fs::set_permissions(folder.join("tool"), PermissionsExt::from_mode(0o750)).unwrap();
     symlink("/etc/passwd", folder.join("out")).unwrap();
     symlink("..", folder.join("up")).unwrap();
-    let added = instance.choir(&["add", folder.to_str().unwrap()]);
-    assert_eq!(added.status.code(), Some(0), "{}", stderr(&added));
+    let json = |output: &std::process::Output| -> serde_json::Value {
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let added = json(&instance.choir(&["add", folder.to_str().unwrap(), "--json"]));
+    assert_eq!((&added["project"], &added["path"]), (&"notes".into(), &"projects/notes".into()), "{added}");
 
     let back = outside.path().join("back");
-    let got = instance.choir(&["get", "notes", back.to_str().unwrap()]);
-    assert_eq!(got.status.code(), Some(0), "{}", stderr(&got));
+    let got = json(&instance.choir(&["get", "notes", back.to_str().unwrap(), "--json"]));
+    assert_eq!((&got["count"], &got["directory"]), (&added["count"], &back.to_str().unwrap().into()), "{got}");
     assert_eq!(std::fs::read(back.join("a b/ü/?&#%")).unwrap(), [0, 255, 10]);
     assert!(back.join("empty").is_dir());
     assert_eq!(back.join("tool").metadata().unwrap().permissions().mode() & 0o777, 0o750);

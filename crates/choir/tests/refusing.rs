@@ -15,7 +15,7 @@ const SCENARIO: &str = r#"{"roles": {"conductor": [{"tool_calls": [
     {"name": "answer", "arguments": {"text": "yes"}}, {"name": "finish", "arguments": {"summary": "done"}}]}]}}"#;
 
 /// A data directory with a log in it, left in order.
-fn used() -> TempDir {
+pub(crate) fn used() -> TempDir {
     let instance = Instance::start(SCENARIO);
     let run = instance.choir(&["run", "say yes"]);
     assert!(run.status.success(), "{}", stderr(&run));
@@ -24,7 +24,7 @@ fn used() -> TempDir {
     directory
 }
 
-fn computer(data: &Path) -> PathBuf {
+pub(crate) fn computer(data: &Path) -> PathBuf {
     std::fs::read_dir(data.join("computers")).unwrap().next().unwrap().unwrap().path()
 }
 
@@ -79,7 +79,7 @@ fn make_newer(database: &Path) {
 }
 
 /// Takes the write-ahead log away, so that the file itself is what counts.
-fn settle(database: &Path) {
+pub(crate) fn settle(database: &Path) {
     for extension in ["sqlite-wal", "sqlite-shm"] {
         // There is none after an orderly stop, or an empty one.
         std::fs::remove_file(database.with_extension(extension)).ok();
@@ -231,7 +231,7 @@ fn a_flipped_bit_in_a_blob_is_found_and_never_served() {
 }
 
 /// The same binary where the data directory is read-only, or a disk of so many bytes.
-fn behind(walls: &[&str]) -> Command {
+pub(crate) fn behind(walls: &[&str]) -> Command {
     let mut command = Command::new("bwrap");
     command.args(["--dev-bind", "/", "/"]).args(walls).arg(env!("CARGO_BIN_EXE_choir"));
     command.env_remove("CHOIR_LOG").env_remove("CHOIR_CONFIG");

@@ -116,7 +116,7 @@ impl DataDir {
     }
 
     /// Nobody's rights are taken away on a directory that was named by mistake: it must be empty, or begun by us or for us.
-    fn require_ours(&self) -> Result<(), Error> {
+    pub fn require_ours(&self) -> Result<(), Error> {
         let entries = match std::fs::read_dir(&self.root) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             entries => entries.map_err(|source| Error::Path { path: self.root.clone(), source })?,
@@ -162,11 +162,24 @@ impl DataDir {
     /// Keeps every other instance out for as long as the answer lives.
     pub fn lock(&self) -> Result<Lock, Error> {
         let path = self.control().join("lock");
-        let file = private_file(&path).map_err(|source| Error::Path { path: path.clone(), source })?;
+        self.take(private_file(&path).map_err(|source| Error::Path { path, source })?)
+    }
+
+    /// The same for whoever only looks and makes nothing. Whoever runs has made the file, so where there is none nobody does.
+    pub fn lock_to_look(&self) -> Result<Option<Lock>, Error> {
+        let path = self.control().join("lock");
+        match File::open(&path) {
+            Ok(file) => self.take(file).map(Some),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(Error::Path { path, source }),
+        }
+    }
+
+    fn take(&self, file: File) -> Result<Lock, Error> {
         match file.try_lock() {
             Ok(()) => Ok(Lock { file }),
             Err(TryLockError::WouldBlock) => Err(Error::Locked { path: self.root.clone() }),
-            Err(TryLockError::Error(source)) => Err(Error::Path { path, source }),
+            Err(TryLockError::Error(source)) => Err(Error::Path { path: self.control().join("lock"), source }),
         }
     }
 
@@ -182,15 +195,23 @@ impl DataDir {
     pub(crate) fn key(&self, name: &str, rests: Option<&'static str>) -> Result<[u8; 32], Error> {
         let path = self.control().join(name);
         let wrap = |source| Error::Path { path: path.clone(), source };
-        match read_key(&path) {
-            Err(Error::Path { source, path }) if source.kind() == io::ErrorKind::NotFound => {
-                if let Some(rests) = rests {
-                    return Err(Error::KeyGone { path, rests });
-                }
+        match (read_key(&path), rests) {
+            (read, Some(rests)) => read.map_err(|error| error.or_gone(rests)),
+            (Err(Error::Path { source, path }), None) if source.kind() == io::ErrorKind::NotFound => {
                 let key = random_bytes();
                 write_private(&path, &key).map_err(wrap)?;
                 Ok(key)
             }
+            (read, None) => read,
+        }
+    }
+}
+
+impl Error {
+    /// What it means that a key which something `rests` on is not there.
+    pub(crate) fn or_gone(self, rests: &'static str) -> Self {
+        match self {
+            Self::Path { source, path } if source.kind() == io::ErrorKind::NotFound => Self::KeyGone { path, rests },
             other => other,
         }
     }

@@ -42,7 +42,7 @@ pub struct Digest(pub(crate) [u8; 32]);
 
 impl Digest {
     /// Of bytes that need not be secret.
-    pub(crate) fn of(bytes: &[u8]) -> Self {
+    pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 

@@ -20,8 +20,8 @@ pub use blob::{BlobWriter, Blobs};
 pub use collect::{Collected, Orphans, collect};
 pub use log::{AppendError, Appended, AtRest, Erasure, Expect, Log, Query, Subscription};
 pub use search::Search;
-pub use sqlite::{OpenError, StoreError, open_reader, open_untouched};
-pub use verify::{Report, examine, refuse_newer, verify, verify_with};
+pub use sqlite::{Open, OpenError, StoreError, open_reader, open_untouched};
+pub use verify::{Report, examine, has_log, may_be_open, refuse_newer, verify, verify_with};
 pub use view::{LiveViews, Projection, Views};
 
 use choir_proto::Hash;

@@ -4,7 +4,7 @@
 //! ahead of a sink that lost its newest writes, or behind one that took them just before a crash.
 
 use choir_proto::{Envelope, Hash, Seq};
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
@@ -60,6 +60,20 @@ pub enum RelayError {
     Foreign(Seq),
 }
 
+/// Why a file cannot be continued. It is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum ContinueError {
+    /// Two who write would each write every event.
+    #[error("another program is writing events to it")]
+    InUse,
+    /// It holds anything but events.
+    #[error("{0}")]
+    Foreign(String),
+    /// The file system said no.
+    #[error(transparent)]
+    File(#[from] io::Error),
+}
+
 /// Hands events to a sink: those that it has are left out, and none is ever left out in between.
 #[derive(Debug)]
 pub struct Relay<S> {
@@ -110,15 +124,21 @@ pub struct JsonLines {
 
 impl JsonLines {
     /// Opens or creates the file. A line that was cut off by a crash is removed; it was never settled. A file that holds
-    /// anything else is left alone.
-    pub fn open(path: &Path) -> io::Result<Self> {
+    /// anything else, or that somebody else is writing to, is left alone.
+    pub fn open(path: &Path) -> Result<Self, ContinueError> {
         let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+        // Before its end is looked for, and until the file is closed: where it ends is where to go on from.
+        file.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => ContinueError::InUse,
+            TryLockError::Error(error) => error.into(),
+        })?;
         let end = after_last_newline(&mut file)?;
         let (at, hash) = match last_line(&mut file, end)? {
             None => (Seq::ZERO, None),
             Some(line) => {
                 let event = serde_json::from_slice::<Envelope>(&line);
-                let event = event.map_err(|error| foreign(&format!("its last line is no event: {error}")))?;
+                let event =
+                    event.map_err(|error| ContinueError::Foreign(format!("its last line is no event: {error}")))?;
                 (event.header.seq, Some(event.header.hash))
             }
         };
@@ -126,7 +146,8 @@ impl JsonLines {
         file.seek(SeekFrom::Start(end))?;
         (&mut file).take(EVENT_BEGINS.len() as u64).read_to_end(&mut rest)?;
         if !EVENT_BEGINS.starts_with(&rest) {
-            return Err(foreign("what follows its last line is not the beginning of an event"));
+            let what = "what follows its last line is not the beginning of an event";
+            return Err(ContinueError::Foreign(what.to_owned()));
         }
         file.set_len(end)?;
         Ok(Self { file: BufWriter::new(file), at, hash })
@@ -135,10 +156,6 @@ impl JsonLines {
 
 /// How every line begins.
 const EVENT_BEGINS: &[u8] = b"{\"seq\":";
-
-fn foreign(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, what)
-}
 
 impl Sink for JsonLines {
     fn position(&self) -> Seq {

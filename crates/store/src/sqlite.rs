@@ -68,11 +68,11 @@ pub enum OpenError {
 /// Why stored data could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// SQLite said no.
-    #[error("the database could not be used")]
+    /// SQLite said no, in its words: whoever passes on only what this says passes on the cause.
+    #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
     /// The file system said no.
-    #[error("the file system could not be used")]
+    #[error(transparent)]
     File(#[from] std::io::Error),
     /// Bytes are not what their hash says.
     #[error("{0} is damaged: its bytes do not match its name")]
@@ -167,34 +167,47 @@ pub(crate) fn open_paged(path: &Path, page_bytes: i64) -> Result<Connection, Ope
     Ok(connection)
 }
 
-/// Opens a connection that cannot write.
+/// How a file is opened that may not be changed.
+pub type Open = fn(&Path) -> Result<Connection, rusqlite::Error>;
+
+/// Opens a connection that cannot write, on a file or on what [`untouched`] says of it.
 ///
 /// Beside a file with a write-ahead log SQLite wants to make shared memory. Where it may not, as on a backup that is mounted
-/// read-only, nobody else can write either: a file whose write-ahead log is folded in is then read as it is.
+/// read-only, or cannot, as on a full disk, nobody else can write either: a file whose write-ahead log is folded in is then read
+/// as it is.
 pub fn open_reader(path: &Path) -> Result<Connection, rusqlite::Error> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
     let mut connection = Connection::open_with_flags(path, flags)?;
     let readable = connection.pragma_query_value(None, "schema_version", |row| row.get::<_, i64>(0));
     if readable.is_err_and(|error| is_cannot_open(&error)) && !has_content(&beside(path, "-wal")) {
-        connection = Connection::open_with_flags(immutable(path), flags | OpenFlags::SQLITE_OPEN_URI)?;
+        connection = Connection::open_with_flags(immutable(path), flags)?;
     }
     connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
     Ok(connection)
 }
 
-/// Opens a connection that cannot write and leaves nothing behind. Where neither a write-ahead log nor shared memory lies beside
-/// the file nobody uses it, and SQLite, which would make both, is told that nobody will.
+/// Opens a connection that cannot write and leaves nothing behind.
 pub fn open_untouched(path: &Path) -> Result<Connection, rusqlite::Error> {
-    if ["-wal", "-shm"].iter().any(|suffix| beside(path, suffix).exists()) {
-        return open_reader(path);
+    open_reader(&untouched(path))
+}
+
+/// A file as it is opened to leave nothing behind. Where no shared memory and nothing of a write-ahead log lies beside it nobody
+/// uses it, and SQLite, which would make both, is told that nobody will.
+pub(crate) fn untouched(path: &Path) -> PathBuf {
+    match is_in_use(path) {
+        true => path.to_owned(),
+        false => immutable(path),
     }
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
-    Connection::open_with_flags(immutable(path), flags)
+}
+
+/// Whether somebody uses a file, or has left something beside it that belongs to it.
+pub(crate) fn is_in_use(path: &Path) -> bool {
+    beside(path, "-shm").exists() || has_content(&beside(path, "-wal"))
 }
 
 fn is_cannot_open(error: &rusqlite::Error) -> bool {
     use rusqlite::ErrorCode::{CannotOpen, ReadOnly};
-    matches!(error.sqlite_error_code(), Some(CannotOpen | ReadOnly))
+    matches!(error.sqlite_error_code(), Some(CannotOpen | ReadOnly)) || has_no_room(error)
 }
 
 fn has_content(path: &Path) -> bool {
@@ -268,6 +281,32 @@ mod tests {
         // SQLite answers neither of these with an error.
         assert!(matches!(set_number(&connection, "synchronous", 12), Err(OpenError::Setting("synchronous"))));
         assert!(set_number(&connection, "synchronously", 2).is_err());
+    }
+
+    #[test]
+    fn whoever_looks_at_a_file_leaves_nothing_beside_it_and_sees_what_is_only_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("50%#?.sqlite");
+        let count = || {
+            let connection = open_untouched(&path).unwrap();
+            connection.query_row("SELECT count(*) FROM kept", [], |row| row.get::<_, i64>(0)).unwrap()
+        };
+        let writer = open_writer(&path).unwrap();
+        writer.execute_batch("CREATE TABLE kept (x); INSERT INTO kept VALUES (1)").unwrap();
+        assert_eq!(count(), 1, "what is only in the write-ahead log counts");
+        drop(writer);
+        assert_eq!(count(), 1);
+        let names = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(names.collect::<Vec<_>>(), ["50%#?.sqlite"]);
+    }
+
+    /// What is written into the log of a process is one line, and often only what an error says of itself.
+    #[test]
+    fn the_cause_is_in_what_an_error_says() {
+        let full = rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_FULL), None);
+        assert!(StoreError::from(full).to_string().contains("full"));
+        let refused = std::io::Error::from(std::io::ErrorKind::ReadOnlyFilesystem);
+        assert!(StoreError::from(refused).to_string().contains("read-only"));
     }
 
     #[test]

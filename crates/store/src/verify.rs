@@ -2,7 +2,8 @@
 
 use crate::blob::Blobs;
 use crate::log::{self, Hole, Query};
-use crate::sqlite::{OpenError, StoreError, open_untouched};
+use crate::sqlite::{OpenError, StoreError, is_in_use, open_untouched, untouched};
+use choir_proto::event::Header;
 use choir_proto::{Event, EventId, Hash, Seq};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
@@ -34,10 +35,20 @@ pub fn verify(directory: &Path, marks: &[(Seq, Hash)], progress: impl FnMut(Seq)
     verify_with(directory, marks, progress, |_, _| None)
 }
 
+/// Whether a directory has a log at all.
+pub fn has_log(directory: &Path) -> bool {
+    log::log_path(directory).exists()
+}
+
+/// Whether somebody may have the log open. What was read of it before they had is looked at once more.
+pub fn may_be_open(directory: &Path) -> bool {
+    is_in_use(&log::log_path(directory))
+}
+
 /// Refuses a log that a newer version wrote: nothing can be said of it, and nothing is wrong with it.
 pub fn refuse_newer(directory: &Path) -> Result<(), OpenError> {
     let path = log::log_path(directory);
-    match log::reader::Readers::new(path.clone()).format() {
+    match log::reader::Readers::new(untouched(&path)).format() {
         Ok(found) if found > log::FORMAT => Err(OpenError::Newer { path, found, known: log::FORMAT }),
         // Whatever else is wrong is told by whoever verifies.
         _ => Ok(()),
@@ -70,10 +81,10 @@ pub fn verify_with(
     directory: &Path,
     marks: &[(Seq, Hash)],
     mut progress: impl FnMut(Seq),
-    mut witness: impl FnMut(Seq, &Event) -> Option<String>,
+    mut witness: impl FnMut(&Header, &Event) -> Option<String>,
 ) -> Result<Report, StoreError> {
     let blobs = Blobs::open_existing(&log::blobs_path(directory));
-    let readers = log::reader::Readers::new(log::log_path(directory));
+    let readers = log::reader::Readers::new(untouched(&log::log_path(directory)));
     let mut report = Report::default();
     let format = readers.format()?;
     if format > log::FORMAT {
@@ -133,11 +144,11 @@ struct Chain {
 
 impl Chain {
     /// After a hole nobody can say whether an event follows what was there; the next one can be held to it.
-    fn begin_with(&mut self, header: &choir_proto::event::Header) {
+    fn begin_with(&mut self, header: &Header) {
         (self.seq, self.hash) = (header.seq, header.hash);
     }
 
-    fn extend(&mut self, header: &choir_proto::event::Header) -> Result<(), String> {
+    fn extend(&mut self, header: &Header) -> Result<(), String> {
         let expected = self.seq.next();
         let before = std::mem::replace(&mut self.hash, header.hash);
         self.seq = header.seq;
@@ -176,7 +187,7 @@ fn check_payload(
     stored: log::row::Stored,
     (blobs, seen): (&Blobs, &mut HashSet<Hash>),
     erasures: &mut Erasures,
-    witness: &mut impl FnMut(Seq, &Event) -> Option<String>,
+    witness: &mut impl FnMut(&Header, &Event) -> Option<String>,
     report: &mut Report,
 ) {
     let seq = stored.header.seq;
@@ -190,17 +201,17 @@ fn check_payload(
         erasures.gone.insert(stored.header.id, seq);
         return;
     }
-    let named = match stored.envelope(blobs).map(|envelope| envelope.event()) {
-        Ok(Ok(Event::PayloadErased(tombstone))) => {
+    let named = match stored.envelope(blobs).map(|envelope| (envelope.event(), envelope.header)) {
+        Ok((Ok(Event::PayloadErased(tombstone)), _)) => {
             erasures.told.insert(tombstone.event_id);
             // They are gone because of it.
             Vec::new()
         }
-        Ok(Ok(event)) => {
-            report.faults.extend(witness(seq, &event));
+        Ok((Ok(event), header)) => {
+            report.faults.extend(witness(&header, &event));
             event.blobs()
         }
-        Ok(Err(error)) => return report.faults.push(format!("event {seq}: {error}")),
+        Ok((Err(error), _)) => return report.faults.push(format!("event {seq}: {error}")),
         Err(error) => return report.faults.push(format!("event {seq}: {error}")),
     };
     for hash in named {

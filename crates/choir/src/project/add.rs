@@ -33,7 +33,10 @@ pub(crate) async fn add(arguments: Arguments) -> anyhow::Result<ExitCode> {
     };
     let moved = serde_json::json!({"from": incoming, "to": format!("{PROJECTS}/{name}")});
     let _: serde_json::Value = client.post("/api/files/move", &moved).await?;
-    output::line(format!("{PROJECTS}/{name}: {sent} files and folders"))?;
+    match arguments.json {
+        true => output::json(&serde_json::json!({ "project": name, "path": join(PROJECTS, name), "count": sent }))?,
+        false => output::line(format!("{PROJECTS}/{name}: {sent} files and folders"))?,
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -46,7 +46,13 @@ pub(crate) async fn get(arguments: Arguments) -> anyhow::Result<ExitCode> {
             };
             let branch = format!("choir/{}", run.map_or(NO_RUN.to_owned(), |run| run.to_string()));
             let (commit, ignored) = into_branch(&client, &git, &root, &branch).await?;
-            output::line(format!("{branch} {commit}"))?;
+            if arguments.json {
+                output::json(
+                    &serde_json::json!({ "project": name, "branch": branch, "commit": commit, "left_out": ignored.len() }),
+                )?;
+            } else {
+                output::line(format!("{branch} {commit}"))?;
+            }
             if let Some(first) = ignored.first() {
                 let more = if ignored.len() > 1 { format!(" and {} more", ignored.len() - 1) } else { String::new() };
                 output::tell(format_args!(
@@ -57,7 +63,13 @@ pub(crate) async fn get(arguments: Arguments) -> anyhow::Result<ExitCode> {
         }
         None => {
             let Written { count, left_out } = into_folder(&client, &root, directory).await?;
-            output::line(format!("{}: {count} files and folders", directory.display()))?;
+            if arguments.json {
+                output::json(
+                    &serde_json::json!({ "project": name, "directory": directory, "count": count, "left_out": left_out }),
+                )?;
+            } else {
+                output::line(format!("{}: {count} files and folders", directory.display()))?;
+            }
             if left_out > 0 {
                 output::tell(format_args!(
                     "left out: {left_out} files and folders of git, because their settings could run programs here; for the \

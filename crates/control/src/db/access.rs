@@ -3,7 +3,9 @@
 use super::{Db, Error};
 use crate::secret::{Digest, Secret};
 use choir_proto::{ComputerId, Timestamp};
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, params};
+use std::collections::BTreeMap;
+use std::path::Path;
 
 /// What an API token may do. Each includes the ones before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,6 +77,50 @@ pub struct Grant {
     pub expires: Option<Timestamp>,
 }
 
+/// Every token of a data directory that is not over, oldest first. Works whether or not an instance runs, given how a file is
+/// opened that may not be changed.
+pub fn tokens(
+    data_dir: &Path,
+    now: Timestamp,
+    open: impl FnOnce(&Path) -> rusqlite::Result<Connection>,
+) -> Result<Vec<Token>, Error> {
+    let connection = open(&data_dir.join("control/control.sqlite"))?;
+    super::schema::refuse_newer(&connection)?;
+    let mut tokens = read_tokens(&connection)?;
+    tokens.retain(|token| token.expires.is_none_or(|expires| expires > now));
+    Ok(tokens)
+}
+
+/// The computers of a data directory, and since when control keeps them. Works whether or not an instance runs, given how a file is
+/// opened that may not be changed.
+pub fn computers(
+    data_dir: &Path,
+    open: impl FnOnce(&Path) -> rusqlite::Result<Connection>,
+) -> Result<BTreeMap<ComputerId, Timestamp>, Error> {
+    let connection = open(&data_dir.join("control/control.sqlite"))?;
+    let mut statement = connection.prepare("SELECT id, created FROM computers")?;
+    let rows =
+        statement.query_map([], |row| Ok((ComputerId::from(row.get::<_, [u8; 16]>(0)?), Timestamp(row.get(1)?))))?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+fn read_tokens(connection: &Connection) -> rusqlite::Result<Vec<Token>> {
+    const SQL: &str = "SELECT digest, name, scope, created, expires FROM tokens ORDER BY created, digest";
+    let mut statement = connection.prepare_cached(SQL)?;
+    let rows = statement.query_map([], |row| {
+        let scope: String = row.get(2)?;
+        Ok(Token {
+            id: Digest(row.get(0)?).id(),
+            name: row.get(1)?,
+            // A scope that this version does not know opens nothing, and is shown as the narrowest.
+            scope: Scope::from_name(&scope).unwrap_or(Scope::Read),
+            created: Timestamp(row.get(3)?),
+            expires: row.get::<_, Option<i64>>(4)?.map(Timestamp),
+        })
+    })?;
+    rows.collect()
+}
+
 impl Db {
     /// Keeps a token.
     pub async fn add_token(
@@ -92,22 +138,9 @@ impl Db {
 
     /// Every token, oldest first; those that are over are forgotten first.
     pub async fn tokens(&self, now: Timestamp) -> Result<Vec<Token>, Error> {
-        const SQL: &str = "SELECT digest, name, scope, created, expires FROM tokens ORDER BY created, digest";
         self.call(move |c| {
             c.execute("DELETE FROM tokens WHERE expires <= ?1", [now.0])?;
-            let mut statement = c.prepare_cached(SQL)?;
-            let rows = statement.query_map([], |row| {
-                let scope: String = row.get(2)?;
-                Ok(Token {
-                    id: Digest(row.get(0)?).id(),
-                    name: row.get(1)?,
-                    // A scope that this version does not know opens nothing, and is shown as the narrowest.
-                    scope: Scope::from_name(&scope).unwrap_or(Scope::Read),
-                    created: Timestamp(row.get(3)?),
-                    expires: row.get::<_, Option<i64>>(4)?.map(Timestamp),
-                })
-            })?;
-            rows.collect()
+            read_tokens(c)
         })
         .await
     }

@@ -37,6 +37,9 @@ pub enum HeadsError {
 
 pub(crate) const KEY_FILE: &str = "signing.key";
 
+/// What is worth nothing without the key.
+pub(crate) const SIGNED: &str = "signed heads";
+
 impl Head {
     fn message(&self) -> Vec<u8> {
         let parts: [&[u8]; 4] = [b"choir.head.1\0", self.computer.as_bytes(), &self.seq.0.to_be_bytes(), &self.hash.0];
@@ -81,7 +84,8 @@ pub fn heads(
     if rows.is_empty() {
         return Ok(Vec::new());
     }
-    let key = SigningKey::from_bytes(&read_key(&control.join(KEY_FILE))?).verifying_key();
+    let key = read_key(&control.join(KEY_FILE)).map_err(|error| error.or_gone(SIGNED))?;
+    let key = SigningKey::from_bytes(&key).verifying_key();
     rows.into_iter().map(|(head, signature)| check(head, &signature, &key)).collect()
 }
 

@@ -3,6 +3,7 @@
 mod access;
 mod approvals;
 mod egress;
+mod file;
 mod heads;
 mod pages;
 mod providers;
@@ -13,21 +14,23 @@ mod spend;
 mod tasks;
 mod tools;
 
-pub use access::{Grant, Scope, Session, Token};
+pub use access::{Grant, Scope, Session, Token, computers, tokens};
 pub use approvals::{Approval, Outcome, approvals};
-pub(crate) use heads::signing_key;
+pub use egress::{Attempt, attempts};
 pub use heads::{Head, HeadsError, heads};
+pub(crate) use heads::{SIGNED, signing_key};
 pub(crate) use pages::{PAGES_MAX, Sort};
 pub use providers::{Stored, providers};
 pub use refusals::Refusals;
-pub use spend::{Cost, Spent};
+pub use spend::{Cost, Spent, spends};
 pub use tasks::task_trees;
 
+use self::file::File;
 use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
-use rusqlite::{Connection, ErrorCode, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode};
 use std::path::Path;
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 /// Calls that may wait for the thread.
 const QUEUE: usize = 256;
@@ -40,6 +43,9 @@ pub enum Error {
     /// SQLite refused.
     #[error("control's database refused")]
     Sqlite(#[source] rusqlite::Error),
+    /// The disk refused, or its directory did. Nothing is acknowledged before the file has been opened anew and checked.
+    #[error("control's database cannot be used")]
+    Disk(#[source] rusqlite::Error),
     /// The file is not what was written.
     #[error("control's database is damaged: {0}")]
     Damaged(String),
@@ -72,6 +78,9 @@ impl From<rusqlite::Error> for Error {
             Some(ErrorCode::DiskFull) => Self::Full,
             // The file of shared memory beside a database is the first that does not fit.
             _ if error.sqlite_error().is_some_and(|error| error.extended_code == SQLITE_IOERR_SHMSIZE) => Self::Full,
+            Some(
+                ErrorCode::SystemIoFailure | ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied,
+            ) => Self::Disk(error),
             _ => Self::Sqlite(error),
         }
     }
@@ -83,36 +92,42 @@ pub fn examine(data_dir: &Path, open: impl FnOnce(&Path) -> rusqlite::Result<Con
     schema::examine(&open(&data_dir.join("control/control.sqlite"))?)
 }
 
-type Job = Box<dyn FnOnce(&mut Connection) + Send>;
+type Job = Box<dyn FnOnce(&mut File) + Send>;
 
 /// A handle to the database thread.
 #[derive(Debug, Clone)]
 pub struct Db {
     jobs: mpsc::Sender<Job>,
+    trouble: watch::Receiver<Option<&'static str>>,
 }
 
 impl Db {
     /// Opens the file, bringing it up to date, and starts its thread.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let mut connection = Connection::open(path)?;
-        connection.busy_timeout(BUSY)?;
-        // A transaction that begins by reading and finds another process writing when it wants to write is refused at once;
-        // one that begins by writing waits its turn.
-        connection.set_transaction_behavior(TransactionBehavior::Immediate);
-        schema::prepare(&mut connection)?;
+        let mut file = File::open(path)?;
+        let trouble = file.trouble();
         let (jobs, mut queue) = mpsc::channel::<Job>(QUEUE);
         let work = move || {
             while let Some(job) = queue.blocking_recv() {
-                job(&mut connection);
+                job(&mut file);
             }
         };
         std::thread::Builder::new().name("control-db".into()).spawn(work).map_err(|_| Error::Closed)?;
-        Ok(Self { jobs })
+        Ok(Self { jobs, trouble })
     }
 
     /// Folds the write-ahead log into the file, so that an orderly end leaves one file behind.
     pub async fn settle(&self) -> Result<(), Error> {
         self.call(|c| c.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))).await
+    }
+
+    /// What is wrong with the file, in few words, if nothing can be kept. It is tried once more before that is said.
+    pub async fn trouble(&self) -> Option<&'static str> {
+        if self.trouble.borrow().is_some() {
+            // Whatever comes of it is said there.
+            self.call(|_| Ok(())).await.ok();
+        }
+        *self.trouble.borrow()
     }
 
     /// Runs one piece of SQL work on the thread and waits for what comes of it.
@@ -122,12 +137,12 @@ impl Db {
     ) -> Result<T, Error> {
         let (answer, result) = oneshot::channel();
         // A caller that went away does not want its answer.
-        self.queue(move |connection| drop(answer.send(work(connection)))).await?;
-        Ok(result.await.map_err(|_| Error::Closed)??)
+        self.queue(move |file| drop(answer.send(file.run(work)))).await?;
+        result.await.map_err(|_| Error::Closed)?
     }
 
     /// Queues one piece of SQL work: whatever is asked afterwards finds it done.
-    async fn queue(&self, job: impl FnOnce(&mut Connection) + Send + 'static) -> Result<(), Error> {
+    async fn queue(&self, job: impl FnOnce(&mut File) + Send + 'static) -> Result<(), Error> {
         self.jobs.send(Box::new(job)).await.map_err(|_| Error::Closed)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Db, Error, unsynced};
 use choir_proto::Hash;
-use rusqlite::params;
+use rusqlite::{Connection, params};
 
 /// Addresses of each sort that are remembered, the oldest forgotten first. Whoever meets a forgotten one is asked.
 pub(crate) const PAGES_MAX: usize = 4096;
@@ -48,16 +48,16 @@ impl Db {
         const INSERT: &str = "INSERT OR IGNORE INTO pages (hash, sort) VALUES (?1, ?2)";
         const FORGET: &str = "DELETE FROM pages WHERE sort = ?1 AND rowid <=
             (SELECT rowid FROM pages WHERE sort = ?1 ORDER BY rowid DESC LIMIT 1 OFFSET ?2)";
-        self.queue(move |c| {
-            let kept = unsynced(c, |c| {
-                let step = c.transaction()?;
-                for hash in &hashes {
-                    step.execute(INSERT, params![hash.0, sort.name()])?;
-                }
-                step.execute(FORGET, params![sort.name(), PAGES_MAX as i64])?;
-                step.commit()
-            });
-            if let Err(error) = kept {
+        let keep = move |c: &mut Connection| {
+            let step = c.transaction()?;
+            for hash in &hashes {
+                step.execute(INSERT, params![hash.0, sort.name()])?;
+            }
+            step.execute(FORGET, params![sort.name(), PAGES_MAX as i64])?;
+            step.commit()
+        };
+        self.queue(move |file| {
+            if let Err(error) = file.run(|c| unsynced(c, keep)) {
                 tracing::warn!(error = &error as &dyn std::error::Error, "pages will be asked about after a restart");
             }
         })

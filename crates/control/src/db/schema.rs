@@ -107,6 +107,13 @@ pub(super) fn prepare(connection: &mut Connection) -> Result<(), Error> {
     Ok(())
 }
 
+/// Writes and syncs what is only in the write-ahead log. Of pages in there that a failed sync was to keep, and of those written
+/// without one, nobody knows whether the disk has them; afterwards nothing rests on them any more.
+pub(super) fn settle(connection: &Connection) -> Result<(), Error> {
+    let busy: i64 = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+    if busy == 0 { Ok(()) } else { Err(Error::Unsafe { setting: "that its write-ahead log is settled" }) }
+}
+
 /// Whether this version can use a file, looked at without changing anything.
 pub(super) fn examine(connection: &Connection) -> Result<(), Error> {
     refuse_newer(connection)?;

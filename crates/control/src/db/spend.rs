@@ -4,6 +4,8 @@ use super::{Db, Error, unsynced};
 use choir_proto::model::Usage;
 use choir_proto::{RunId, Usd};
 use rusqlite::{Connection, params};
+use std::collections::HashMap;
+use std::path::Path;
 
 /// What a run has cost so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -14,6 +16,23 @@ pub struct Spent {
     pub tokens: u64,
     /// Money.
     pub usd: Usd,
+}
+
+/// What every run of a data directory has cost. Works whether or not an instance runs, given how a file is opened that may not be
+/// changed.
+pub fn spends(
+    data_dir: &Path,
+    open: impl FnOnce(&Path) -> rusqlite::Result<Connection>,
+) -> Result<HashMap<RunId, Spent>, Error> {
+    let connection = open(&data_dir.join("control/control.sqlite"))?;
+    let mut statement =
+        connection.prepare("SELECT run, sum(calls), sum(tokens), sum(micro_usd) FROM spend GROUP BY run")?;
+    let rows = statement.query_map([], |row| {
+        let number = |column| row.get::<_, i64>(column).map(|number| number as u64);
+        let run = RunId::from(row.get::<_, [u8; 16]>(0)?);
+        Ok((run, Spent { calls: number(1)?, tokens: number(2)?, usd: Usd(number(3)?) }))
+    })?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
 /// What one call has cost.
@@ -58,8 +77,8 @@ impl Db {
         cost: Cost,
         ended: impl FnOnce(Cost, Result<(), Error>) + Send + 'static,
     ) -> Result<(), Error> {
-        self.queue(move |c| {
-            let written = cost.write(c).map_err(Error::from);
+        self.queue(move |file| {
+            let written = file.run(|c| cost.write(c));
             ended(cost, written);
         })
         .await

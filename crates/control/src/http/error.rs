@@ -139,11 +139,21 @@ const NO_ROOM: &str = "Nothing was lost and nothing was changed. Free some space
 impl From<db::Error> for Refused {
     fn from(error: db::Error) -> Self {
         tracing::error!(error = &error as &dyn std::error::Error, "control's database failed");
-        if matches!(error, db::Error::Full) {
-            return Self::new(StatusCode::INSUFFICIENT_STORAGE, "disk_full", "The disk is full.", NO_ROOM);
+        let failed = "Control's database failed.";
+        match error {
+            db::Error::Full => Self::new(StatusCode::INSUFFICIENT_STORAGE, "disk_full", "The disk is full.", NO_ROOM),
+            db::Error::Disk(_) => {
+                let hint = "Nothing was acknowledged. Look at the disk, then try again; /health tells how it is.";
+                Self::unavailable("control_failed", failed, hint)
+            }
+            db::Error::Sqlite(_)
+            | db::Error::Damaged(_)
+            | db::Error::Newer { .. }
+            | db::Error::Unsafe { .. }
+            | db::Error::Closed => {
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", failed, "`choir doctor` tells more.")
+            }
         }
-        let hint = "Is the disk full or read-only? `choir doctor` tells.";
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "Control's database failed.", hint)
     }
 }
 

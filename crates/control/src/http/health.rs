@@ -21,7 +21,7 @@ const DEGRADED: &str = "degraded";
 pub(super) async fn get(State(app): State<App>) -> Json<Health> {
     let inside = inside(&app).await;
     let mut components = BTreeMap::from([
-        ("control".to_owned(), component(OK, None)),
+        ("control".to_owned(), control(app.db.trouble().await)),
         ("computer".to_owned(), computer(&app.computer.borrow(), inside.is_some())),
         ("models".to_owned(), models(&app)),
         ("sandbox".to_owned(), sandbox(&app)),
@@ -33,6 +33,14 @@ pub(super) async fn get(State(app): State<App>) -> Json<Health> {
     let ok = components.values().all(|component| component.status != DEGRADED);
     let status = if ok { OK } else { DEGRADED }.to_owned();
     Json(Health { status, version: env!("CARGO_PKG_VERSION").to_owned(), components })
+}
+
+fn control(trouble: Option<&'static str>) -> Component {
+    let Some(trouble) = trouble else { return component(OK, None) };
+    component(
+        DEGRADED,
+        Some(format!("{trouble}: nothing is kept before its database is opened anew and found in order")),
+    )
 }
 
 fn computer(state: &ComputerState, answers: bool) -> Component {

@@ -51,7 +51,7 @@ pub(super) async fn put(
     if key.is_none() {
         check_key(&app, &name, change.base_url.as_deref())?;
     }
-    app.gateway.put_provider(&name, kind, change.base_url, key).await.map_err(|error| refused(&error))?;
+    app.gateway.put_provider(&name, kind, change.base_url, key).await.map_err(refused)?;
     Ok(StatusCode::NO_CONTENT)
 }
 

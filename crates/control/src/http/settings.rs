@@ -107,7 +107,7 @@ pub(super) async fn get(State(app): State<App>) -> Json<Shown> {
 pub(super) async fn put(State(app): State<App>, Json(change): Json<SettingsChange>) -> Result<Json<Shown>, Refused> {
     check_models(&app, change.models.as_ref())?;
     let settings = changed(app.gateway.settings(), change)?;
-    app.gateway.change(settings).await.map_err(|error| refused(&error))?;
+    app.gateway.change(settings).await.map_err(refused)?;
     Ok(Json(shown(&app).await))
 }
 
@@ -168,8 +168,13 @@ fn shown_provider(provider: &Provider) -> ShownProvider {
     }
 }
 
-pub(super) fn refused(error: &gateway::Error) -> Refused {
-    tracing::error!(error = error as &dyn std::error::Error, "a setting could not be changed");
-    let hint = "Is the disk full or read-only? `choir doctor` tells.";
-    Refused::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "The change could not be kept.", hint)
+pub(super) fn refused(error: gateway::Error) -> Refused {
+    match error {
+        gateway::Error::Db(error) => error.into(),
+        other => {
+            tracing::error!(error = &other as &dyn std::error::Error, "a setting could not be changed");
+            let (message, hint) = ("The change could not be kept.", "`choir doctor` tells more.");
+            Refused::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message, hint)
+        }
+    }
 }

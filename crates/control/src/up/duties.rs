@@ -37,8 +37,15 @@ pub(super) async fn tell_models(
 /// Keeps what was decided about connections: here first, then as a copy in the computer's log.
 pub(super) async fn keep_decisions(mut decided: Decided, db: Db, link: Link, clock: Clock) {
     while let Some(Decision { task, host, port, outcome }) = decided.recv().await {
-        if let Err(error) = db.add_egress(task, host.clone(), port, outcome.clone(), clock.now()).await {
+        let keep = || db.add_egress(task, host.clone(), port, outcome.clone(), clock.now());
+        // Once more on a file that was opened anew; the log gets no copy of what is not here.
+        let mut kept = keep().await;
+        if kept.is_err() {
+            kept = keep().await;
+        }
+        if let Err(error) = kept {
             tracing::error!(error = &error as &dyn std::error::Error, "a decision about a connection was not kept");
+            continue;
         }
         let event = match outcome {
             Ok(rule) => Event::from(EgressAllowed { host, port, rule }),

@@ -304,7 +304,7 @@ fn check_models(models: &Models, names_provider: impl Fn(&str) -> bool) -> Resul
 }
 
 async fn keys(data: &DataDir, db: &Db) -> Result<Keys, Error> {
-    let signing = db::signing_key(data, db.has_heads().await?.then_some("signed heads"))?;
+    let signing = db::signing_key(data, db.has_heads().await?.then_some(db::SIGNED))?;
     let seal = Seal::open(data, db.has_sealed_keys().await?.then_some("sealed keys"))?;
     Ok(Keys { signing, seal })
 }

@@ -1,8 +1,10 @@
 //! Holding a directory against what a load was told about it.
 
-use super::load::Said;
+use super::load::{CONTROL, Said};
 use crate::disk::image::Image;
 use crate::instance;
+use choir_control::db::Db;
+use choir_control::secret::Digest;
 use choir_proto::event::{Actor, NewEvent, RunSteered};
 use choir_proto::{Envelope, Event, EventId, Seq, Timestamp};
 use choir_store::{Expect, Log, Query};
@@ -41,7 +43,10 @@ pub(super) fn image(image: &Image, said: &[Said], runtime: &tokio::runtime::Runt
     {
         findings.faults.push(format!("choir verify: {what}"));
     }
-    runtime.block_on(examine(&directory, said, &mut findings));
+    runtime.block_on(async {
+        examine(&directory, said, &mut findings).await;
+        examine_control(&directory.join(CONTROL), said, &mut findings).await;
+    });
     Ok(findings)
 }
 
@@ -65,6 +70,28 @@ async fn examine(directory: &Path, said: &[Said], findings: &mut Findings) {
     verify(directory, findings);
 }
 
+/// Whatever control said that it keeps, it still knows.
+async fn examine_control(path: &Path, said: &[Said], findings: &mut Findings) {
+    let granted = said.iter().filter_map(|said| match said {
+        Said::Granted(digest) => Some(Digest::of(&digest.0)),
+        _ => None,
+    });
+    let control = match Db::open(path) {
+        Ok(control) => control,
+        Err(error) => {
+            findings.faults.push(format!("control's database does not open: {error}"));
+            findings.lost += granted.count() as u64;
+            return;
+        }
+    };
+    for digest in granted {
+        match control.grant(digest, Timestamp(0)).await {
+            Ok(known) => findings.lost += u64::from(known.is_none()),
+            Err(error) => findings.faults.push(format!("control's database cannot be read: {error}")),
+        }
+    }
+}
+
 fn verify(directory: &Path, findings: &mut Findings) {
     match choir_store::verify(directory, &[], |_| {}) {
         Ok(report) => findings.faults.extend(report.faults),
@@ -74,7 +101,9 @@ fn verify(directory: &Path, findings: &mut Findings) {
 
 /// Acknowledged things.
 pub(super) fn promises(said: &[Said]) -> u64 {
-    said.iter().filter(|said| matches!(said, Said::Appended(..) | Said::Kept(_) | Said::Erased(_))).count() as u64
+    let is_promise =
+        |said: &&Said| matches!(said, Said::Appended(..) | Said::Kept(_) | Said::Erased(_) | Said::Granted(_));
+    said.iter().filter(is_promise).count() as u64
 }
 
 async fn read_all(log: &Log) -> Result<Vec<Envelope>, choir_store::StoreError> {
@@ -96,6 +125,8 @@ fn compare(log: &Log, events: &[Envelope], said: &[Said], findings: &mut Finding
             Said::Appended(seq, id) => places.get(id).is_some_and(|event| event.header.seq == *seq),
             Said::Kept(hash) => log.blobs().get(hash).is_ok(),
             Said::Erased(id) => places.get(id).is_some_and(|event| event.payload.get() == "null"),
+            // Looked for in another file.
+            Said::Granted(_) => true,
             Said::Refused(_) | Said::Unreadable(_) | Said::Stuck(_) | Said::Done => true,
         };
         findings.lost += u64::from(!kept);

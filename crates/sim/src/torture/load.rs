@@ -1,7 +1,9 @@
-//! A process that uses a log in every way and says what it was told, as lines that can be checked after it is gone.
+//! A process that uses a log in every way, and control's database beside it, and says what it was told, as lines that can be checked after it is gone.
 
 use crate::disk::ACKNOWLEDGEMENTS;
 use anyhow::{Context, bail};
+use choir_control::db::{Db, Scope};
+use choir_control::secret::Digest;
 use choir_proto::event::{Actor, ArtifactImported, NewEvent, PayloadErased, RunSteered};
 use choir_proto::{ArtifactId, Event, EventId, Hash, Seq, Timestamp};
 use choir_store::{AppendError, Appended, Erasure, Expect, Log, Query, sha256};
@@ -35,6 +37,9 @@ pub struct Options {
 /// Tries before a log that refuses counts as stuck. More than any fault that is injected lasts.
 const TRIES: u32 = 100;
 
+/// Control's database, beside the log of a load.
+pub(super) const CONTROL: &str = "control.sqlite";
+
 /// A payload that becomes a blob.
 const LARGE: usize = 70 * 1024;
 
@@ -47,6 +52,8 @@ pub(crate) enum Said {
     Kept(Hash),
     /// A payload is gone for good.
     Erased(EventId),
+    /// Control knows a token by this digest.
+    Granted(Hash),
     /// Something was not done, and this was said about it.
     Refused(String),
     /// The log could not be read.
@@ -63,6 +70,7 @@ impl std::fmt::Display for Said {
             Self::Appended(seq, id) => write!(f, "appended {seq} {id}"),
             Self::Kept(hash) => write!(f, "kept {hash}"),
             Self::Erased(id) => write!(f, "erased {id}"),
+            Self::Granted(digest) => write!(f, "granted {digest}"),
             Self::Refused(why) => write!(f, "refused {why}"),
             Self::Unreadable(why) => write!(f, "unreadable {why}"),
             Self::Stuck(why) => write!(f, "stuck {why}"),
@@ -83,6 +91,7 @@ impl FromStr for Said {
             }
             "kept" => Self::Kept(rest.parse()?),
             "erased" => Self::Erased(rest.parse()?),
+            "granted" => Self::Granted(rest.parse()?),
             "refused" => Self::Refused(rest.to_owned()),
             "unreadable" => Self::Unreadable(rest.to_owned()),
             "stuck" => Self::Stuck(rest.to_owned()),
@@ -102,12 +111,14 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     runtime.block_on(async {
         // Half of the work on one opening, half on another: recovery writes too.
         for half in 0..2 {
-            let Some(log) = open(options, &mouth)? else { return Ok(()) };
+            let Some(log) = open(&mouth, || Log::open(&options.directory))? else { return Ok(()) };
+            let Some(control) = open(&mouth, || Db::open(&options.directory.join(CONTROL)))? else { return Ok(()) };
             let callers: Vec<_> = (0..options.callers)
                 .map(|caller| {
                     let seed = options.seed.wrapping_mul(31).wrapping_add(u64::from(half * options.callers + caller));
                     let caller = Caller {
                         log: log.clone(),
+                        control: control.clone(),
                         mouth: mouth.clone(),
                         random: fastrand::Rng::with_seed(seed),
                         erasable: Vec::new(),
@@ -119,23 +130,33 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
                 caller.await??;
             }
             log.close().await;
+            if let Err(error) = control.settle().await {
+                mouth.say(&Said::Refused(in_one_line(error)))?;
+            }
         }
         mouth.say(&Said::Done)
     })
 }
 
-fn open(options: &Options, mouth: &Mouth) -> anyhow::Result<Option<Log>> {
+fn open<T, E>(mouth: &Mouth, open: impl Fn() -> Result<T, E>) -> anyhow::Result<Option<T>>
+where
+    E: std::error::Error + Send + Sync + 'static,
+{
     let mut last = String::new();
     for _ in 0..TRIES {
-        match Log::open(&options.directory) {
-            Ok(log) => return Ok(Some(log)),
+        match open() {
+            Ok(opened) => return Ok(Some(opened)),
             Err(error) => {
-                last = format!("open: {:#}", anyhow::Error::new(error)).replace('\n', " ");
+                last = format!("open: {}", in_one_line(error));
                 mouth.say(&Said::Refused(last.clone()))?;
             }
         }
     }
     mouth.say(&Said::Stuck(last)).map(|()| None)
+}
+
+fn in_one_line(error: impl std::error::Error + Send + Sync + 'static) -> String {
+    format!("{:#}", anyhow::Error::new(error)).replace('\n', " ")
 }
 
 /// Says things in order, from every caller.
@@ -151,6 +172,7 @@ impl Mouth {
 
 struct Caller {
     log: Log,
+    control: Db,
     mouth: Mouth,
     random: fastrand::Rng,
     erasable: Vec<(EventId, Seq)>,
@@ -159,16 +181,35 @@ struct Caller {
 impl Caller {
     async fn run(mut self, steps: u32) -> anyhow::Result<()> {
         for _ in 0..steps {
-            match self.random.u8(..10) {
+            match self.random.u8(..12) {
                 0..5 => self.append_unit().await?,
                 5..6 => self.append_large().await?,
                 6..8 => self.append_with_blob().await?,
                 8..9 => self.keep_twins().await?,
-                _ => self.erase().await?,
+                9..10 => self.erase().await?,
+                _ => self.grant().await.map(drop)?,
             }
         }
-        // The disk is in order again by now, so the log must be, too.
-        self.insist().await
+        // The disk is in order again by now, so both must be, too.
+        self.insist().await?;
+        for _ in 0..TRIES {
+            if self.grant().await? {
+                return Ok(());
+            }
+        }
+        self.mouth.say(&Said::Stuck("control's database".into()))
+    }
+
+    /// Something that control decides and keeps; whether it could.
+    async fn grant(&mut self) -> anyhow::Result<bool> {
+        let digest = sha256(&self.random.u128(..).to_le_bytes());
+        let added = self.control.add_token(Digest::of(&digest.0), "load".into(), Scope::Read, Timestamp(0), None).await;
+        let Err(error) = added else { return self.mouth.say(&Said::Granted(digest)).map(|()| true) };
+        self.mouth.say(&Said::Refused(in_one_line(error)))?;
+        if let Err(error) = self.control.grant(Digest::of(&digest.0), Timestamp(0)).await {
+            self.mouth.say(&Said::Unreadable(in_one_line(error)))?;
+        }
+        Ok(false)
     }
 
     /// Several events that belong together.

@@ -45,6 +45,15 @@ impl Trouble {
         }
     }
 
+    /// How a change of the settings is refused meanwhile, which control keeps by itself.
+    fn control_refusal(self) -> Option<&'static str> {
+        match self {
+            Self::Full => Some("507 disk_full"),
+            Self::ReadOnly => Some("503 control_failed"),
+            Self::Lies => None,
+        }
+    }
+
     /// How a prompt is refused meanwhile.
     fn refusal(self) -> Option<&'static str> {
         match self {
@@ -139,11 +148,19 @@ async fn meanwhile(
             outcome.faults.push(format!("{trouble:?}: a prompt was accepted"));
         }
     }
+    if let Some(expected) = trouble.control_refusal() {
+        let (status, answer) = client.ask(Method::PUT, "/api/settings", Some(&settings())).await?;
+        if refusal(status, &answer) != expected {
+            outcome.faults.push(format!("{trouble:?}: {status} {answer} instead of {expected:?}"));
+        }
+    }
     client.get("/api/events?after=0&limit=1000").await?;
     client.get("/api/runs").await?;
     let health = client.get("/health").await?;
-    if trouble != Trouble::Lies && health["components"]["log"]["status"] != "degraded" {
-        outcome.faults.push(format!("{trouble:?}: the health says {}", health["components"]["log"]));
+    for part in ["log", "control"] {
+        if trouble != Trouble::Lies && health["components"][part]["status"] != "degraded" {
+            outcome.faults.push(format!("{trouble:?}: the health says {part}: {}", health["components"][part]));
+        }
     }
     Ok(())
 }
@@ -160,11 +177,18 @@ async fn afterwards(client: &mut Client, victim: &mut Victim, outcome: &mut Outc
     if refused > TRIES {
         outcome.faults.push(format!("{refused} prompts were refused after the disk was mended"));
     }
+    client.send(Method::PUT, "/api/settings", &settings()).await?;
     let health = client.get("/health").await?;
-    if health["components"]["log"]["status"] != "ok" {
-        outcome.faults.push(format!("the health of a mended disk: {}", health["components"]["log"]));
+    for part in ["log", "control"] {
+        if health["components"][part]["status"] != "ok" {
+            outcome.faults.push(format!("the health of a mended disk: {part}: {}", health["components"][part]));
+        }
     }
     Ok(())
+}
+
+fn settings() -> Value {
+    json!({"budget": {"usd_per_run": 3.0}})
 }
 
 fn prompt() -> Value {

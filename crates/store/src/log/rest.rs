@@ -3,7 +3,7 @@
 use super::reader::Readers;
 use super::{FORMAT, Query, blobs_path, damaged, log_path};
 use crate::blob::Blobs;
-use crate::sqlite::{OpenError, StoreError};
+use crate::sqlite::{OpenError, StoreError, untouched};
 use choir_proto::Envelope;
 use std::path::Path;
 
@@ -18,7 +18,7 @@ impl AtRest {
     /// The log in a computer's directory.
     pub fn open(directory: &Path) -> Result<Self, OpenError> {
         let path = log_path(directory);
-        let readers = Readers::new(path.clone());
+        let readers = Readers::new(untouched(&path));
         match readers.format().map_err(|error| damaged(&path, error))? {
             found if found > FORMAT => Err(OpenError::Newer { path, found, known: FORMAT }),
             _ => Ok(Self { readers, blobs: Blobs::open_existing(&blobs_path(directory)) }),

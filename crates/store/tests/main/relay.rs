@@ -1,6 +1,6 @@
 use crate::fixture::{all, directory, event};
 use choir_proto::{Envelope, Seq};
-use choir_store::relay::{JsonLines, Relay, RelayError};
+use choir_store::relay::{ContinueError, JsonLines, Relay, RelayError};
 use choir_store::{Expect, Log};
 use std::fs;
 use std::ops::RangeInclusive;
@@ -54,6 +54,7 @@ async fn what_is_delivered_again_changes_nothing() {
     for (index, event) in events.iter().enumerate() {
         relay.carry([event, event]).unwrap();
         if index % 5 == 4 {
+            drop(relay);
             relay = Relay::new(JsonLines::open(&twice).unwrap());
             relay.carry(&events[..=index]).unwrap();
         }
@@ -96,6 +97,19 @@ async fn a_gap_is_refused_and_a_foreign_file_is_left_alone() {
         assert!(opened == text.starts_with('{'), "only what a crash can leave of an event goes");
         assert!(opened || fs::read_to_string(&foreign).unwrap() == text);
     }
+}
+
+#[tokio::test]
+async fn a_file_has_one_who_writes_to_it() {
+    let directory = directory();
+    let events = events(directory.path()).await;
+    let path = directory.path().join("events.jsonl");
+    let mut first = Relay::new(JsonLines::open(&path).unwrap());
+    assert!(matches!(JsonLines::open(&path), Err(ContinueError::InUse)));
+    first.carry(&events[..2]).unwrap();
+    drop(first);
+    Relay::new(JsonLines::open(&path).unwrap()).carry(&events[..3]).unwrap();
+    assert_eq!(sequence(&path), [1, 2, 3]);
 }
 
 #[tokio::test]
