@@ -329,9 +329,12 @@ impl Log {
         read.map(|read| read.events)
     }
 
-    fn remember(&self, damage: String) {
-        tracing::error!(%damage, "the log is damaged");
-        self.shared.damage.get_or_init(|| damage);
+    /// Keeps the first of what is said to be damaged, and tells it once.
+    pub(crate) fn remember(&self, damage: String) {
+        self.shared.damage.get_or_init(|| {
+            tracing::error!(%damage, "the log is damaged");
+            damage
+        });
     }
 
     /// What is wrong with the file, once something could not be read.

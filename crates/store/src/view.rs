@@ -61,6 +61,8 @@ pub struct Views {
     /// The event that every projection has seen.
     at: Head,
     dirty: bool,
+    /// The first event that was left out, because it cannot be understood.
+    left_out: Option<Seq>,
 }
 
 /// A projection with what is known of its rows on disk.
@@ -94,7 +96,7 @@ impl Views {
             }
         };
         let projections = projections.into_iter().map(|projection| Kept { projection, greatest: None }).collect();
-        let mut views = Self { path, connection, projections, at: Head::default(), dirty: false };
+        let mut views = Self { path, connection, projections, at: Head::default(), dirty: false, left_out: None };
         match views.cursor() {
             Ok(Some(at)) => {
                 views.at = at;
@@ -134,12 +136,20 @@ impl Views {
         Ok(())
     }
 
+    /// The first event that was left out, because it cannot be understood.
+    pub(crate) fn left_out(&self) -> Option<Seq> {
+        self.left_out
+    }
+
     /// Folds the next event.
     pub fn fold(&mut self, header: &Header, event: Result<Event, DecodeError>) -> Result<(), StoreError> {
         // A payload that cannot be read is treated as absent: one damaged event must not take every view away.
         match event {
             Ok(event) => self.apply(header, &event)?,
-            Err(error) => tracing::warn!(seq = header.seq.0, %error, "an event is left out of the views"),
+            Err(error) => {
+                tracing::warn!(seq = header.seq.0, %error, "an event is left out of the views");
+                self.left_out.get_or_insert(header.seq);
+            }
         }
         self.at = Head { seq: header.seq, hash: header.hash };
         self.dirty = true;

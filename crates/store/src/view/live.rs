@@ -202,6 +202,9 @@ impl Follower {
                 what: "nothing from here on can be read".into(),
             }));
         }
+        if let Some(seq) = lock(&self.views).left_out() {
+            self.log.remember(format!("event {seq} cannot be understood"));
+        }
         self.unflushed += seq.0 - at.0;
         if self.unflushed >= FLUSH_EVERY_EVENTS as u64 {
             self.flush().await;

@@ -2,8 +2,10 @@
 
 use crate::fixture::{all, directory, event, steer};
 use crate::views::counts;
-use choir_proto::Seq;
+use choir_proto::event::{NewEvent, UnknownEvent};
+use choir_proto::{Event, Seq};
 use choir_store::{Expect, LiveViews, Log, OpenError, Query, StoreError, Views, verify};
+use serde_json::value::RawValue;
 
 /// One bad spot must not take away what was written around it.
 #[tokio::test]
@@ -132,4 +134,17 @@ async fn a_damaged_page_is_noticed_wherever_it_is() {
         sound.extend(seen.map(|report| report.events));
     }
     assert!(sound.iter().any(|events| (100..200).contains(events)), "what is sound before a damage is told: {sound:?}");
+}
+
+#[tokio::test]
+async fn an_event_that_makes_no_sense_is_left_out_and_told() {
+    let directory = directory();
+    let log = Log::open(directory.path()).unwrap();
+    let live = LiveViews::follow(log.clone(), Views::open(directory.path(), counts(1)).unwrap()).await.unwrap();
+    let senseless =
+        UnknownEvent { kind: "run.steered".into(), version: 1, payload: RawValue::from_string("{}".into()).unwrap() };
+    let senseless = NewEvent { event: Event::Unknown(senseless), ..event(2) };
+    log.append(vec![event(1), senseless, event(3)], Expect::Any).await.unwrap();
+    assert_eq!(live.read(|views| Ok(views.at().seq)).await.unwrap(), Seq(3));
+    assert_eq!(log.damage(), Some("event 2 cannot be understood"));
 }
