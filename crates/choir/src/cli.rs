@@ -1,5 +1,9 @@
 //! What may be typed.
 
+mod reach;
+
+pub(crate) use reach::{Data, Reach};
+
 use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -226,27 +230,6 @@ impl Command {
             Self::Computer(_) | Self::Guest(_) | Self::Page(_) => false,
         }
     }
-}
-
-/// Where everything is kept.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct Data {
-    /// The data directory [default: the platform's, for example ~/.local/share/choir].
-    #[arg(long = "data", value_name = "DIR", env = "CHOIR_DATA")]
-    pub(crate) directory: Option<PathBuf>,
-}
-
-/// How a running instance is reached.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct Reach {
-    #[command(flatten)]
-    pub(crate) data: Data,
-    /// Where the instance is [default: the one that runs on the data directory].
-    #[arg(long, value_name = "URL", env = "CHOIR_URL")]
-    pub(crate) url: Option<String>,
-    /// An API token [default: none; whoever owns the data directory needs none].
-    #[arg(long, value_name = "TOKEN", env = "CHOIR_TOKEN", hide_env_values = true)]
-    pub(crate) token: Option<String>,
 }
 
 #[derive(Debug, Args)]

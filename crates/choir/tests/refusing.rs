@@ -61,6 +61,7 @@ fn assert_refused_with(status: i32, refused: &Output, named: &str, hint: &str) {
     assert_eq!(said.lines().filter(|line| line.starts_with("choir: ")).count(), 1, "one report: {said}");
     assert!(said.contains(named) && said.lines().any(|line| line.starts_with("  ") && line.contains(hint)), "{said}");
     assert!(!said.contains("panicked") && !said.contains("stack backtrace"), "{said}");
+    assert!(!said.contains("left behind"), "{said}");
 }
 
 /// Every file of a directory with its bytes; a lock may be touched.

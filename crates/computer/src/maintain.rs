@@ -8,9 +8,12 @@ use choir_proto::event::{Actor, PAYLOAD_ERASED, PayloadErased};
 use choir_proto::{Envelope, Event, EventId, Hash, Seq};
 use choir_store::log::Head;
 use choir_store::{AppendError, Collected, Erasure, LiveViews, Log, OpenError, Query, StoreError, Views};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
+
+/// A payload that is not there, as the log gives it.
+const ABSENT: &str = "null";
 
 /// Events read at once.
 const PAGE: usize = 1000;
@@ -94,8 +97,14 @@ pub async fn erase(journal: &Journal, target: EventId) -> Result<Seq, ChoreError
     let unnamed_upto = log.head().seq;
     // Most events name none: then nobody has to read what may be a long log, or one that is damaged elsewhere.
     if !blobs.is_empty() {
-        for hash in named_elsewhere(log, target, unnamed_upto).await? {
-            blobs.remove(&hash);
+        let Elsewhere { named, unreadable } = elsewhere(log, target, unnamed_upto).await?;
+        blobs.retain(|hash| !named.contains(hash));
+        if let Some(seq) = unreadable
+            && !blobs.is_empty()
+        {
+            let kept = blobs.len();
+            tracing::warn!(%seq, kept, "an event cannot be read and may name what the erased one names: that stays");
+            blobs.clear();
         }
     }
     let blobs: Vec<Hash> = blobs.into_iter().collect();
@@ -140,13 +149,70 @@ fn named(envelope: &Envelope) -> BTreeSet<Hash> {
     envelope.event().map(|event| event.blobs().into_iter().collect()).unwrap_or_default()
 }
 
-async fn named_elsewhere(log: &Log, target: EventId, upto: Seq) -> Result<BTreeSet<Hash>, StoreError> {
-    let mut hashes = BTreeSet::new();
-    let mut after = Seq::ZERO;
+/// What all other events say.
+struct Elsewhere {
+    named: BTreeSet<Hash>,
+    /// One whose payload is gone and was never erased: nobody knows what it names.
+    unreadable: Option<Seq>,
+}
+
+async fn elsewhere(log: &Log, target: EventId, upto: Seq) -> Result<Elsewhere, StoreError> {
+    let (mut named_there, mut absent, mut after) = (BTreeSet::new(), BTreeMap::new(), Seq::ZERO);
     loop {
         let page = log.read(Query { after, upto: Some(upto), limit: PAGE, ..Query::default() }).await?;
-        let Some(last) = page.last() else { return Ok(hashes) };
+        let Some(last) = page.last() else {
+            return Ok(Elsewhere { named: named_there, unreadable: absent.into_values().next() });
+        };
         after = last.header.seq;
-        hashes.extend(page.iter().filter(|event| event.header.id != target).flat_map(named));
+        for event in page.iter().filter(|event| event.header.id != target) {
+            match event.event() {
+                // A tombstone comes after what it is for.
+                Ok(Event::PayloadErased(erased)) => drop(absent.remove(&erased.event_id)),
+                _ if event.payload.get() == ABSENT => drop(absent.insert(event.header.id, event.header.seq)),
+                _ => named_there.extend(named(event)),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::RealWorld;
+    use choir_proto::ArtifactId;
+    use choir_proto::event::{ArtifactImported, RunSteered};
+
+    fn imported(content_hash: Hash) -> Event {
+        let artifact_id = ArtifactId::from([7; 16]);
+        let (media_type, origin) = ("text/plain".into(), "test".into());
+        ArtifactImported { artifact_id, content_hash, size: 5, media_type, origin, text: None, unreadable: None }.into()
+    }
+
+    /// An event that names a blob, one with words in a blob of their own, and what an erasure of the first leaves of its blob.
+    async fn is_left(before: impl AsyncFnOnce(&Journal, &Path, EventId)) -> bool {
+        let directory = tempfile::tempdir().unwrap();
+        let log = Log::open(directory.path()).unwrap();
+        let journal = Journal::new(log.clone(), RealWorld::new());
+        let blob = log.blobs().put(b"words").unwrap();
+        let scope = Scope::of(Actor::Person);
+        journal.append(&scope, vec![imported(blob)]).await.unwrap();
+        journal.append(&scope, vec![RunSteered { text: "x".repeat(70_000) }.into()]).await.unwrap();
+        let events = log.read(Query { limit: 10, ..Query::default() }).await.unwrap();
+        let (target, long) = (events[0].header.id, &events[1].header);
+        let name = long.payload_hash.to_string();
+        before(&journal, &directory.path().join("blobs").join(&name[..2]).join(&name[2..]), long.id).await;
+        erase(&journal, target).await.unwrap();
+        let is_left = log.blobs().get(&blob).is_ok();
+        log.close().await;
+        is_left
+    }
+
+    #[tokio::test]
+    async fn what_a_damaged_event_may_name_is_not_erased_with_another() {
+        assert!(!is_left(async |_: &Journal, _: &Path, _| {}).await, "nobody else names it");
+        let erased = async |journal: &Journal, _: &Path, long| assert!(erase(journal, long).await.is_ok());
+        assert!(!is_left(erased).await, "what was erased names nothing");
+        let damaged = async |_: &Journal, file: &Path, _| std::fs::remove_file(file).unwrap();
+        assert!(is_left(damaged).await, "what cannot be read may name it");
     }
 }

@@ -21,6 +21,8 @@ async fn the_field_that_is_wrong_is_named_by_its_path() {
         (r#"{"egress":{"ceiling":["git",5]}}"#, "`egress.ceiling[1]`", "bad_field"),
         (r#"{"egress":{"ceiling":[],"floor":[]}}"#, "unknown field `floor`", "bad_field"),
         (r#"{} {}"#, "trailing", "bad_json"),
+        (r#"{"budget""#, "not what this request takes: EOF", "bad_json"),
+        (r#"{"budget": {nope}"#, "takes at `budget`: key", "bad_json"),
         ("[]", "an array", "bad_field"),
         ("null", "The body is `null`", "bad_field"),
         ("7", "a number", "bad_field"),

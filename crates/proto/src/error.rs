@@ -30,6 +30,11 @@ impl ApiError {
     }
 }
 
+/// The path at which a reader of JSON stopped, as far as it knows one: `.` is everything, and `?` what it had not read yet.
+pub fn place(path: &str) -> Option<&str> {
+    Some(path.trim_end_matches(['?', '.'])).filter(|known| !known.is_empty())
+}
+
 /// What a reader of JSON says is wrong, with the names of our own types replaced by what everybody calls them.
 pub fn in_words(said: &str) -> String {
     let Some((before, after)) = said.split_once("expected ") else { return said.to_owned() };

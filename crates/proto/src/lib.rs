@@ -23,7 +23,7 @@ pub mod tour;
 pub mod trace;
 pub mod wire;
 
-pub use error::{ApiError, in_words};
+pub use error::{ApiError, in_words, place};
 pub use event::{Envelope, Event};
 pub use hash::Hash;
 pub use id::{ArtifactId, ComputerId, DocumentId, EventId, InboxId, RunId, Seq, TaskId, TerminalId, UndoId, WindowId};

@@ -8,7 +8,7 @@ use axum::extract::{FromRequest, Request};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use choir_core::fold::desktop::Refused;
-use choir_proto::{ApiError, in_words};
+use choir_proto::{ApiError, in_words, place};
 use choir_store::{AppendError, StoreError};
 use http::StatusCode;
 use serde::de::DeserializeOwned;
@@ -218,7 +218,7 @@ pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Rejection> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let path = error.path().to_string();
-        let at = if path == "." { String::new() } else { format!(" at `{path}`") };
+        let at = place(&path).map(|place| format!(" at `{place}`")).unwrap_or_default();
         unexpected(error.inner(), &at)
     })?;
     deserializer.end().map_err(|error| unexpected(&error, ""))?;

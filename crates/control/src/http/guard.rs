@@ -13,7 +13,7 @@ use choir_proto::event::{RefusalReason, RequestRefused};
 use http::header::{HOST, ORIGIN, SEC_WEBSOCKET_KEY, UPGRADE};
 use http::uri::Authority;
 use http::{HeaderMap, Method, StatusCode};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The names under which this instance may be addressed.
 #[derive(Debug)]
@@ -30,8 +30,12 @@ impl Names {
     fn knows(&self, host: &str, local: IpAddr) -> bool {
         let host = host.trim_matches(['[', ']']).to_ascii_lowercase();
         match host.parse::<IpAddr>() {
-            // A literal address cannot be rebound by DNS, but it must be one that leads here.
-            Ok(address) => address.is_loopback() || address.to_canonical() == local.to_canonical(),
+            // A literal address cannot be rebound by DNS, but it must be one that leads here: where `localhost` leads, or where
+            // the connection came in. Of the other addresses of loopback nobody knows who listens there.
+            Ok(address) => {
+                let is_localhost = address == Ipv4Addr::LOCALHOST || address == Ipv6Addr::LOCALHOST;
+                is_localhost || address.to_canonical() == local.to_canonical()
+            }
             Err(_) => host == "localhost" || (host == self.listen && !host.is_empty()),
         }
     }
@@ -189,9 +193,11 @@ mod tests {
         for host in ["localhost", "127.0.0.1", "[::1]", "LOCALHOST", "192.168.1.5", "box.example"] {
             assert!(names.knows(host, local), "{host}");
         }
-        for host in ["evil.example", "192.168.1.6", "127.0.0.1.evil.example", "0.0.0.0", "", "localhost."] {
+        for host in ["evil.example", "192.168.1.6", "127.0.0.1.evil.example", "0.0.0.0", "", "localhost.", "127.5.5.5"]
+        {
             assert!(!names.knows(host, local), "{host}");
         }
+        assert!(names.knows("127.5.5.5", "127.5.5.5".parse().unwrap()), "it came in there");
     }
 
     #[test]

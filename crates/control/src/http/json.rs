@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use choir_proto::in_words;
+use choir_proto::{in_words, place};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body::Body as _;
@@ -49,11 +49,8 @@ impl<T: Serialize> IntoResponse for Json<T> {
 pub(super) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
     require_object(body)?;
     let mut deserializer = serde_json::Deserializer::from_slice(body);
-    let value =
-        serde_path_to_error::deserialize(&mut deserializer).map_err(|error| match error.path().to_string() {
-            whole if whole == "." => refused(error.inner(), None),
-            path => refused(error.inner(), Some(&path)),
-        })?;
+    let value = serde_path_to_error::deserialize(&mut deserializer)
+        .map_err(|error| refused(error.inner(), place(&error.path().to_string())))?;
     deserializer.end().map_err(|error| refused(&error, None))?;
     Ok(value)
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use super::{Hold, Memory, Seen};
 use crate::runtime::spec::Limits;
@@ -15,6 +16,8 @@ const PREFIX: &str = "choir-";
 const CONTROL: &str = "choir-control";
 /// How often a group that is still in use is tried to be removed.
 const REMOVE_TRIES_MAX: u32 = 50;
+/// And how long between: what was killed is in its group until the kernel has taken it apart, which takes a few milliseconds.
+const REMOVE_PAUSE: Duration = Duration::from_millis(2);
 /// The file by which a process joins.
 const PROCESSES: &str = "cgroup.procs";
 /// The file that counts threads, whatever its name says.
@@ -162,24 +165,33 @@ impl Hold for Group {
     }
 
     fn release(&self) {
-        for place in self.places() {
-            let removed = (0..REMOVE_TRIES_MAX).any(|_| match fs::remove_dir(place) {
+        // What is still in use is tried once more at the end, and told then.
+        self.remove();
+    }
+}
+
+impl Group {
+    /// Takes the groups away; those stay that are in use for too long.
+    #[allow(clippy::disallowed_methods, reason = "a group of version 1 tells nobody when it is empty")]
+    fn remove(&self) -> Vec<&Path> {
+        let is_removed = |place: &Path| {
+            (0..REMOVE_TRIES_MAX).any(|_| match fs::remove_dir(place) {
                 Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-                    std::thread::yield_now();
+                    std::thread::sleep(REMOVE_PAUSE);
                     false
                 }
                 _ => true,
-            });
-            if !removed {
-                tracing::warn!(place = %place.display(), "a control group is left behind; the next start removes it");
-            }
-        }
+            })
+        };
+        self.places().map(PathBuf::as_path).filter(|place| !is_removed(place)).collect()
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        self.release();
+        for place in self.remove() {
+            tracing::warn!(place = %place.display(), "a control group is left behind; the next start removes it");
+        }
     }
 }
 
