@@ -6,14 +6,15 @@ use super::session::{Session, SessionArguments, SessionMessage};
 use super::tree::Tree;
 use super::watcher::{EventBus, EventStore};
 use crate::harness::Harness;
-use choir_core::supervise::{INTENSITY, Supervisor, Verdict};
+use choir_core::actor::application::{self, Child, Effect, Input};
 use choir_store::LiveViews;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
+use std::collections::HashMap;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// The root actor.
+/// The shell around [`application::Application`].
 pub struct Application;
 
 impl Application {
@@ -32,8 +33,8 @@ pub struct ApplicationArguments {
 /// The root actor's own.
 pub struct ApplicationState {
     arguments: ApplicationArguments,
-    supervisor: Supervisor,
-    session: Option<ActorId>,
+    root: application::Application,
+    children: HashMap<ActorId, Child>,
 }
 
 /// A tree at work.
@@ -72,19 +73,14 @@ impl Actor for Application {
         myself: ActorRef<()>,
         arguments: Self::Arguments,
     ) -> Result<Self::State, ActorProcessingErr> {
-        let log = arguments.harness.journal.log().clone();
-        let (store, _) = Actor::spawn_linked(None, EventStore, log, myself.get_cell()).await?;
-        arguments.tree.started(EventStore::NAME, Some(Self::NAME), store.get_id());
-        let (bus, _) = Actor::spawn_linked(None, EventBus, arguments.views.clone(), myself.get_cell()).await?;
-        arguments.tree.started(EventBus::NAME, Some(Self::NAME), bus.get_id());
-        let mut state = ApplicationState { arguments, supervisor: Supervisor::new(INTENSITY), session: None };
-        state.start_session(&myself).await?;
+        let mut state = ApplicationState { arguments, root: Default::default(), children: HashMap::new() };
+        state.step(&myself, Input::Begun).await?;
         Ok(state)
     }
 
     /// The only message: the wait before a restart of the session is over.
     async fn handle(&self, myself: ActorRef<()>, (): (), state: &mut Self::State) -> Result<(), ActorProcessingErr> {
-        state.start_session(&myself).await
+        state.step(&myself, Input::Waited).await
     }
 
     async fn handle_supervisor_evt(
@@ -94,39 +90,55 @@ impl Actor for Application {
         state: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
         let SupervisionEvent::ActorFailed(cell, error) = event else { return Ok(()) };
-        if Some(cell.get_id()) != state.session {
-            // Without log or views nothing can go on: the process ends, and control starts it anew.
-            return Err(error);
-        }
-        state.session_failed(&myself, &error.to_string())
+        let Some(child) = state.children.remove(&cell.get_id()) else { return Ok(()) };
+        let failed = state.failed(child, error.to_string());
+        state.step(&myself, failed).await
     }
 }
 
 impl ApplicationState {
-    /// Starts the session. One that cannot even start has failed like one that fails later.
-    async fn start_session(&mut self, myself: &ActorRef<()>) -> Result<(), ActorProcessingErr> {
-        match start_session(myself, &self.arguments).await {
-            Ok(session) => {
-                self.session = Some(session);
-                Ok(())
+    /// Does what the root decides, and tells it what came of that.
+    async fn step(&mut self, myself: &ActorRef<()>, input: Input) -> Result<(), ActorProcessingErr> {
+        let mut next = Some(input);
+        while let Some(input) = next.take() {
+            for effect in self.root.step(input) {
+                match effect {
+                    Effect::Start(child) => match self.start(myself, child).await {
+                        Ok(id) => drop(self.children.insert(id, child)),
+                        Err(error) => next = Some(self.failed(child, error.to_string())),
+                    },
+                    Effect::ForgetSession { reason } => {
+                        tracing::error!(%reason, "the session failed");
+                        self.arguments.session.send_replace(None);
+                        self.arguments.tree.restarting(Session::NAME);
+                    }
+                    Effect::Wait { after_ms } => drop(myself.send_after(Duration::from_millis(after_ms), || ())),
+                    Effect::Fail(reason) => return Err(reason.into()),
+                }
             }
-            Err(error) => self.session_failed(myself, &error.to_string()),
         }
+        Ok(())
     }
 
-    fn session_failed(&mut self, myself: &ActorRef<()>, reason: &str) -> Result<(), ActorProcessingErr> {
-        tracing::error!(%reason, "the session failed");
-        self.session = None;
-        self.arguments.session.send_replace(None);
-        self.arguments.tree.restarting(Session::NAME);
-        let now = self.arguments.harness.journal.world().elapsed().as_millis() as u64;
-        match self.supervisor.failed(Session::NAME, now) {
-            Verdict::Restart { after_ms, .. } => {
-                myself.send_after(Duration::from_millis(after_ms), || ());
-                Ok(())
+    fn failed(&self, child: Child, reason: String) -> Input {
+        let at_ms = self.arguments.harness.journal.world().elapsed().as_millis() as u64;
+        Input::Failed { child, reason, at_ms }
+    }
+
+    async fn start(&self, myself: &ActorRef<()>, child: Child) -> Result<ActorId, ractor::SpawnErr> {
+        let arguments = &self.arguments;
+        let id = match child {
+            Child::EventStore => {
+                let log = arguments.harness.journal.log().clone();
+                Actor::spawn_linked(None, EventStore, log, myself.get_cell()).await?.0.get_id()
             }
-            Verdict::Escalate => Err("the session fails again and again".into()),
-        }
+            Child::EventBus => {
+                Actor::spawn_linked(None, EventBus, arguments.views.clone(), myself.get_cell()).await?.0.get_id()
+            }
+            Child::Session => return start_session(myself, arguments).await,
+        };
+        arguments.tree.started(child.name(), Some(Application::NAME), id);
+        Ok(id)
     }
 }
 

@@ -7,16 +7,8 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 /// Watches the log's writer.
 pub(super) struct EventStore;
 
-impl EventStore {
-    pub(super) const NAME: &'static str = "EventStore";
-}
-
 /// Watches the views.
 pub(super) struct EventBus;
-
-impl EventBus {
-    pub(super) const NAME: &'static str = "EventBus";
-}
 
 /// The only thing a watcher can be told.
 pub(super) struct Gone;
