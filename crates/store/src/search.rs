@@ -132,8 +132,7 @@ impl Index {
             Ok(connection) => connection,
             Err(error) => {
                 tracing::warn!(%error, "the search index could not be used and is built anew");
-                sqlite::remove(&path(directory))?;
-                open_file(directory)?
+                made_anew(directory)?
             }
         };
         let at = cursor(&connection, version)?;
@@ -148,8 +147,7 @@ impl Index {
     fn reset(&mut self) -> Result<(), OpenError> {
         // The file can only be replaced once nobody has it open.
         self.connection = Connection::open_in_memory()?;
-        sqlite::remove(&path(&self.directory))?;
-        self.connection = open_file(&self.directory)?;
+        self.connection = made_anew(&self.directory)?;
         self.at = Head::default();
         Ok(())
     }
@@ -284,6 +282,16 @@ fn cursor(connection: &Connection, version: u32) -> Result<Option<Head>, OpenErr
 
 pub(crate) fn path(directory: &Path) -> PathBuf {
     directory.join("search.sqlite")
+}
+
+/// An empty file in the place of what was there; where none can be made, because the disk is full, say, an empty index in memory.
+fn made_anew(directory: &Path) -> Result<Connection, OpenError> {
+    sqlite::remove(&path(directory)).and_then(|()| open_file(directory)).or_else(|error| {
+        tracing::error!(%error, "the search index cannot be written and is kept in memory");
+        let connection = Connection::open_in_memory()?;
+        sqlite::ensure_schema(&connection, &path(directory), FORMAT, SCHEMA)?;
+        Ok(connection)
+    })
 }
 
 fn open_file(directory: &Path) -> Result<Connection, OpenError> {

@@ -91,8 +91,7 @@ impl Views {
             Ok(connection) => connection,
             Err(error) => {
                 tracing::warn!(%error, "the views could not be used and are built anew from the log");
-                sqlite::remove(&path)?;
-                open_file(&path)?
+                made_anew(&path)?
             }
         };
         let projections = projections.into_iter().map(|projection| Kept { projection, greatest: None }).collect();
@@ -129,10 +128,7 @@ impl Views {
         self.dirty = false;
         // It can only be replaced once nobody has it open.
         self.connection = in_memory()?;
-        match sqlite::remove(&self.path).and_then(|()| open_file(&self.path)) {
-            Ok(connection) => self.connection = connection,
-            Err(error) => tracing::error!(%error, "the views cannot be written and are kept in memory"),
-        }
+        self.connection = made_anew(&self.path)?;
         Ok(())
     }
 
@@ -323,6 +319,14 @@ fn open_file(path: &Path) -> Result<Connection, OpenError> {
     sqlite::set_number(&connection, "synchronous", 1)?;
     sqlite::set_number(&connection, "cache_size", -CACHE_KIB)?;
     Ok(connection)
+}
+
+/// An empty file in the place of what was there; where none can be made, because the disk is full, say, an empty database in memory.
+fn made_anew(path: &Path) -> Result<Connection, OpenError> {
+    sqlite::remove(path).and_then(|()| open_file(path)).or_else(|error| {
+        tracing::error!(%error, "the views cannot be written and are kept in memory");
+        in_memory()
+    })
 }
 
 fn in_memory() -> Result<Connection, OpenError> {

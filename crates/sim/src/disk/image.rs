@@ -41,6 +41,15 @@ impl Image {
         }
     }
 
+    /// What a file is called, wherever it lies.
+    pub(crate) fn names_of(&self, node: Node) -> impl Iterator<Item = &str> {
+        let directories = self.nodes.values().filter_map(|content| match content {
+            Content::Directory(names) => Some(names),
+            Content::File(_) => None,
+        });
+        directories.flatten().filter(move |(_, named)| **named == node).map(|(name, _)| name.as_str())
+    }
+
     pub(crate) fn find(&self, place: &Place) -> Option<Node> {
         self.names(place.directory)?.get(&place.name).copied()
     }

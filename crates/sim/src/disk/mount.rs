@@ -234,8 +234,7 @@ impl Disk {
     }
 
     fn is_shared_memory(&self, node: Node) -> bool {
-        let names = self.image.names(ROOT).into_iter().flatten();
-        names.into_iter().any(|(name, named)| *named == node && name.ends_with("-shm"))
+        self.image.names_of(node).any(|name| name.ends_with("-shm"))
     }
 
     fn make(&mut self, place: Place, content: Content) -> Result<FileAttr, Errno> {
