@@ -168,8 +168,10 @@ fn a_folder_comes_in_as_it_is_and_goes_back_into_a_new_one() {
     std::fs::set_permissions(folder.join("tool"), PermissionsExt::from_mode(0o750)).unwrap();
     symlink("/etc/passwd", folder.join("out")).unwrap();
     symlink("..", folder.join("up")).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(folder.join("empty/door")).unwrap();
     let added = instance.choir(&["add", folder.to_str().unwrap()]);
     assert_eq!(added.status.code(), Some(0), "{}", stderr(&added));
+    assert!(stderr(&added).contains("stays behind") && stderr(&added).contains("empty/door"), "{}", stderr(&added));
 
     let back = outside.path().join("back");
     let got = instance.choir(&["get", "notes", back.to_str().unwrap()]);
