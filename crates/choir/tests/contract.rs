@@ -92,6 +92,14 @@ fn a_stop_that_was_acknowledged_keeps_the_changes_out_also_while_they_are_checke
     assert_eq!(result["status"], "cancelled", "{result}");
     assert!(!instance.workspace().join("checked").exists());
 
+    // What a stopped command said is what it said, with nothing of ours in it.
+    let id = instance.begin_task(&task(&["echo said; echo warned >&2; sleep 600"], json!({})));
+    instance.follow(|event| event["kind"] == "tool.started" && event["task"] == id.as_str());
+    assert_eq!(stop(&id), 202);
+    let result = ended(&id);
+    let stderr = result["commands"][0]["stderr"].as_str().unwrap();
+    assert!(["", "warned\n"].contains(&stderr), "{result}");
+
     // Where it is too late that is said; there is no third way.
     let id = instance.begin_task(&task(&["mkdir d; for n in $(seq 2000); do echo $n > d/$n; done"], json!({})));
     instance.follow(|event| event["kind"] == "tool.finished" && event["task"] == id.as_str());

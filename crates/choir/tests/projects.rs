@@ -172,8 +172,11 @@ fn a_folder_comes_in_as_it_is_and_goes_back_into_a_new_one() {
         assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
         serde_json::from_slice(&output.stdout).unwrap()
     };
-    let added = json(&instance.choir(&["add", folder.to_str().unwrap(), "--json"]));
+    let _socket = std::os::unix::net::UnixListener::bind(folder.join("empty/door")).unwrap();
+    let said = instance.choir(&["add", folder.to_str().unwrap(), "--json"]);
+    let added = json(&said);
     assert_eq!((&added["project"], &added["path"]), (&"notes".into(), &"projects/notes".into()), "{added}");
+    assert!(stderr(&said).contains("stays behind") && stderr(&said).contains("empty/door"), "{}", stderr(&said));
 
     let back = outside.path().join("back");
     let got = json(&instance.choir(&["get", "notes", back.to_str().unwrap(), "--json"]));

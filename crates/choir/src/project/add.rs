@@ -75,7 +75,8 @@ fn default_name(from: &str) -> String {
 
 /// Sends a folder as it is.
 async fn send_folder(client: &Client, folder: &Path, to: &str) -> anyhow::Result<usize> {
-    let found = look(folder)?;
+    let Looked { found, left } = look(folder)?;
+    say("stays behind, because it is neither file, folder nor link", left.into_iter());
     workspace::put(client, to, &Node::Directory, Bytes::new()).await?;
     for (path, node) in &found {
         let content = match node {
@@ -87,9 +88,16 @@ async fn send_folder(client: &Client, folder: &Path, to: &str) -> anyhow::Result
     Ok(found.len())
 }
 
-/// Everything beneath a folder; links are not followed, and what is no file, folder or link is left out.
-fn look(root: &Path) -> anyhow::Result<Vec<(String, Node)>> {
-    let (mut found, mut folders) = (Vec::new(), vec![String::new()]);
+/// What lies beneath a folder.
+struct Looked {
+    found: Vec<(String, Node)>,
+    /// Pipes, sockets and devices.
+    left: Vec<String>,
+}
+
+/// Everything beneath a folder; links are not followed.
+fn look(root: &Path) -> anyhow::Result<Looked> {
+    let (mut found, mut left, mut folders) = (Vec::new(), Vec::new(), vec![String::new()]);
     while let Some(folder) = folders.pop() {
         let at = root.join(&folder);
         for entry in std::fs::read_dir(&at).with_context(|| format!("cannot read `{}`", at.display()))? {
@@ -105,6 +113,7 @@ fn look(root: &Path) -> anyhow::Result<Vec<(String, Node)>> {
             } else if kind.is_file() {
                 Node::File { mode: entry.metadata()?.permissions().mode() & 0o777 }
             } else {
+                left.push(path);
                 continue;
             };
             found.push((path, node));
@@ -112,7 +121,8 @@ fn look(root: &Path) -> anyhow::Result<Vec<(String, Node)>> {
         }
     }
     found.sort_by(|(a, _), (b, _)| a.cmp(b));
-    Ok(found)
+    left.sort();
+    Ok(Looked { found, left })
 }
 
 /// Sends what a repository has committed, and a copy of its history that names nobody's address.

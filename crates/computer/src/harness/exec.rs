@@ -54,6 +54,8 @@ impl Place<'_> {
             collected.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take(stream, bytes);
         });
         let control = Arc::clone(&self.context.harness.control);
+        let world = self.context.harness.journal.world();
+        let began = world.elapsed();
         let exit = {
             let running = control.exec(self.associate, exec, on_output);
             tokio::pin!(running);
@@ -81,7 +83,11 @@ impl Place<'_> {
             }
             Err(error) => {
                 let mut result = self.result(step, None, output).await?;
-                result.stderr.push_str(&error.to_string());
+                result.duration_ms = world.elapsed().saturating_sub(began).as_millis() as u64;
+                // Whoever was stopped lost its sandbox by our own hand, and has nothing to say about it.
+                if !stopped {
+                    result.stderr.push_str(&error.to_string());
+                }
                 let outcome = match control.effect(step.effect_id.clone()).await {
                     _ if stopped => ToolOutcome::Cancelled,
                     Ok(EffectRecord::Absent) => {

@@ -225,10 +225,15 @@ fn not_kept(left_out: &LeftOut) -> String {
         return unseen.unwrap_or_default();
     }
     let named = paths.iter().take(CONFLICTS_NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
-    let more = if *count > paths.len().min(CONFLICTS_NAMED_MAX) as u64 { " and others" } else { "" };
+    // What lies too deep may have a name that is too long to be said.
+    let named = match *count > paths.len().min(CONFLICTS_NAMED_MAX) as u64 {
+        _ if paths.is_empty() => String::new(),
+        true => format!(": {named} and others"),
+        false => format!(": {named}"),
+    };
     let left_out = format!(
-        "Left out, because pipes, sockets, devices, files over 2 GiB and directories that are made from the rest are not \
-         kept ({count}): {named}{more}."
+        "Left out, because pipes, sockets, devices, files over 2 GiB, what lies too deep and directories that are made from \
+         the rest are not kept ({count}){named}."
     );
     [Some(left_out), unseen].into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
@@ -293,5 +298,22 @@ impl Harness {
                 None
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_left_out_is_named_where_it_has_a_name() {
+        let said = |count, paths: &[&str]| {
+            let paths = paths.iter().map(ToString::to_string).collect();
+            let said = not_kept(&LeftOut { count, paths, forbidden: Vec::new() });
+            said.split_once("not kept ").map(|(_, named)| named.to_owned()).unwrap_or_default()
+        };
+        assert_eq!(said(1, &["pipe"]), "(1): pipe.");
+        assert_eq!(said(3, &["pipe", "socket"]), "(3): pipe, socket and others.");
+        assert_eq!(said(2, &[]), "(2).", "their names are too long to be said");
     }
 }

@@ -23,8 +23,9 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         return is_public_v4(inside);
     }
     let segments = address.segments();
-    // Only 2000::/3 is given out; of it, documentation and Teredo are not.
-    segments[0] & 0xe000 == 0x2000 && !(segments[0] == 0x2001 && matches!(segments[1], 0 | 0xdb8))
+    // Only 2000::/3 is given out; of it, what protocols need (Teredo, benchmarks, hashes) and documentation are not.
+    let nobodys = matches!((segments[0], segments[1]), (0x2001, 0..=0x1ff | 0xdb8) | (0x3fff, 0..=0xfff));
+    segments[0] & 0xe000 == 0x2000 && !nobodys
 }
 
 /// Addresses that are really another one: mapped, compatible, translated, and 6to4.
@@ -72,6 +73,11 @@ mod tests {
             "::127.0.0.1",
             "2001:db8::1",
             "2001::1",
+            "2001:2::1",
+            "2001:10::1",
+            "2001:1ff::1",
+            "3fff::1",
+            "3fff:fff::1",
             "100::1",
             "fec0::1",
         ] {
@@ -83,6 +89,8 @@ mod tests {
             "100.128.0.1",
             "8.8.8.8",
             "2606:4700:4700::1111",
+            "2001:200::1",
+            "2001:4860:4860::8888",
             "::ffff:1.1.1.1",
             "64:ff9b::101:101",
         ] {

@@ -266,18 +266,12 @@ impl Door {
             .unwrap_or_else(|_| Err("it was not found in time".into()));
         let outcome = found.as_ref().map(|(rule, _)| rule.name.clone()).map_err(Clone::clone);
         self.decide(host.to_string(), port, outcome).await;
-        let (_, address) = found.map_err(Unreached::Refused)?;
-        let connected = tokio::time::timeout(CONNECT, TcpStream::connect(address)).await;
-        let stream = connected
-            .map_err(|_| Unreached::Silent("it did not answer in time".to_owned()))?
-            .map_err(|error| Unreached::Silent(error.to_string()))?;
-        match stream.peer_addr() {
-            Ok(peer) if peer == address => Ok(stream),
-            _ => Err(Unreached::Refused("another address answered".into())),
-        }
+        let (_, addresses) = found.map_err(Unreached::Refused)?;
+        connect(&addresses).await
     }
 
-    async fn resolve(&self, host: &Host, port: u16) -> Result<(&Rule, SocketAddr), String> {
+    /// The rule that allows a host, and all of its addresses: at least one, and each may be connected to.
+    async fn resolve(&self, host: &Host, port: u16) -> Result<(&Rule, Vec<SocketAddr>), String> {
         let rule = self.policy.rule(host, port).ok_or_else(|| "it is not among what this task may reach".to_owned())?;
         if (self.allowed)().rule(host, port) != Some(rule) {
             return Err("it is no longer among what may be reached".into());
@@ -291,10 +285,10 @@ impl Door {
         };
         // One near address among public ones is a trap: all of them have to be public, unless the settings name the host.
         let near = addresses.iter().any(|address| !is_public(address.ip()));
-        match addresses.first() {
-            Some(_) if near && !rule.near => Err("its name leads to an address that is not public".into()),
-            Some(first) => Ok((rule, *first)),
-            None => Err("its name is not known".into()),
+        match addresses.is_empty() {
+            true => Err("its name is not known".into()),
+            false if near && !rule.near => Err("its name leads to an address that is not public".into()),
+            false => Ok((rule, addresses)),
         }
     }
 
@@ -338,7 +332,25 @@ impl Pace {
     }
 }
 
+/// Connects to the first address that answers, and looks whether it was that one. A name of two kinds of addresses often has
+/// a server behind one of them only, as `localhost` does.
+async fn connect(addresses: &[SocketAddr]) -> Result<TcpStream, Unreached> {
+    // So that one that says nothing does not take the time of those behind it.
+    let share = CONNECT / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
+    let mut silent = Unreached::Silent("it did not answer in time".to_owned());
+    for address in addresses {
+        match tokio::time::timeout(share, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) if stream.peer_addr().is_ok_and(|peer| peer == *address) => return Ok(stream),
+            Ok(Ok(_)) => return Err(Unreached::Refused("another address answered".into())),
+            Ok(Err(error)) => silent = Unreached::Silent(error.to_string()),
+            Err(_) => {}
+        }
+    }
+    Err(silent)
+}
+
 /// Why nobody was reached.
+#[derive(Debug)]
 enum Unreached {
     /// It may not be.
     Refused(String),
@@ -374,6 +386,16 @@ mod tests {
         let both = |left: &str| NO_PROXY.map(|name| (name.to_owned(), left.to_owned())).into();
         assert_eq!(straight(&["127.0.0.1:8080"]), both("localhost,::1"));
         assert_eq!(straight(&["localhost:1", "[::1]:2"]), both("127.0.0.1"));
+    }
+
+    #[tokio::test]
+    async fn a_name_with_several_addresses_is_reached_by_the_one_that_answers() {
+        let server = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let answers = server.local_addr().unwrap();
+        // Nobody else has the same port of the other address, and nobody listens there.
+        let silent = SocketAddr::new("127.0.0.2".parse().unwrap(), answers.port());
+        assert_eq!(connect(&[silent, answers]).await.unwrap().peer_addr().unwrap(), answers);
+        assert!(matches!(connect(&[silent]).await, Err(Unreached::Silent(_))));
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl Kept {
         std::fs::write(file, content).expect("writes");
     }
 
-    fn read(&self, name: &str) -> String {
+    pub(crate) fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.live(name)).expect("reads")
     }
 
@@ -56,7 +56,7 @@ impl Kept {
     }
 
     /// An associate on a task's overlay.
-    async fn task_sandbox(&self, name: &str, base: TreeId) -> Guest {
+    pub(crate) async fn task_sandbox(&self, name: &str, base: TreeId) -> Guest {
         self.guest.prepare_task(&task(name), base).await.expect("prepared");
         let mut spec = spec(GuestRole::Associate, Path::new("/"));
         spec.workspace = Workspace::Overlay(Overlay::of_task(self.store.path(), &task(name), base));
@@ -250,18 +250,6 @@ async fn a_workspace_that_is_forbidden_to_its_owner_is_read_all_the_same() {
     assert_eq!(kept.snapshot().await.tree, base);
     let result = kept.run_task("closed", base, "echo y > file; chmod 000 .").await;
     assert_eq!(kept.changes(base, result).await, [("file".to_owned(), Change::Modified)]);
-}
-
-#[tokio::test]
-async fn what_lies_where_things_are_made_again_is_said_to_be_left_out() {
-    let kept = kept().await;
-    let base = kept.snapshot().await.tree;
-    let guest = kept.task_sandbox("derived", base).await;
-    let made = guest.exec(shell("mkdir -p archery/target; echo x > archery/target/notes")).await.expect("is sent");
-    made.collect(1000).await.expect("ends");
-    guest.shutdown().await;
-    let captured = kept.guest.capture_task(&task("derived"), base).await.expect("captured");
-    assert_eq!((captured.skipped, captured.skipped_paths), (1, vec![path("archery/target")]));
 }
 
 #[tokio::test]

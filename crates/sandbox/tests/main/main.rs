@@ -8,6 +8,7 @@ mod files;
 mod forbidden;
 mod isolation;
 mod keeper;
+mod left_out;
 mod port;
 mod shim;
 mod support;

@@ -10,7 +10,7 @@ use rustix::fs::{FileType, Stat};
 
 use super::super::files::is_unfinished;
 use super::index::Index;
-use super::reader::{DEPTH_MAX, Reader, Skipped, open_up, too_deep};
+use super::reader::{DEPTH_MAX, Reader, Skipped, open_up};
 use super::scan::{entries, open_directory};
 use super::store::Store;
 use crate::path::RelativePath;
@@ -42,9 +42,6 @@ pub(super) fn capture(
 }
 
 fn apply(reader: &mut Reader<'_>, layer: &OwnedFd, at: &RelativePath, depth_left: u32) -> Result<(), Fault> {
-    if depth_left == 0 {
-        return Err(too_deep());
-    }
     for (name, stat) in entries(layer)? {
         let Ok(path) = at.join(name.as_bytes()) else {
             reader.skipped.count += 1;
@@ -73,6 +70,8 @@ fn apply(reader: &mut Reader<'_>, layer: &OwnedFd, at: &RelativePath, depth_left
             if !is_known {
                 reader.skipped.add(path);
             }
+        } else if depth_left == 0 {
+            reader.skipped.add(path);
         } else if let Some(below) = open_walkable(layer, &name)? {
             if !matches!(reader.tree.get(&path), Some(Node::Directory { .. })) || is_opaque(&below) {
                 reader.tree.remove(&path);

@@ -21,7 +21,8 @@ const READ_ATTEMPTS_MAX: u32 = 3;
 const READ_BYTES_MAX: u64 = 64 * 1024 * 1024 * 1024;
 /// Of what is left out, so many are named.
 const SKIPPED_NAMED_MAX: usize = 10;
-/// Deepest directory that is walked; each level holds a descriptor.
+/// Deepest directory that is in a tree; each level holds a descriptor while it is walked. What lies deeper is left out, as all
+/// else that no tree can hold: one such folder must not keep every task away from the rest.
 pub(super) const DEPTH_MAX: u32 = 256;
 
 /// Reads paths into a tree and their contents into the store.
@@ -31,7 +32,7 @@ pub(super) struct Reader<'a> {
     pub(super) tree: Tree,
     pub(super) index: Index,
     pub(super) files_read: u64,
-    /// Sockets, pipes, devices, what is too large, and what may not be read.
+    /// Sockets, pipes, devices, what is too large or lies too deep, and what may not be read.
     pub(super) skipped: Skipped,
     /// How many more bytes may be read.
     bytes_left: u64,
@@ -174,8 +175,4 @@ fn link(directory: &OwnedFd, name: &CStr) -> Result<Found, Fault> {
 
 fn too_much() -> Fault {
     Fault::new(FaultCode::Limit, "more has changed than can be read at once")
-}
-
-pub(super) fn too_deep() -> Fault {
-    Fault::new(FaultCode::Limit, "the workspace is deeper than can be walked")
 }

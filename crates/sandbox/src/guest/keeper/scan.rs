@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use super::super::closed::Closed;
 use super::super::files::{Files, is_abandoned, is_unfinished, on};
 use super::index::Index;
-use super::reader::{DEPTH_MAX, OWNER_WALKS, Reader, Skipped, open_up, too_deep};
+use super::reader::{DEPTH_MAX, OWNER_WALKS, Reader, Skipped, open_up};
 use super::store::Store;
 use crate::path::RelativePath;
 use crate::protocol::{Fault, FaultCode};
@@ -33,9 +33,6 @@ pub(super) fn scan(files: &Files, store: &Store, known: &Index) -> Result<Scanne
 }
 
 fn walk(reader: &mut Reader<'_>, directory: &OwnedFd, at: &RelativePath, depth_left: u32) -> Result<(), Fault> {
-    if depth_left == 0 {
-        return Err(too_deep());
-    }
     let found = match entries(directory) {
         // It may be listed and not be entered.
         Err(fault) if fault.code == FaultCode::Denied && !at.is_root() => {
@@ -60,6 +57,8 @@ fn walk(reader: &mut Reader<'_>, directory: &OwnedFd, at: &RelativePath, depth_l
             reader.take(directory, &name, path, &stat)?;
         } else if is_derived(name.as_bytes()) {
             reader.tree.insert(path, Node::Derived);
+        } else if depth_left == 0 {
+            reader.skipped.add(path);
         } else {
             walk_below(reader, (directory, &name), path, stat.st_mode & 0o777, depth_left)?;
         }
