@@ -148,7 +148,7 @@ const fn app(app: App, keys: &'static str) -> Item {
     item(Action::Open(app), app.name(), Icon::of(app), keys)
 }
 
-/// Apps, then actions, then themes.
+/// Apps, then actions, then themes. The order of the parts lets three columns be of nearly the same height.
 pub const SECTIONS: [(&str, &[Item]); 8] = [
     (
         "Open",
@@ -177,6 +177,15 @@ pub const SECTIONS: [(&str, &[Item]); 8] = [
         ],
     ),
     (
+        "Selection",
+        &[
+            item(Action::Press(Act::Ask), "Ask about the selection", Icon::Quote, ""),
+            item(Action::Press(Act::Change), "Change the selection", Icon::Pencil, ""),
+            item(Action::Press(Act::Verify), "Verify the selection", Icon::Check, ""),
+            item(Action::Press(Act::Origin), "Where the selection comes from", Icon::Search, ""),
+        ],
+    ),
+    (
         "Document and run",
         &[
             item(Action::Document(Wish::Find), "Find and replace", Icon::Search, "Ctrl F"),
@@ -194,15 +203,6 @@ pub const SECTIONS: [(&str, &[Item]); 8] = [
             item(Action::Run(Verb::Cancel), "Cancel run", Icon::Stop, ""),
             item(Action::Run(Verb::Undo), "Undo run", Icon::Undo, ""),
             item(Action::Run(Verb::Trace), "Show its trace", Icon::Trace, ""),
-        ],
-    ),
-    (
-        "Selection",
-        &[
-            item(Action::Press(Act::Ask), "Ask about the selection", Icon::Quote, ""),
-            item(Action::Press(Act::Change), "Change the selection", Icon::Pencil, ""),
-            item(Action::Press(Act::Verify), "Verify the selection", Icon::Check, ""),
-            item(Action::Press(Act::Origin), "Where the selection comes from", Icon::Search, ""),
         ],
     ),
     (
