@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { journey } from "./harness.mjs";
-import { ask, call, choose, prompt, window } from "./speech.mjs";
+import { ask, call, choose, prompt, until, window } from "./speech.mjs";
 
 const ASKED = "Ask me about the colour of the bicycle shed.";
 
@@ -46,6 +46,57 @@ journey("what is denied does not run", { scenario: "studio.json" }, async (world
   await inbox.getByText("Nothing waits for you").waitFor();
   assert.equal(await exists(page), false);
 });
+
+journey("who changed the same file as an agent chooses by a button what stays", { scenario: "conflict.json" }, async (world) => {
+  await world.start();
+  const page = await world.signIn();
+  await prompt(page).waitFor();
+  await call(page, "PUT", "/api/settings", { tools: { bash: "ask" } });
+  await choose(page, "Inbox");
+  const inbox = window(page, "Inbox");
+  for (const [button, stays, beside] of [
+    ["Keep mine", "Tuesday\n", undefined],
+    ["Take theirs", "Thursday\n", undefined],
+    ["Keep both", "Tuesday\n", "Thursday\n"],
+  ]) {
+    await write(page, "Monday\n");
+    await ask(page, "Move the meeting to Thursday.");
+    const approval = inbox.getByRole("article", { name: "Approval" });
+    await approval.waitFor();
+    await write(page, "Tuesday\n");
+    await approval.getByRole("button", { name: "Approve once" }).click();
+
+    const question = inbox.getByRole("article", { name: "Question" });
+    await question.getByText(/somebody else changed meeting\.txt/).waitFor();
+    assert.deepEqual(await question.getByRole("button").allTextContents(), ["Keep mine", "Take theirs", "Keep both"]);
+    assert.equal(await question.getByRole("textbox").count(), 0, "there is nothing to type");
+    await world.assertAccessible(page);
+    // By the keyboard alone: Tab leads from one to the next, and Enter says it.
+    await question.getByRole("button", { name: "Keep mine" }).focus();
+    const focused = () => page.evaluate(() => document.activeElement.textContent);
+    while ((await focused()) !== button) {
+      assert.notEqual(await focused(), "Keep both", `${button} cannot be reached`);
+      await page.keyboard.press("Tab");
+    }
+    await page.keyboard.press("Enter");
+    await inbox.getByText("Nothing waits for you").waitFor();
+    await until(page, async () => {
+      const { runs } = await (await fetch("/api/runs")).json();
+      return runs.every(({ status }) => status === "completed");
+    });
+    assert.deepEqual([await read(page, "meeting.txt"), await read(page, "meeting.txt.theirs")], [stays, beside], button);
+  }
+});
+
+function write(page, text) {
+  return call(page, "PUT", "/api/files?path=meeting.txt", text, "application/octet-stream");
+}
+
+/// A file's text, asked beside the page: for it, a file that is not there would be an error.
+async function read(page, path) {
+  const answer = await page.request.get(new URL(`/api/files?path=${path}`, page.url()).href);
+  return answer.status() === 404 ? undefined : await answer.text();
+}
 
 /// Whether the command left its file.
 async function exists(page) {

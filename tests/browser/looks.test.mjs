@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { journey } from "./harness.mjs";
-import { ask, call, choose, compare, open, prompt, text } from "./speech.mjs";
+import { ask, call, choose, compare, menu, open, prompt, text } from "./speech.mjs";
 
 const THEMES = ["matins", "vespers"];
 const APPS = ["Terminal", "Files", "Trace", "Timeline", "Search", "Inbox", "Settings"];
@@ -80,4 +80,16 @@ journey("on a phone everything is in reach", { scenario: "studio.json" }, async 
   await page.getByRole("button", { name: "Inbox, 1 waiting" }).tap();
   await page.getByRole("dialog", { name: /^Inbox/ }).getByRole("article", { name: "Question" }).waitFor();
   await world.assertAccessible(page);
+});
+
+journey("the whole menu is seen at once on a screen of an ordinary size", {}, async (world) => {
+  await world.start();
+  const page = await world.signIn();
+  await prompt(page).waitFor();
+  await menu(page).click();
+  const hidden = await page.getByRole("menu").evaluate((menu) => menu.scrollHeight - menu.clientHeight);
+  assert.equal(hidden, 0, `${hidden} pixels of the menu are out of sight`);
+  const lines = await page.getByRole("menuitem").evaluateAll((items) => items.map((item) => [item.textContent, item.querySelector("span").getClientRects()[0].height]));
+  const broken = lines.filter(([, height]) => height > lines[0][1]).map(([name]) => name);
+  assert.deepEqual(broken, [], "a line of the menu is two");
 });

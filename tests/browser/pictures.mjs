@@ -3,7 +3,7 @@
 
 import { join } from "node:path";
 import { World } from "./harness.mjs";
-import { ask, call, choose, compare, open, prompt, text, until, window } from "./speech.mjs";
+import { ask, call, choose, compare, menu, open, prompt, text, until, window } from "./speech.mjs";
 
 const THEMES = ["matins", "vespers"];
 const SCREEN = { width: 1440, height: 900 };
@@ -145,6 +145,11 @@ async function apps(page, name) {
     await each(page, `${app.toLowerCase()}${name}`);
     await close(page, window(page, app));
   }
+
+  await menu(page).click();
+  await page.getByRole("menu").waitFor();
+  await each(page, `menu${name}`);
+  await page.keyboard.press("Escape");
 
   // The desktop is empty, but for the answer.
   await each(page, "nothing", []);

@@ -34,8 +34,8 @@ use choir_core::fold::replica::{Tail, Tails};
 use choir_core::fold::{in_document, of_document};
 use choir_proto::document::{DocumentSummary, VersionSummary};
 use choir_proto::event::{Actor, DocumentCreated, DocumentVersioned};
-use choir_proto::{DocumentId, Event, Hash, TaskId};
-use choir_store::{AppendError, Blobs, StoreError};
+use choir_proto::{DocumentId, Event, EventId, Hash, Seq, TaskId};
+use choir_store::{AppendError, Blobs, Query, StoreError};
 use replica::Replica;
 use room::{Live, Room};
 use std::collections::HashMap;
@@ -320,6 +320,21 @@ impl Documents {
         let done = work.await;
         *live = None;
         done
+    }
+
+    /// The event by which the computer itself wrote the text of a version down once more, because something before it was
+    /// erased; only while that is how the document stands. What somebody has written over it since is theirs.
+    pub async fn written_once_more(&self, gone: &DocumentVersioned) -> Result<Option<EventId>, StoreError> {
+        let id = gone.document_id;
+        let Some(head) = self.find(id).await? else { return Ok(None) };
+        let newest = self.version(id, head.version).await?.filter(|newest| {
+            newest.author == Actor::Computer
+                && newest.version > gone.version
+                && newest.content_hash == gone.content_hash
+        });
+        let Some(VersionSummary { seq, .. }) = newest else { return Ok(None) };
+        let query = Query { after: Seq(seq.0.saturating_sub(1)), upto: Some(seq), limit: 1, ..Query::default() };
+        Ok(self.journal.log().read(query).await?.first().map(|written| written.header.id))
     }
 
     /// Lets go of every replica: what was erased must not live on in one. They stand again from what the log says, and

@@ -477,7 +477,7 @@ impl Driver {
     /// Asks what only the person knows, and lets the agent hear the answer.
     async fn question(&mut self, question: Question) -> Result<Option<Ending>, HarnessError> {
         let Question { id, text } = question;
-        let matter = Matter::Question { question: text };
+        let matter = Matter::Question { question: text, answers: Vec::new() };
         let verdict = match self.person().ask(id, matter, None).await? {
             Ok(Verdict::Withdrawn) => return Ok(Some(cancelled())),
             Ok(verdict) => verdict,

@@ -8,7 +8,7 @@ use choir_control::db::{Approval, Outcome, Scope};
 use choir_control::inbox::{Policy, Tools};
 use choir_core::discover::discover;
 use choir_proto::inbox::{AskKind, Asked, Reach, Verdict};
-use choir_proto::task::VerifyMode;
+use choir_proto::task::{Side, VerifyMode};
 use choir_proto::wire::{AssociateStarted, TreeFile};
 use choir_proto::{Hash, InboxId, RunId, TaskId, Timestamp};
 use http::{Method, StatusCode};
@@ -17,7 +17,18 @@ use uuid::Uuid;
 fn question(number: u8, task: Option<TaskId>, entry: &str) -> Approval {
     let (id, kind) = (InboxId::from([number; 16]), AskKind::Egress);
     let (entry, hash, asked) = (entry.to_owned(), Hash([number; 32]), Timestamp(number.into()));
-    Approval { id, kind, run: None, task, entry, question: "May it?".into(), hash, asked, decided: None }
+    Approval {
+        id,
+        kind,
+        run: None,
+        task,
+        entry,
+        question: "May it?".into(),
+        hash,
+        answers: Vec::new(),
+        asked,
+        decided: None,
+    }
 }
 
 fn word(decision: &str, hash: Hash, scope: &str) -> String {
@@ -296,6 +307,34 @@ async fn what_was_approved_for_one_way_out_is_asked_about_again_for_another() {
     assert_eq!(decided(&put(&world, 1, question(far)).await), Some(false), "nor under the name of the first");
     let Asked::Waits(second) = put(&world, 3, question(far)).await else { panic!("it waits") };
     assert!(second.hash != first.hash && second.question.contains("registries"), "{}", second.question);
+}
+
+#[tokio::test]
+async fn a_question_says_which_words_answer_it() {
+    let world = World::start().await;
+    let admin = world.client_with(Scope::Admin).await;
+    let (run, task) = (RunId::from([1; 16]), TaskId::from([7; 16]));
+    let words = serde_json::json!(["mine", "theirs", "both"]);
+    let mut body = serde_json::json!({"run": run, "task": task, "matter": "question", "question": "Whose?"});
+    put(&world, 1, body.to_string()).await;
+    body["answers"] = words.clone();
+    let Asked::Waits(waits) = put(&world, 2, body.to_string()).await else { panic!("it waits") };
+    assert_eq!(waits.answers, Side::ALL, "the log is told too");
+    let inbox = admin.get("/api/inbox").await.value()["inbox"].clone();
+    assert_eq!((inbox[0].get("answers"), inbox[1].get("answers")), (None, Some(&words)), "{inbox}");
+}
+
+#[tokio::test]
+async fn what_was_asked_can_be_read_in_a_database_of_the_version_before() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::create_dir(directory.path().join("control")).unwrap();
+    let path = directory.path().join("control/control.sqlite");
+    let db = choir_control::db::Db::open(&path).unwrap();
+    db.ask(question(1, None, "example.org:443")).await.unwrap();
+    let older = rusqlite::Connection::open(&path).unwrap();
+    older.execute_batch("ALTER TABLE approvals DROP COLUMN answers; PRAGMA user_version = 8").unwrap();
+    let read = choir_control::db::approvals(directory.path(), |path| rusqlite::Connection::open(path)).unwrap();
+    assert_eq!(read, [question(1, None, "example.org:443")]);
 }
 
 #[tokio::test]

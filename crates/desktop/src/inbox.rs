@@ -1,6 +1,7 @@
 //! What waits for a person's word, as the page shows it.
 
 use choir_proto::inbox::{AskKind, Reach};
+use choir_proto::task::Side;
 use choir_proto::{Hash, InboxId, RunId, TaskId, Timestamp};
 use serde::Deserialize;
 
@@ -24,6 +25,9 @@ pub struct Item {
     pub subject: String,
     /// Of what is shown; the decision repeats it.
     pub hash: Hash,
+    /// The words of which one is an answer; none where any text is.
+    #[serde(default)]
+    pub answers: Vec<Side>,
     /// The run it belongs to.
     #[serde(default)]
     pub run_id: Option<RunId>,
@@ -69,6 +73,24 @@ pub const fn reach_words(reach: Reach) -> &'static str {
     }
 }
 
+/// A button for what stays where two changed the same.
+pub const fn side_words(side: Side) -> &'static str {
+    match side {
+        Side::Mine => "Keep mine",
+        Side::Theirs => "Take theirs",
+        Side::Both => "Keep both",
+    }
+}
+
+/// What comes of it.
+pub const fn side_meaning(side: Side) -> &'static str {
+    match side {
+        Side::Mine => "What is in the workspace stays, and nothing comes",
+        Side::Theirs => "The agent’s version takes its place; an undo brings back what was there",
+        Side::Both => "What is there stays, and the agent’s version comes beside it",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,5 +102,6 @@ mod tests {
         let inbox: Inbox = serde_json::from_str(text).unwrap();
         let reaches: Vec<_> = inbox.inbox[0].reaches().collect();
         assert_eq!(reaches, [Reach::Once, Reach::Always]);
+        assert_eq!(inbox.inbox[0].answers, [], "any text is an answer to a question that names none");
     }
 }

@@ -33,8 +33,8 @@ pub enum Action {
     Document(Wish),
     /// Do something with the run of the focused window.
     Run(Verb),
-    /// Press what the front window has for it, by its name there; the sentence says what is missing where it has nothing.
-    Press(&'static str, &'static str),
+    /// Press what the front window has for it.
+    Press(Act),
     /// Put all answers away.
     DismissAnswers,
     /// Choose a theme; nothing follows the system.
@@ -54,6 +54,66 @@ pub enum Wish {
     Print,
     /// Show what its run changed in the workspace.
     Changes,
+}
+
+/// What a window may have a button or a fold for, which the menu finds by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the menu below says what each is called")]
+pub enum Act {
+    Outline,
+    Versions,
+    Accept,
+    Reject,
+    Steer,
+    Ask,
+    Change,
+    Verify,
+    Origin,
+    NewFolder,
+    Upload,
+    UploadFolder,
+    BringBack,
+    Find,
+    Copy,
+    Paste,
+}
+
+impl Act {
+    /// The mark of the button.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Outline => "outline",
+            Self::Versions => "versions",
+            Self::Accept => "accept",
+            Self::Reject => "reject",
+            Self::Steer => "steer",
+            Self::Ask => "ask",
+            Self::Change => "change",
+            Self::Verify => "verify",
+            Self::Origin => "origin",
+            Self::NewFolder => "new-folder",
+            Self::Upload => "upload",
+            Self::UploadFolder => "upload-folder",
+            Self::BringBack => "bring-back",
+            Self::Find => "find",
+            Self::Copy => "copy",
+            Self::Paste => "paste",
+        }
+    }
+
+    /// What is missing where the front window has no such button.
+    pub const fn missing(self) -> &'static str {
+        match self {
+            Self::Outline => "The document in front has no headings to show.",
+            Self::Versions => "No document is in the front window.",
+            Self::Accept | Self::Reject => "The document in front has no proposal that waits.",
+            Self::Steer => "No run works on what is in the front window.",
+            Self::Ask | Self::Change | Self::Verify | Self::Origin => "Select some words of a document first.",
+            Self::NewFolder | Self::Upload | Self::UploadFolder => "Files is not the front window.",
+            Self::BringBack => "Nothing was put away in the front window.",
+            Self::Find | Self::Copy | Self::Paste => "No terminal is in the front window.",
+        }
+    }
 }
 
 /// What can be done with a run.
@@ -88,13 +148,7 @@ const fn app(app: App, keys: &'static str) -> Item {
     item(Action::Open(app), app.name(), Icon::of(app), keys)
 }
 
-const NO_DOCUMENT: &str = "No document is in the front window.";
-const NO_SELECTION: &str = "Select some words of a document first.";
-const NO_PROPOSAL: &str = "The document in front has no proposal that waits.";
-const NO_FILES: &str = "Files is not the front window.";
-const NO_TERMINAL: &str = "No terminal is in the front window.";
-
-/// Apps, then actions, then themes.
+/// Apps, then actions, then themes. The order of the parts lets three columns be of nearly the same height.
 pub const SECTIONS: [(&str, &[Item]); 8] = [
     (
         "Open",
@@ -123,6 +177,15 @@ pub const SECTIONS: [(&str, &[Item]); 8] = [
         ],
     ),
     (
+        "Selection",
+        &[
+            item(Action::Press(Act::Ask), "Ask about the selection", Icon::Quote, ""),
+            item(Action::Press(Act::Change), "Change the selection", Icon::Pencil, ""),
+            item(Action::Press(Act::Verify), "Verify the selection", Icon::Check, ""),
+            item(Action::Press(Act::Origin), "Where the selection comes from", Icon::Search, ""),
+        ],
+    ),
+    (
         "Document and run",
         &[
             item(Action::Document(Wish::Find), "Find and replace", Icon::Search, "Ctrl F"),
@@ -130,16 +193,11 @@ pub const SECTIONS: [(&str, &[Item]); 8] = [
             item(Action::Document(Wish::SavePage), "Save as a web page", Icon::FileText, ""),
             item(Action::Document(Wish::Print), "Print", Icon::Print, "Ctrl P"),
             item(Action::Document(Wish::Changes), "Show its changes", Icon::Changes, ""),
-            item(
-                Action::Press("Outline", "The document in front has no headings to show."),
-                "Outline",
-                Icon::Outline,
-                "",
-            ),
-            item(Action::Press("Versions", NO_DOCUMENT), "Versions", Icon::Timeline, ""),
-            item(Action::Press("Accept", NO_PROPOSAL), "Accept the first proposal", Icon::Check, ""),
-            item(Action::Press("Reject", NO_PROPOSAL), "Reject the first proposal", Icon::Close, ""),
-            item(Action::Press("Steer", "No run works on what is in the front window."), "Steer run", Icon::Steer, ""),
+            item(Action::Press(Act::Outline), "Outline", Icon::Outline, ""),
+            item(Action::Press(Act::Versions), "Versions", Icon::Timeline, ""),
+            item(Action::Press(Act::Accept), "Accept the first proposal", Icon::Check, ""),
+            item(Action::Press(Act::Reject), "Reject the first proposal", Icon::Close, ""),
+            item(Action::Press(Act::Steer), "Steer run", Icon::Steer, ""),
             item(Action::Run(Verb::Pause), "Pause run", Icon::Pause, ""),
             item(Action::Run(Verb::Resume), "Resume run", Icon::Play, ""),
             item(Action::Run(Verb::Cancel), "Cancel run", Icon::Stop, ""),
@@ -148,29 +206,15 @@ pub const SECTIONS: [(&str, &[Item]); 8] = [
         ],
     ),
     (
-        "Selection",
-        &[
-            item(Action::Press("Ask", NO_SELECTION), "Ask about the selection", Icon::Quote, ""),
-            item(Action::Press("Change", NO_SELECTION), "Change the selection", Icon::Pencil, ""),
-            item(Action::Press("Verify", NO_SELECTION), "Verify the selection", Icon::Check, ""),
-            item(Action::Press("Origin", NO_SELECTION), "Where the selection comes from", Icon::Search, ""),
-        ],
-    ),
-    (
         "Files and Terminal",
         &[
-            item(Action::Press("new-folder", NO_FILES), "New folder", Icon::FolderPlus, ""),
-            item(Action::Press("upload", NO_FILES), "Upload files", Icon::Upload, ""),
-            item(Action::Press("upload-folder", NO_FILES), "Bring in a folder", Icon::FolderUp, ""),
-            item(
-                Action::Press("undo", "Nothing was put away in the front window."),
-                "Bring back what was put away",
-                Icon::Undo,
-                "",
-            ),
-            item(Action::Press("find", NO_TERMINAL), "Look in the terminal", Icon::Search, "Ctrl Shift F"),
-            item(Action::Press("Copy", NO_TERMINAL), "Copy from the terminal", Icon::Copy, "Ctrl Shift C"),
-            item(Action::Press("Paste", NO_TERMINAL), "Paste into the terminal", Icon::FileText, "Ctrl Shift V"),
+            item(Action::Press(Act::NewFolder), "New folder", Icon::FolderPlus, ""),
+            item(Action::Press(Act::Upload), "Upload files", Icon::Upload, ""),
+            item(Action::Press(Act::UploadFolder), "Bring in a folder", Icon::FolderUp, ""),
+            item(Action::Press(Act::BringBack), "Bring back what was put away", Icon::Undo, ""),
+            item(Action::Press(Act::Find), "Look in the terminal", Icon::Search, "Ctrl Shift F"),
+            item(Action::Press(Act::Copy), "Copy from the terminal", Icon::Copy, "Ctrl Shift C"),
+            item(Action::Press(Act::Paste), "Paste into the terminal", Icon::FileText, "Ctrl Shift V"),
         ],
     ),
     (

@@ -192,7 +192,7 @@ export type Header = { actor: Actor; at: Timestamp; cause?: EventId | null; epoc
 export type Health = { components: Record<string, Component>; status: string; version: string };
 
 /** Something was put to the person. */
-export type InboxAsked = { ask: AskKind; hash: Hash; inbox_id: InboxId; question: string; subject: string };
+export type InboxAsked = { answers?: Side[]; ask: AskKind; hash: Hash; inbox_id: InboxId; question: string; subject: string };
 
 /** The person decided, or nobody did in time. A copy: control has the original. */
 export type InboxDecided = { decision: Verdict; inbox_id: InboxId };
@@ -334,6 +334,9 @@ export type Seq = number;
 
 /** How a window is shown. */
 export type Shape = "normal" | "minimised" | "maximised" | "left_half" | "right_half";
+
+/** What a person wants of a path that changed on both sides. */
+export type Side = "mine" | "theirs" | "both";
 
 /** Words of an answer that a model was still saying when they were written. */
 export type Sketch = { turn: number; withdrawn?: boolean };

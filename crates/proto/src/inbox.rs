@@ -1,5 +1,6 @@
 //! What only a person can decide, and what they said. Control keeps both; the log has copies.
 
+use crate::task::Side;
 use crate::{Hash, InboxId, RunId, TaskId};
 use serde::{Deserialize, Serialize};
 
@@ -107,6 +108,9 @@ pub enum Matter {
     Question {
         /// As the agent asks.
         question: String,
+        /// The words of which one is an answer; none where any text is.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        answers: Vec<Side>,
     },
     /// A yes to one call of a tool. Control may know the answer without the person.
     Call {
@@ -147,4 +151,7 @@ pub struct Waits {
     pub subject: String,
     /// Of what is wanted; the decision repeats it.
     pub hash: Hash,
+    /// The words of which one is an answer; none where any text is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<Side>,
 }

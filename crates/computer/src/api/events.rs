@@ -66,8 +66,9 @@ pub(super) async fn erase(
     let event: EventId = id(&event, "event")?;
     end_run_of(&app, event).await?;
     let found = app.harness.journal.log().find(event).await?;
-    let erasing = maintain::erase(&app.harness.journal, event);
-    let erased = match found.and_then(|found| found.event().ok()).and_then(|event| document_of(&event)) {
+    let found = found.and_then(|found| found.event().ok());
+    let erasing = erase_with_copy(&app, event, found.as_ref());
+    let erased = match found.as_ref().and_then(document_of) {
         // Whoever wrote in between would write down once more what stands around their words.
         Some(document) => app.harness.documents.while_still(document, erasing).await,
         None => erasing.await,
@@ -87,6 +88,18 @@ pub(super) async fn erase(
             Err(Rejection::conflict(error.to_string(), "Try again in a moment."))
         }
     }
+}
+
+/// A text that was written down once more when something before it went, for those who look at the document, goes with the
+/// version that it is the text of: whoever erases a document event by event has never seen that copy. It goes first, so that
+/// an erasure that fails half-way finds it again.
+async fn erase_with_copy(app: &App, event: EventId, found: Option<&Event>) -> Result<Seq, ChoreError> {
+    if let Some(Event::DocumentVersioned(version)) = found
+        && let Some(copy) = app.harness.documents.written_once_more(version).await?
+    {
+        maintain::erase(&app.harness.journal, copy).await?;
+    }
+    maintain::erase(&app.harness.journal, event).await
 }
 
 /// How long a run or a task may take to end before what it was told is erased under it.

@@ -29,7 +29,7 @@ impl Home<'_> {
             }
             self.context.gate.wait();
             let id = InboxId::new(effect::derived(&self.task.to_string(), &format!("conflict {attempt}")));
-            let verdict = person.ask(id, Matter::Question { question }, None).await?;
+            let verdict = person.ask(id, Matter::Question { question, answers: Side::ALL.to_vec() }, None).await?;
             let side = match verdict {
                 _ if !self.context.gate.come_home() => {
                     stop(result, &conflicts);

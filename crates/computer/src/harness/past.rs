@@ -145,12 +145,13 @@ impl Past {
             _ => None,
         });
         let open = asked.filter(|asked| !self.decided(asked.inbox_id));
-        open.map(|InboxAsked { inbox_id: id, ask: kind, question, subject, hash }| Waits {
+        open.map(|InboxAsked { inbox_id: id, ask: kind, question, subject, hash, answers }| Waits {
             id,
             kind,
             question,
             subject,
             hash,
+            answers,
         })
         .collect()
     }

@@ -65,8 +65,8 @@ impl Person<'_> {
         let id = waits.id;
         let message = format!("waiting for you: {}", waits.question);
         if !self.context.past.asked(id) {
-            let Waits { id, kind, question, subject, hash } = waits;
-            let asked = InboxAsked { inbox_id: id, ask: kind, question, subject, hash };
+            let Waits { id, kind, question, subject, hash, answers } = waits;
+            let asked = InboxAsked { inbox_id: id, ask: kind, question, subject, hash, answers };
             harness.journal.append(&self.scope, vec![asked.into()]).await?;
         }
         self.context.waiting.for_person(&harness.journal, self.context.run, message).await?;

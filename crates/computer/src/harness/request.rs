@@ -36,7 +36,7 @@ impl Performer {
         if left.is_zero() {
             return Ok(expired(deadline));
         }
-        let matter = Matter::Question { question: request.question.clone() };
+        let matter = Matter::Question { question: request.question.clone(), answers: Vec::new() };
         let (outcome, content) = match self.person().ask(id, matter, Some(left)).await? {
             Ok(Verdict::Answered { text }) => (ToolOutcome::Ok, format!("The person answers: {text}")),
             Ok(Verdict::Approved { .. }) => (ToolOutcome::Ok, "The person says yes.".to_owned()),

@@ -222,11 +222,13 @@ impl Control for Fake {
                 inbox.entry(id).or_insert((ask.clone(), None));
             });
             let known = self.inbox.borrow()[&id].1.clone();
-            let (kind, question, subject) = match ask.matter {
-                Matter::Question { question } => (AskKind::Question, question.clone(), question),
-                Matter::Call { tool, subject, .. } => (AskKind::Tool, format!("May it use {tool}?"), subject),
+            let (kind, question, subject, answers) = match ask.matter {
+                Matter::Question { question, answers } => (AskKind::Question, question.clone(), question, answers),
+                Matter::Call { tool, subject, .. } => {
+                    (AskKind::Tool, format!("May it use {tool}?"), subject, Vec::new())
+                }
             };
-            let waits = Waits { id, kind, question, subject, hash: Hash::ZERO };
+            let waits = Waits { id, kind, question, subject, hash: Hash::ZERO, answers };
             Ok(known.map_or(Asked::Waits(waits), |verdict| Asked::Decided { verdict }))
         }
         .boxed()

@@ -30,9 +30,13 @@ async fn leaves(desk: &Desk, peer: &mut Peer) {
 
 async fn erase(desk: &Desk, words: &str) {
     for event in saying(desk, words).await {
-        let (status, answer) = desk.send("POST", &format!("/api/events/{}/erase", event.header.id), Value::Null).await;
-        assert_eq!(status, 200, "{answer}");
+        erase_event(desk, &event).await;
     }
+}
+
+async fn erase_event(desk: &Desk, event: &Envelope) {
+    let (status, answer) = desk.send("POST", &format!("/api/events/{}/erase", event.header.id), Value::Null).await;
+    assert_eq!(status, 200, "{answer}");
 }
 
 /// A document, and somebody who has words of it that will be erased.
@@ -103,6 +107,74 @@ async fn whoever_looks_while_something_is_erased_begins_anew() {
     assert_eq!(read(&desk, other).await["content"], "another\n", "nobody else has to");
     assert_eq!(read(&desk, id).await["content"], "kept\n");
     assert_eq!(saying(&desk, "secret").await.len(), 0);
+}
+
+/// With each event that goes, whoever looks needs the document to stand again from those that are still there.
+#[tokio::test]
+async fn words_that_are_erased_event_by_event_are_not_written_once_more_for_whoever_looks() {
+    for secret in ["secret ".to_owned(), "secret ".repeat(4_000)] {
+        let directory = tempfile::tempdir().unwrap();
+        let desk = desk_in(directory.path()).await;
+        let id = document(&desk, "kept\n").await;
+        let mut ann = Peer::open(&desk, id, 11).await;
+        for words in [secret.as_str(), "more "] {
+            ann.type_at(0, 0, words).await;
+            ann.settled().await;
+        }
+        leaves(&desk, &mut ann).await;
+        let words = of_document(&desk, id).await.split_off(2);
+        assert!(words.len() >= 3, "two updates and a version: {words:?}");
+        for event in words {
+            let looks = Peer::open(&desk, id, 12).await;
+            erase_event(&desk, &event).await;
+            drop(looks);
+        }
+        assert_eq!(Peer::open(&desk, id, 13).await.content(), "kept\n");
+        for event in of_document(&desk, id).await {
+            assert!(!event.payload.get().contains("secret"), "{event:?}");
+        }
+        assert_eq!(files_saying(&directory.path().join("blobs"), "secret"), 0);
+    }
+}
+
+/// What was typed over a text that was written down once more is not erased with the version that it came from.
+#[tokio::test]
+async fn words_typed_since_stay_when_what_stood_before_them_is_erased() {
+    let directory = tempfile::tempdir().unwrap();
+    let desk = desk_in(directory.path()).await;
+    let id = document(&desk, "kept\n").await;
+    let mut ann = Peer::open(&desk, id, 11).await;
+    for words in ["secret ", "more "] {
+        ann.type_at(0, 0, words).await;
+        ann.settled().await;
+    }
+    leaves(&desk, &mut ann).await;
+    let words = of_document(&desk, id).await.split_off(2);
+    let looks = Peer::open(&desk, id, 12).await;
+    erase_event(&desk, &words[0]).await;
+    drop(looks);
+    let mut ben = Peer::open(&desk, id, 13).await;
+    assert_eq!(ben.content(), "more secret kept\n", "the version still says it");
+    ben.type_at(0, 0, "no ").await;
+    ben.settled().await;
+    erase_event(&desk, words.last().unwrap()).await;
+    assert_eq!(read(&desk, id).await["content"], "no more secret kept\n");
+}
+
+/// Every event that is about a document's text.
+async fn of_document(desk: &Desk, id: DocumentId) -> Vec<Envelope> {
+    let mut events = saying(desk, &id.to_string()).await;
+    events.retain(|event| event.header.kind.starts_with("document."));
+    events
+}
+
+fn files_saying(directory: &Path, words: &str) -> usize {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().map(|entry| entry.unwrap().path());
+    let said = entries.map(|path| match path.is_dir() {
+        true => files_saying(&path, words),
+        false => usize::from(String::from_utf8_lossy(&std::fs::read(&path).unwrap()).contains(words)),
+    });
+    said.sum()
 }
 
 #[tokio::test]

@@ -141,7 +141,7 @@ async fn what_a_conductor_does_not_know_or_may_not_say_is_put_to_the_person() {
         let (_directory, fake, desk) = desk(&ASKS.replace("SAYS", says).replace("KIND", kind)).await;
         let run = desk.accept("paint the fence").await;
         let (id, ask) = fake.asked().await;
-        assert_eq!(ask.matter, Matter::Question { question: "Which colour?".into() });
+        assert_eq!(ask.matter, Matter::Question { question: "Which colour?".into(), answers: Vec::new() });
         fake.decide(id, Verdict::Answered { text: "red".into() });
         let done = desk.ended(run).await;
         assert_eq!(done.answer.as_deref(), Some("The person answers: red"), "{kind}");

@@ -2,6 +2,7 @@
 
 use super::{Db, Error};
 use choir_proto::inbox::{AskKind, Reach, Verdict};
+use choir_proto::task::Side;
 use choir_proto::{Hash, InboxId, RunId, TaskId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::path::Path;
@@ -26,6 +27,8 @@ pub struct Approval {
     pub question: String,
     /// Of what is wanted; a decision has to repeat it.
     pub hash: Hash,
+    /// The words of which one is an answer; none where any text is.
+    pub answers: Vec<Side>,
     /// When.
     pub asked: Timestamp,
     /// What was decided, if it was.
@@ -50,18 +53,21 @@ const COLUMNS: &str = "id, kind, run, task, entry, question, hash, asked, approv
 impl Db {
     /// Keeps a question and answers what is kept. One that was put before is not put again, and there are never too many.
     pub async fn ask(&self, approval: Approval) -> Result<Option<Approval>, Error> {
-        const SQL: &str = "INSERT INTO approvals (id, kind, run, task, entry, question, hash, asked)
-            SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8
+        const SQL: &str = "INSERT INTO approvals (id, kind, run, task, entry, question, hash, asked, answers)
+            SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?10
             WHERE (SELECT count(*) FROM approvals WHERE approved IS NULL) < ?9
             AND NOT EXISTS (SELECT 1 FROM approvals WHERE id = ?1 OR (kind = 'egress' AND hash = ?7 AND task IS ?4))";
         self.call(move |c| {
-            let Approval { id, kind, run, task, entry, question, hash, asked, .. } = approval;
+            let Approval { id, kind, run, task, entry, question, hash, answers, asked, .. } = approval;
             let (run, task) = (run.map(|run| *run.as_bytes()), task.map(|task| *task.as_bytes()));
             let step = c.transaction()?;
-            let values = params![id.as_bytes(), kind.name(), run, task, entry, question, hash.0, asked.0, WAITING_MAX];
+            let answers = answers.into_iter().map(Side::name).collect::<Vec<_>>().join(" ");
+            let asked = asked.0;
+            let values =
+                params![id.as_bytes(), kind.name(), run, task, entry, question, hash.0, asked, WAITING_MAX, answers];
             step.execute(SQL, values)?;
             let sql = format!(
-                "SELECT {COLUMNS} FROM approvals WHERE id = ?1 OR (kind = 'egress' AND hash = ?2 AND task IS ?3)"
+                "SELECT {COLUMNS}, answers FROM approvals WHERE id = ?1 OR (kind = 'egress' AND hash = ?2 AND task IS ?3)"
             );
             let kept = step.query_row(&sql, params![id.as_bytes(), hash.0, task], read).optional()?;
             step.commit()?;
@@ -78,7 +84,7 @@ impl Db {
     /// Questions that wait, oldest first.
     pub async fn waiting(&self) -> Result<Vec<Approval>, Error> {
         self.call(|c| {
-            let sql = format!("SELECT {COLUMNS} FROM approvals WHERE approved IS NULL ORDER BY asked, id");
+            let sql = format!("SELECT {COLUMNS}, answers FROM approvals WHERE approved IS NULL ORDER BY asked, id");
             let mut statement = c.prepare_cached(&sql)?;
             statement.query_map([], read)?.collect()
         })
@@ -149,19 +155,20 @@ impl Db {
 }
 
 /// Everything that was ever put to the person of a data directory, with what they said. Works whether or not an instance
-/// runs, given how a file is opened that may not be changed.
+/// runs, given how a file is opened that may not be changed; so the file may be of the version before, which does not know the
+/// words that answer a question.
 pub fn approvals(
     data_dir: &Path,
     open: impl FnOnce(&Path) -> rusqlite::Result<Connection>,
 ) -> Result<Vec<Approval>, Error> {
     let connection = open(&data_dir.join("control/control.sqlite"))?;
-    let mut statement = connection.prepare(&format!("SELECT {COLUMNS} FROM approvals"))?;
+    let mut statement = connection.prepare(&format!("SELECT {COLUMNS}, '' FROM approvals"))?;
     let found = statement.query_map([], read)?.collect::<rusqlite::Result<_>>();
     Ok(found?)
 }
 
 fn find(connection: &Connection, id: InboxId) -> rusqlite::Result<Option<Approval>> {
-    let sql = format!("SELECT {COLUMNS} FROM approvals WHERE id = ?1");
+    let sql = format!("SELECT {COLUMNS}, answers FROM approvals WHERE id = ?1");
     connection.query_row(&sql, [id.as_bytes()], read).optional()
 }
 
@@ -170,6 +177,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Approval> {
     let reach: Option<String> = row.get(9)?;
     let scope = reach.and_then(|name| Reach::ALL.into_iter().find(|reach| reach.name() == name));
     let text: Option<String> = row.get(10)?;
+    let answers: String = row.get(11)?;
     let decided = match (row.get(8)?, text, scope) {
         (Some(true), Some(text), _) => Some(Verdict::Answered { text }),
         (Some(true), None, Some(scope)) => Some(Verdict::Approved { scope }),
@@ -185,6 +193,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Approval> {
         entry: row.get(4)?,
         question: row.get(5)?,
         hash: Hash(row.get(6)?),
+        answers: Side::ALL.into_iter().filter(|side| answers.split(' ').any(|word| word == side.name())).collect(),
         asked: Timestamp(row.get(7)?),
         decided,
     })

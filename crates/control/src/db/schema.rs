@@ -3,7 +3,7 @@
 use super::Error;
 use rusqlite::Connection;
 
-const VERSION: i64 = 8;
+const VERSION: i64 = 9;
 /// Older ones can corrupt a write-ahead log that two processes use.
 const SQLITE_MIN: i32 = 3_051_003;
 
@@ -70,6 +70,11 @@ CREATE TABLE edits (effect TEXT PRIMARY KEY, task BLOB NOT NULL, before BLOB NOT
 CREATE INDEX edits_by_task ON edits (task);
 ";
 
+/// From version 8, which knew of no question that only some words answer it.
+const ANSWERS: &str = "
+ALTER TABLE approvals ADD COLUMN answers TEXT NOT NULL DEFAULT '';
+";
+
 /// Sets up a connection and makes or checks the tables. A newer file is left exactly as it is.
 pub(super) fn prepare(connection: &mut Connection) -> Result<(), Error> {
     refuse_newer(connection)?;
@@ -101,6 +106,9 @@ pub(super) fn prepare(connection: &mut Connection) -> Result<(), Error> {
     }
     if found < 8 {
         step.execute_batch(EDITS)?;
+    }
+    if found < 9 {
+        step.execute_batch(ANSWERS)?;
     }
     step.pragma_update(None, "user_version", VERSION)?;
     step.commit()?;

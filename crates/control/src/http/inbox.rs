@@ -7,6 +7,7 @@ use super::json::Json;
 use crate::db::{Approval, Outcome};
 use axum::extract::State;
 use choir_proto::inbox::{AskKind, Reach, Verdict};
+use choir_proto::task::Side;
 use choir_proto::{Hash, InboxId, RunId, TaskId, Timestamp};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,10 @@ struct Item {
     subject: String,
     /// To be repeated by the decision.
     hash: Hash,
+    /// The words of which one is an answer; absent where any text is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    answers: Vec<Side>,
     #[serde(skip_serializing_if = "Option::is_none")]
     run_id: Option<RunId>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -131,9 +136,9 @@ fn conflict(code: &str, message: &str, hint: &str) -> Refused {
 }
 
 fn item(approval: Approval) -> Item {
-    let Approval { id, kind, run, task, entry, question, hash, asked, .. } = approval;
+    let Approval { id, kind, run, task, entry, question, hash, answers, asked, .. } = approval;
     let subject = if kind == AskKind::Question { entry } else { visible(&entry) };
-    Item { id, kind, question, subject, hash, run_id: run, task_id: task, asked_at: asked }
+    Item { id, kind, question, subject, hash, answers, run_id: run, task_id: task, asked_at: asked }
 }
 
 /// A text in which nothing hides: whoever says yes to a command must see what it holds. Lines stay lines, but none that is

@@ -54,23 +54,23 @@ impl Inbox {
 
     /// Puts something to the person, unless it is decided already. Too many open questions are as good as a no.
     async fn ask(&self, id: InboxId, ask: Ask) -> Result<Asked, db::Error> {
-        let (kind, entry, question, hash) = match &ask.matter {
-            Matter::Question { question } => {
+        let (kind, entry, question, hash, answers) = match &ask.matter {
+            Matter::Question { question, answers } => {
                 let parts: [&[u8]; 3] = [b"choir.question.1\0", ask.task.as_bytes(), question.as_bytes()];
                 let hash = Hash(Sha256::digest(parts.concat()).into());
-                (AskKind::Question, question.clone(), question.clone(), hash)
+                (AskKind::Question, question.clone(), question.clone(), hash, answers.clone())
             }
             Matter::Call { tool, subject, definition } => {
                 let reach = self.sandboxes.reach_of(ask.sandbox.unwrap_or(ask.task)).await;
                 let bound = definition.map_or(Bound::Reach(&reach), Bound::Definition);
                 match self.judge.says(tool, subject, bound, id, ask.run).await? {
                     Said::Decided(verdict) => return Ok(Asked::Decided { verdict }),
-                    Said::Ask { hash, question } => (AskKind::Tool, subject.clone(), question, hash),
+                    Said::Ask { hash, question } => (AskKind::Tool, subject.clone(), question, hash, Vec::new()),
                 }
             }
         };
         let (run, task, asked) = (Some(ask.run), Some(ask.task), self.clock.now());
-        let approval = Approval { id, kind, run, task, entry, question, hash, asked, decided: None };
+        let approval = Approval { id, kind, run, task, entry, question, hash, answers, asked, decided: None };
         Ok(match self.db.ask(approval).await? {
             None => Asked::Decided { verdict: Verdict::Denied { scope: Reach::Once } },
             // Somebody else's question, or another one under the same name: a word about that is no word about this.
@@ -105,6 +105,6 @@ impl Inbox {
 
 /// A question as the computer copies it into its log.
 pub(crate) fn waits(approval: Approval) -> Waits {
-    let Approval { id, kind, question, entry, hash, .. } = approval;
-    Waits { id, kind, question, subject: entry, hash }
+    let Approval { id, kind, question, entry, hash, answers, .. } = approval;
+    Waits { id, kind, question, subject: entry, hash, answers }
 }

@@ -398,7 +398,8 @@ impl Sandboxes {
             host => format!("May a task reach {}?", host.escape_debug()),
         };
         let (kind, entry) = (AskKind::Egress, entry.to_owned());
-        let approval = Approval { id, kind, run, task, entry, question, hash, asked, decided: None };
+        let approval =
+            Approval { id, kind, run, task, entry, question, hash, answers: Vec::new(), asked, decided: None };
         let kept = self.0.db.ask(approval).await?;
         Ok(kept.filter(|kept| kept.decided.is_none()).map(inbox::waits))
     }

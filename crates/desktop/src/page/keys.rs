@@ -7,7 +7,7 @@ use super::desk::Desk;
 use super::server::{self, Failure, Kept};
 use choir_desktop::computer::focused;
 use choir_desktop::geometry::{self, Arrow};
-use choir_desktop::menu::{Action, Verb, Wish};
+use choir_desktop::menu::{Act, Action, Verb, Wish};
 use choir_proto::DocumentId;
 use choir_proto::desktop::{App, DesktopCommand, Rect, Shape, Subject, Window};
 use choir_proto::document::NewDocument;
@@ -99,7 +99,7 @@ pub(crate) fn perform(desk: Desk, action: Action) {
         Action::Resize(arrow) => shift(desk, geometry::grow, arrow),
         Action::Document(wish) => wish_for(desk, wish),
         Action::Run(verb) => with_run(desk, verb),
-        Action::Press(act, missing) => press_button(desk, act, missing),
+        Action::Press(act) => press_button(desk, act),
         Action::DismissAnswers => dismiss_answers(desk),
         Action::Shape(shape) => with_top(desk, |window_id| DesktopCommand::Shape { window_id, shape }),
         Action::CloseWindow => match top(desk) {
@@ -125,10 +125,10 @@ fn with_top(desk: Desk, command: impl FnOnce(choir_proto::WindowId) -> DesktopCo
 }
 
 /// Lets the front window do what a button of it does.
-fn press_button(desk: Desk, act: &str, missing: &str) {
-    let pressed = |window: Window| bridge::press(&format!("window-{}", window.window_id), act);
+fn press_button(desk: Desk, act: Act) {
+    let pressed = |window: Window| bridge::press(&format!("window-{}", window.window_id), act.name());
     if !top(desk).is_some_and(pressed) {
-        desk.tell(missing);
+        desk.tell(act.missing());
     }
 }
 

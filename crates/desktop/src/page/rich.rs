@@ -3,6 +3,7 @@
 use choir_desktop::files::query;
 use choir_desktop::icon::Icon;
 use choir_desktop::markdown::{Block, Inline, brief, inline, parse, parse_whole};
+use choir_desktop::menu::Act;
 use choir_desktop::status::Mark;
 use dioxus::prelude::*;
 
@@ -21,7 +22,7 @@ pub(crate) fn IconButton(
     icon: Icon,
     label: String,
     /// What the menu calls it by.
-    act: Option<&'static str>,
+    act: Option<Act>,
     onclick: EventHandler<MouseEvent>,
 ) -> Element {
     rsx! {
@@ -29,7 +30,7 @@ pub(crate) fn IconButton(
             r#type: "button",
             class: "icon-button",
             "aria-label": "{label}",
-            "data-act": act,
+            "data-act": act.map(Act::name),
             title: "{label}",
             onclick: move |event| onclick.call(event),
             Glyph { icon }

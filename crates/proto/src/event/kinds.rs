@@ -4,7 +4,7 @@ use crate::desktop::{App, Rect, Shape, Subject, Theme};
 use crate::inbox::{AskKind, Verdict};
 use crate::model::{AssistantMessage, ErrorClass, Paid, StopReason, Usage};
 use crate::run::{NewRun, RunStatus};
-use crate::task::{ChangeKind, TaskRequest, TaskResult};
+use crate::task::{ChangeKind, Side, TaskRequest, TaskResult};
 use crate::{ComputerId, DocumentId, EventId, Hash, InboxId, Role, Seq, TaskId, TerminalId, WindowId};
 use serde::{Deserialize, Serialize};
 
@@ -286,6 +286,9 @@ payload! {
         subject: String,
         /// Of what is wanted; the decision repeats it.
         hash: Hash,
+        /// The words of which one is an answer to a question; none where any text is.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        answers: Vec<Side>,
     }
 }
 payload! {

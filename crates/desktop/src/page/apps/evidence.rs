@@ -10,6 +10,7 @@ use crate::page::server::{self, Failure, Kept};
 use choir_desktop::diff::words as differing;
 use choir_desktop::evidence::{Written, by_source, excerpt, source_name, unbroken};
 use choir_desktop::icon::Icon;
+use choir_desktop::menu::Act;
 use choir_desktop::trace::role;
 use choir_desktop::words::{ago, cost, headline};
 use choir_proto::DocumentId;
@@ -54,11 +55,11 @@ fn ProposalCard(page: Page, proposal: Proposal) -> Element {
                 "{far}"
             }
             div { class: "controls",
-                button { r#type: "button", class: "secondary", "data-act": "Accept", onclick: move |_| accept(Decision::Accept),
+                button { r#type: "button", class: "secondary", "data-act": Act::Accept.name(), onclick: move |_| accept(Decision::Accept),
                     Glyph { icon: Icon::Check }
                     "Accept"
                 }
-                button { r#type: "button", class: "secondary", "data-act": "Reject", onclick: move |_| reject(Decision::Reject), "Reject" }
+                button { r#type: "button", class: "secondary", "data-act": Act::Reject.name(), onclick: move |_| reject(Decision::Reject), "Reject" }
             }
         }
     }
@@ -237,7 +238,7 @@ pub(crate) fn SelectionTools(page: Page, from: u64, to: u64) -> Element {
                 button {
                     r#type: "button",
                     class: "secondary",
-                    "data-act": "Origin",
+                    "data-act": Act::Origin.name(),
                     onclick: move |_| {
                         known.set((from, to));
                         spawn(async move {

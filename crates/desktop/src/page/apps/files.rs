@@ -16,6 +16,7 @@ use choir_desktop::files::{
     restored, trashed,
 };
 use choir_desktop::icon::Icon;
+use choir_desktop::menu::Act;
 use choir_desktop::words::{bytes, moment};
 use choir_proto::desktop::{DesktopCommand, Subject};
 use choir_proto::{Seq, WindowId};
@@ -387,16 +388,16 @@ fn Tools(folder: Folder, wanted: Signal<String>) -> Element {
                 value: "{wanted}",
                 oninput: move |event| wanted.set(event.value()),
             }
-            IconButton { icon: Icon::FolderPlus, label: "New folder", act: "new-folder", onclick: move |_| {
+            IconButton { icon: Icon::FolderPlus, label: "New folder", act: Act::NewFolder, onclick: move |_| {
                 late(folder.fault, None);
                 late(folder.renaming, None);
                 late(folder.making, Some(String::new()));
             } }
-            IconButton { icon: Icon::FolderUp, label: "Bring in a folder", act: "upload-folder", onclick: move |_| folder.choose(Gift::Folder) }
+            IconButton { icon: Icon::FolderUp, label: "Bring in a folder", act: Act::UploadFolder, onclick: move |_| folder.choose(Gift::Folder) }
             button {
                 r#type: "button",
                 class: "secondary",
-                "data-act": "upload",
+                "data-act": Act::Upload.name(),
                 onclick: move |_| folder.choose(Gift::Files),
                 Glyph { icon: Icon::Upload }
                 "Upload"

@@ -6,6 +6,7 @@ use crate::page::desk::use_desk;
 use crate::page::rich::IconButton;
 use crate::page::server::{self, Failure, Kept};
 use choir_desktop::icon::Icon;
+use choir_desktop::menu::Act;
 use choir_desktop::trace::role;
 use choir_desktop::versions::{neighbours, version_title};
 use choir_desktop::words::{ago, version_words};
@@ -45,7 +46,7 @@ pub(crate) fn History(page: Page) -> Element {
     let before = listed.iter().skip(1).map(|version| version.version).chain([0]);
     rsx! {
         details { class: "history", ontoggle: move |_| open.toggle(),
-            summary { "data-act": "Versions", "Versions" }
+            summary { "data-act": Act::Versions.name(), "Versions" }
             for (version, against) in listed.iter().cloned().zip(before).take(LISTED_MAX) {
                 VersionRow { key: "{version.version}", page, version, against }
             }

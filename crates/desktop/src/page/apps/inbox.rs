@@ -5,7 +5,7 @@ use crate::page::home::RunRow;
 use crate::page::rich::{Brief, Glyph, Rich};
 use crate::page::server;
 use choir_desktop::icon::Icon;
-use choir_desktop::inbox::{Item, approve_words, reach_words};
+use choir_desktop::inbox::{Item, approve_words, reach_words, side_meaning, side_words};
 use choir_desktop::words::ago;
 use choir_proto::desktop::App;
 use choir_proto::inbox::{AskKind, Reach};
@@ -86,7 +86,13 @@ fn ItemView(item: Item) -> Element {
                 pre { class: "exactly", tabindex: "0", "aria-label": "Exactly this", "{item.subject}" }
             }
             if let Some(about) = about { p { class: "reason", "For “" Brief { text: about, characters: PROMPT_CHARACTERS_MAX } "”" } }
-            if item.kind == AskKind::Question { Answering { item } } else { Approving { item } }
+            if !item.answers.is_empty() {
+                Choosing { item }
+            } else if item.kind == AskKind::Question {
+                Answering { item }
+            } else {
+                Approving { item }
+            }
         }
     }
 }
@@ -116,6 +122,29 @@ fn Approving(item: Item) -> Element {
                 class: "secondary deny",
                 onclick: move |_| decide(desk, &denied, json!({ "decision": "deny" })),
                 "Deny"
+            }
+        }
+    }
+}
+
+/// A question that only some words answer has a button for each.
+#[component]
+fn Choosing(item: Item) -> Element {
+    let desk = use_desk();
+    rsx! {
+        div { class: "controls",
+            for side in item.answers.clone() {
+                button {
+                    key: "{side.name()}",
+                    r#type: "button",
+                    class: "secondary",
+                    title: side_meaning(side),
+                    onclick: {
+                        let item = item.clone();
+                        move |_| decide(desk, &item, json!({ "decision": "answer", "text": side.name() }))
+                    },
+                    {side_words(side)}
+                }
             }
         }
     }

@@ -9,6 +9,7 @@ use crate::page::server::{self, Failure};
 use crate::page::{bridge, cards};
 use choir_desktop::files::plainly;
 use choir_desktop::icon::Icon;
+use choir_desktop::menu::Act;
 use choir_desktop::status::{Mark, task_words};
 use choir_desktop::words::{count, objective};
 use choir_proto::api::{NewUndo, Undo};
@@ -143,7 +144,7 @@ fn Controls(run: Run, reviewing: bool, changes: EventHandler<()>) -> Element {
                 Control { icon: Icon::Pause, label: "Pause", act: move |()| control(desk, id, "pause") }
             }
             if open {
-                Control { icon: Icon::Steer, label: "Steer", act: move |()| bridge::focus(PROMPT) }
+                Control { icon: Icon::Steer, label: "Steer", mark: Act::Steer, act: move |()| bridge::focus(PROMPT) }
                 Control { icon: Icon::Stop, label: "Cancel", act: move |()| control(desk, id, "cancel") }
             }
             Control { icon: Icon::Changes, label: "Changes", act: move |()| changes.call(()) }
@@ -166,9 +167,15 @@ pub(crate) fn undo(desk: Desk, id: RunId) {
 }
 
 #[component]
-fn Control(icon: Icon, label: &'static str, act: EventHandler<()>) -> Element {
+fn Control(
+    icon: Icon,
+    label: &'static str,
+    /// What the menu calls it by.
+    mark: Option<Act>,
+    act: EventHandler<()>,
+) -> Element {
     rsx! {
-        button { r#type: "button", class: "secondary", "data-act": label, onclick: move |_| act.call(()),
+        button { r#type: "button", class: "secondary", "data-act": mark.map(Act::name), onclick: move |_| act.call(()),
             Glyph { icon }
             "{label}"
         }

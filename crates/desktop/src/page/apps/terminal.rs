@@ -5,6 +5,7 @@ use crate::page::desk::{Desk, late, use_desk};
 use crate::page::rich::{IconButton, Phrase};
 use crate::page::server::{self, Failure};
 use choir_desktop::icon::Icon;
+use choir_desktop::menu::Act;
 use choir_proto::desktop::{App, DesktopCommand, Subject};
 use choir_proto::{TerminalId, WindowId};
 use dioxus::prelude::*;
@@ -161,11 +162,11 @@ fn Hand(console: Console) -> Element {
             for (label, keys) in KEYS {
                 button { key: "{label}", r#type: "button", class: "secondary", onclick: move |_| console.with_screen(|screen| screen.press(keys)), "{label}" }
             }
-            button { r#type: "button", class: "secondary", "data-act": "Paste", onclick: move |_| console.with_screen(Screen::paste_into), "Paste" }
+            button { r#type: "button", class: "secondary", "data-act": Act::Paste.name(), onclick: move |_| console.with_screen(Screen::paste_into), "Paste" }
             button {
                 r#type: "button",
                 class: "secondary",
-                "data-act": "Copy",
+                "data-act": Act::Copy.name(),
                 onclick: move |_| {
                     console.with_screen(Screen::copy_from);
                     desk.tell("Copied.");
@@ -184,7 +185,7 @@ fn Find(console: Console) -> Element {
     let Some(words) = wanted() else {
         return rsx! {
             div { class: "find",
-                IconButton { icon: Icon::Search, label: "Find in this terminal (Ctrl Shift F)", act: "find", onclick: move |_| wanted.set(Some(String::new())) }
+                IconButton { icon: Icon::Search, label: "Find in this terminal (Ctrl Shift F)", act: Act::Find, onclick: move |_| wanted.set(Some(String::new())) }
             }
         };
     };

@@ -7,6 +7,7 @@ use crate::page::server::{self, Failure};
 use choir_desktop::evidence::{action_words, figure_mark, figure_words};
 use choir_desktop::files::query;
 use choir_desktop::icon::Icon;
+use choir_desktop::menu::Act;
 use choir_desktop::status::{Mark, run_words};
 use choir_desktop::words::{headline, sentence};
 use choir_proto::api::{RunAccepted, TaskAccepted};
@@ -23,6 +24,14 @@ const PROMPT_CHARACTERS_MAX: usize = 200;
 /// Characters of the words that a thread is about.
 const QUOTE_CHARACTERS_MAX: usize = 90;
 
+const fn act(action: SelectionAction) -> Act {
+    match action {
+        SelectionAction::Ask => Act::Ask,
+        SelectionAction::Change => Act::Change,
+        SelectionAction::Verify => Act::Verify,
+    }
+}
+
 /// What a person wants of a selection: ask, change or verify just that.
 #[component]
 pub(crate) fn AskSelection(page: Page, from: u64, to: u64) -> Element {
@@ -33,7 +42,7 @@ pub(crate) fn AskSelection(page: Page, from: u64, to: u64) -> Element {
                 key: "{wanted:?}",
                 r#type: "button",
                 class: "secondary",
-                "data-act": action_words(wanted).0,
+                "data-act": act(wanted).name(),
                 "aria-pressed": "{action() == Some(wanted)}",
                 onclick: move |_| action.set(Some(wanted).filter(|_| action() != Some(wanted))),
                 {action_words(wanted).0}

@@ -6,6 +6,7 @@ use crate::page::rich::{Glyph, IconButton};
 use crate::page::server::{self, Failure};
 use choir_desktop::files::{Entry, Kind, Listing, deleted_at, join, plainly, query, restored};
 use choir_desktop::icon::Icon;
+use choir_desktop::menu::Act;
 use choir_desktop::words::moment;
 use dioxus::prelude::*;
 
@@ -82,7 +83,7 @@ pub(super) fn Done(said: Option<String>, undo: EventHandler<()>) -> Element {
         div { role: "status", class: "undo",
             if let Some(said) = said {
                 span { "{said}" }
-                button { r#type: "button", class: "secondary", "data-act": "undo", onclick: move |_| undo.call(()),
+                button { r#type: "button", class: "secondary", "data-act": Act::BringBack.name(), onclick: move |_| undo.call(()),
                     Glyph { icon: Icon::Undo }
                     "Undo"
                 }

@@ -14,7 +14,7 @@ use choir_desktop::evidence::marks;
 use choir_desktop::files::file_name;
 use choir_desktop::icon::Icon;
 use choir_desktop::json;
-use choir_desktop::menu::Wish;
+use choir_desktop::menu::{Act, Wish};
 use choir_desktop::surface::is_bare;
 use choir_desktop::words::count;
 use choir_proto::desktop::Subject;
@@ -426,7 +426,7 @@ fn Outline(page: Page) -> Element {
     }
     rsx! {
         details { class: "outline",
-            summary { "data-act": "Outline", "Outline" }
+            summary { "data-act": Act::Outline.name(), "Outline" }
             for (index, heading) in outline.into_iter().enumerate() {
                 button {
                     key: "{index}",

@@ -170,9 +170,9 @@ impl Control for Stage {
                     self.state().said.insert(id, verdict.clone());
                     Ok(Asked::Decided { verdict })
                 }
-                Matter::Question { question } => {
+                Matter::Question { question, answers } => {
                     let (kind, subject, hash) = (AskKind::Question, question.clone(), Hash::ZERO);
-                    Ok(Asked::Waits(Waits { id, kind, question, subject, hash }))
+                    Ok(Asked::Waits(Waits { id, kind, question, subject, hash, answers }))
                 }
             }
         }
