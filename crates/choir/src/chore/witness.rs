@@ -311,6 +311,7 @@ mod tests {
             entry: String::new(),
             question: String::new(),
             hash: Hash([hash; 32]),
+            answers: Vec::new(),
             asked: Timestamp(0),
             decided: Some(Verdict::Approved { scope }),
         };
@@ -324,6 +325,7 @@ mod tests {
                 question: String::new(),
                 subject: String::new(),
                 hash: Hash([hash; 32]),
+                answers: Vec::new(),
             };
             let decision = Verdict::Approved { scope: Reach::Once };
             let decided = InboxDecided { inbox_id, decision }.into();
