@@ -8,6 +8,8 @@ journey("the browser tells what ended, what failed and what needs somebody, to t
   await world.start();
   const page = await world.signIn();
   await prompt(page).waitFor();
+  // What ends before the page has read how things stand is part of that, and nothing to be told.
+  await page.getByRole("status", { name: "Connection" }).filter({ hasText: "Live" }).waitFor();
   await page.evaluate(listen);
   const told = () => page.evaluate(() => globalThis.told);
   const ends = (prompt) => page.getByRole("status").getByText(new RegExp(`“${prompt}.*” `)).waitFor();
