@@ -290,7 +290,7 @@ impl Log {
     /// Replaces the payload of an event by a tombstone and appends that.
     pub async fn erase(&self, erasure: Erasure) -> Result<Appended, AppendError> {
         let Erasure { target, tombstone, blobs, unnamed_upto } = erasure;
-        let tombstone = Box::new(self.prepare(vec![tombstone]).await?.pop().ok_or(AppendError::Closed)?);
+        let tombstone = Box::new(writer::Prepared::new(tombstone, &self.shared.blobs).await?);
         let (reply, answer) = oneshot::channel();
         self.ask(writer::Command::Erase { target, tombstone, blobs, unnamed_upto, reply }).await?;
         answer.await.map_err(|_| AppendError::Closed)?
@@ -421,12 +421,17 @@ impl Log {
         }
     }
 
-    async fn prepare(&self, events: Vec<NewEvent>) -> Result<Vec<writer::Prepared>, AppendError> {
+    async fn prepare(&self, mut events: Vec<NewEvent>) -> Result<writer::Events, AppendError> {
+        if events.len() == 1
+            && let Some(only) = events.pop()
+        {
+            return writer::Prepared::new(only, &self.shared.blobs).await.map(writer::Events::One);
+        }
         let mut prepared = Vec::with_capacity(events.len());
         for event in events {
             prepared.push(writer::Prepared::new(event, &self.shared.blobs).await?);
         }
-        Ok(prepared)
+        Ok(writer::Events::Many(prepared))
     }
 
     pub(crate) fn recent(&self) -> &Recent {

@@ -41,18 +41,34 @@ type Reply = oneshot::Sender<Result<Appended, AppendError>>;
 /// What callers ask of the writer.
 pub(crate) enum Command {
     /// Add events as one unit.
-    Append { events: Vec<Prepared>, expect: Expect, reply: Reply },
+    Append { events: Events, expect: Expect, reply: Reply },
     /// Replace a payload by a tombstone.
     Erase { target: EventId, tombstone: Box<Prepared>, blobs: Vec<Hash>, unnamed_upto: Seq, reply: Reply },
     /// Finish and end the thread.
     Close,
 }
 
+/// The events of one append. A single one, as most are, travels within its command: commands lie one behind the other, and the writer,
+/// on another processor, reads from end to end what it would otherwise fetch piece by piece.
+pub(crate) enum Events {
+    One(Prepared),
+    Many(Vec<Prepared>),
+}
+
+impl Events {
+    fn as_slice(&self) -> &[Prepared] {
+        match self {
+            Self::One(event) => std::slice::from_ref(event),
+            Self::Many(events) => events,
+        }
+    }
+}
+
 /// An event made ready on the caller's thread, so that the writer only inserts.
 pub(crate) struct Prepared {
-    /// All but what its place in the log gives it. Made where followers will find it, so that nobody copies it again; until it
-    /// is committed there is no other holder.
-    envelope: Arc<Envelope>,
+    /// All but what its place in the log gives it.
+    header: Header,
+    payload: Box<RawValue>,
     place: Place,
     /// Blobs without which it means nothing.
     named: Vec<Hash>,
@@ -68,26 +84,22 @@ impl Prepared {
         }
         if payload.get().len() <= PAYLOAD_INLINE_BYTES_MAX {
             let payload_hash = sha256(payload.get().as_bytes());
-            return Ok(Self { envelope: unplaced(new, payload_hash, payload), place: Place::Inline, named });
+            return Ok(Self { header: unplaced(new, payload_hash), payload, place: Place::Inline, named });
         }
         let (blobs, bytes) = (Arc::clone(blobs), payload.clone());
         // Syncs, so it may not hold up a thread that serves others.
         let put = tokio::task::spawn_blocking(move || blobs.put(bytes.get().as_bytes()));
         let hash = put.await.map_err(|_| AppendError::Closed)?.map_err(unkept)?;
         named.push(hash);
-        Ok(Self { envelope: unplaced(new, hash, payload), place: Place::Blob, named })
+        Ok(Self { header: unplaced(new, hash), payload, place: Place::Blob, named })
     }
 
     /// Whether a row holds this very event, whenever it was written.
     fn is_in(&self, row: &rusqlite::Row<'_>) -> Result<bool, rusqlite::Error> {
         let (payload_hash, run) = (Hash(row.get(0)?), row.get::<_, Option<[u8; 16]>>(2)?);
         let kind = row.get_ref(1)?.as_str()?;
-        let Header { payload_hash: own_hash, kind: own_kind, run: own_run, .. } = self.header();
+        let Header { payload_hash: own_hash, kind: own_kind, run: own_run, .. } = &self.header;
         Ok(payload_hash == *own_hash && kind == own_kind && run.map(Into::into) == *own_run)
-    }
-
-    fn header(&self) -> &Header {
-        &self.envelope.header
     }
 }
 
@@ -100,8 +112,8 @@ fn unkept(error: StoreError) -> AppendError {
 }
 
 /// What is known of an event before it has a place.
-fn unplaced(new: NewEvent, payload_hash: Hash, payload: Box<RawValue>) -> Arc<Envelope> {
-    let header = Header {
+fn unplaced(new: NewEvent, payload_hash: Hash) -> Header {
+    Header {
         seq: Seq::ZERO,
         id: new.id,
         epoch: 0,
@@ -115,8 +127,7 @@ fn unplaced(new: NewEvent, payload_hash: Hash, payload: Box<RawValue>) -> Arc<En
         payload_hash,
         prev: Hash::ZERO,
         hash: Hash::ZERO,
-    };
-    Arc::new(Envelope { header, payload, damaged: false })
+    }
 }
 
 /// What the writer keeps true beside the log itself.
@@ -144,7 +155,7 @@ pub(crate) struct Writer {
     head: watch::Sender<Head>,
     recent: Recent,
     index: Arc<Index>,
-    /// What the index has to know of the events that are staged but not yet committed.
+    /// What becomes known of the events that are staged, once they are committed.
     staged: Staging,
     blobs: Arc<Blobs>,
     wal: Wal,
@@ -268,41 +279,37 @@ impl Writer {
         Ok(())
     }
 
-    fn append(
-        &mut self,
-        file: &mut Writable<'_>,
-        mut events: Vec<Prepared>,
-        expect: Expect,
-    ) -> Result<Outcome, StoreError> {
+    fn append(&mut self, file: &mut Writable<'_>, events: Events, expect: Expect) -> Result<Outcome, StoreError> {
         let before = self.end;
         if let Expect::Head(expected) = expect
             && expected != before.seq
         {
             let moved = Err(AppendError::Moved { expected, found: before.seq });
-            return Ok(Outcome::Answered(self.repeated(file.connection, &events)?.unwrap_or(moved)));
+            return Ok(Outcome::Answered(self.repeated(file.connection, events.as_slice())?.unwrap_or(moved)));
         }
-        if let Some(used) = self.first_used(&events)? {
+        if let Some(used) = self.first_used(events.as_slice())? {
             let reused = Err(AppendError::IdReused(used));
-            return Ok(Outcome::Answered(self.repeated(file.connection, &events)?.unwrap_or(reused)));
+            return Ok(Outcome::Answered(self.repeated(file.connection, events.as_slice())?.unwrap_or(reused)));
         }
-        if let Some(missing) = self.first_missing(&events) {
+        if let Some(missing) = self.first_missing(events.as_slice()) {
             return Ok(Outcome::Answered(Err(AppendError::Missing(missing))));
         }
         if !self.index.has_room() {
             return Err(StoreError::Row { seq: before.seq.0, what: "the index could not follow the log".into() });
         }
-        for event in &mut events {
-            self.insert(file, event)?;
+        match events {
+            Events::One(event) => self.insert(file, event)?,
+            Events::Many(events) => events.into_iter().try_for_each(|event| self.insert(file, event))?,
         }
         let appended = Appended { first: before.seq.next(), last: self.end.seq, repeated: false };
-        Ok(Outcome::Appended { appended, events, erased: Vec::new(), forget: false })
+        Ok(Outcome::Appended(appended))
     }
 
     /// The first id of an append that is in the log already, or twice in the append itself.
     fn first_used(&self, events: &[Prepared]) -> Result<Option<EventId>, StoreError> {
         let mut own = HashSet::new();
         for event in events {
-            let id = event.header().id;
+            let id = event.header.id;
             let twice = events.len() > 1 && !own.insert(id);
             if twice || self.seq_of(id)?.is_some() {
                 return Ok(Some(id));
@@ -333,8 +340,8 @@ impl Writer {
         let mut statement = connection.prepare_cached(find)?;
         let mut places = Vec::new();
         for event in events {
-            let reused = Ok(Some(Err(AppendError::IdReused(event.header().id))));
-            match self.seq_of(event.header().id)? {
+            let reused = Ok(Some(Err(AppendError::IdReused(event.header.id))));
+            match self.seq_of(event.header.id)? {
                 Some(seq) if statement.query_row([seq.0], |row| event.is_in(row))? => places.push(seq),
                 Some(_) => return reused,
                 None if places.is_empty() => {}
@@ -345,24 +352,23 @@ impl Writer {
             (Some(first), Some(last)) if places.len() == events.len() => {
                 Ok(Some(Ok(Appended { first: *first, last: *last, repeated: true })))
             }
-            (Some(_), _) => Ok(Some(Err(AppendError::IdReused(events[0].header().id)))),
+            (Some(_), _) => Ok(Some(Err(AppendError::IdReused(events[0].header.id)))),
             _ => Ok(None),
         }
     }
 
     /// Gives an event its place.
-    fn insert(&mut self, file: &mut Writable<'_>, event: &mut Prepared) -> Result<(), StoreError> {
-        let Prepared { envelope, place, .. } = event;
-        let Envelope { header, payload, .. } = Arc::make_mut(envelope);
+    fn insert(&mut self, file: &mut Writable<'_>, event: Prepared) -> Result<(), StoreError> {
+        let Prepared { mut header, payload, place, .. } = event;
         header.seq = self.end.seq.next();
         header.epoch = self.epoch;
         header.prev = self.end.hash;
-        header.hash = row::hash(header, &mut self.scratch);
+        header.hash = row::hash(&header, &mut self.scratch);
         let kind = self.kind_number(file.connection, &header.kind)?;
-        let inline = (*place == Place::Inline).then(|| payload.get().as_bytes());
-        file.insert.add(header, kind, *place, inline)?;
+        let inline = (place == Place::Inline).then(|| payload.get().as_bytes());
+        file.insert.add(&header, kind, place, inline)?;
         self.end = Head { seq: header.seq, hash: header.hash };
-        self.staged.push(Entry { seq: header.seq, id: header.id, run: header.run, kind, hash: header.hash });
+        self.staged.push(kind, Envelope { header, payload, damaged: false });
         Ok(())
     }
 
@@ -381,7 +387,7 @@ impl Writer {
         &mut self,
         file: &mut Writable<'_>,
         target: EventId,
-        mut tombstone: Prepared,
+        tombstone: Prepared,
         (mut blobs, unnamed_upto): (Vec<Hash>, Seq),
     ) -> Result<Outcome, StoreError> {
         let connection = file.connection;
@@ -399,41 +405,37 @@ impl Writer {
         if place == Place::Erased as i64 {
             // Only what an earlier attempt could not finish is left to do.
             let appended = Appended { first: self.end.seq, last: self.end.seq, repeated: true };
-            return Ok(Outcome::Appended { appended, events: Vec::new(), erased: blobs, forget: true });
+            return Ok(Outcome::Erased { appended, blobs });
         }
         connection
             .prepare_cached("UPDATE events SET place = ?2, payload = NULL WHERE seq = ?1")?
             .execute(params![target.0, Place::Erased as i64])?;
         let first = self.end.seq.next();
-        self.insert(file, &mut tombstone)?;
+        self.insert(file, tombstone)?;
         let appended = Appended { first, last: first, repeated: false };
-        Ok(Outcome::Appended { appended, events: vec![tombstone], erased: blobs, forget: true })
+        Ok(Outcome::Erased { appended, blobs })
     }
 
     /// The commit is on disk: publish it, then answer.
     fn acknowledge(&mut self, staged: Vec<Staged>) {
-        let (mut replies, mut committed) = (Vec::with_capacity(staged.len()), Vec::with_capacity(staged.len()));
+        let (entries, mut envelopes) = self.staged.take();
+        let mut replies = Vec::with_capacity(staged.len());
         for Staged { reply, outcome } in staged {
             let answer = match outcome {
                 Outcome::Answered(answer) => answer,
                 Outcome::Lost => Err(AppendError::Closed),
-                Outcome::Appended { appended, events, erased, forget } => {
-                    committed.extend(events.into_iter().map(|event| event.envelope));
-                    match forget {
-                        true => {
-                            // Also what came before it in this commit: it may be what was erased.
-                            committed.clear();
-                            self.finish_erasure(&erased).map(|()| appended)
-                        }
-                        false => Ok(appended),
-                    }
+                Outcome::Appended(appended) => Ok(appended),
+                Outcome::Erased { appended, blobs } => {
+                    // It ends its commit, and what came before it there may be what was erased.
+                    envelopes.clear();
+                    self.finish_erasure(&blobs).map(|()| appended)
                 }
             };
             replies.push((reply, answer));
         }
         let waiting = self.replies.hold(replies);
-        self.index.push(self.staged.take());
-        let oldest = self.recent.push(committed);
+        self.index.push(entries);
+        let oldest = self.recent.push(envelopes);
         self.head.send_replace(self.end);
         waiting.release();
         // Nobody should have waited for that.
@@ -499,7 +501,7 @@ impl Writer {
 impl Command {
     fn size(&self) -> usize {
         match self {
-            Self::Append { events, .. } => events.len(),
+            Self::Append { events, .. } => events.as_slice().len(),
             Self::Erase { .. } | Self::Close => 1,
         }
     }
@@ -510,17 +512,21 @@ impl Command {
 struct Staging {
     entries: Vec<Entry>,
     ids: HashMap<EventId, Seq, RandomState>,
+    /// For followers.
+    envelopes: Vec<Arc<Envelope>>,
 }
 
 impl Staging {
-    fn push(&mut self, entry: Entry) {
-        self.ids.insert(entry.id, entry.seq);
-        self.entries.push(entry);
+    fn push(&mut self, kind: i64, envelope: Envelope) {
+        let Header { seq, id, run, hash, .. } = envelope.header;
+        self.ids.insert(id, seq);
+        self.entries.push(Entry { seq, id, run, kind, hash });
+        self.envelopes.push(Arc::new(envelope));
     }
 
-    fn take(&mut self) -> Vec<Entry> {
+    fn take(&mut self) -> (Vec<Entry>, Vec<Arc<Envelope>>) {
         self.ids.clear();
-        std::mem::take(&mut self.entries)
+        (std::mem::take(&mut self.entries), std::mem::take(&mut self.envelopes))
     }
 }
 
@@ -544,7 +550,9 @@ enum Outcome {
     /// Known without writing.
     Answered(Result<Appended, AppendError>),
     /// Becomes true with the commit.
-    Appended { appended: Appended, events: Vec<Prepared>, erased: Vec<Hash>, forget: bool },
+    Appended(Appended),
+    /// So does this; then the blobs are removed too.
+    Erased { appended: Appended, blobs: Vec<Hash> },
     /// The batch failed.
     Lost,
 }
