@@ -12,6 +12,10 @@ journey("a server that goes away is counted down for, asked again and caught up 
   await connection(page).filter({ hasText: "Live" }).waitFor();
   const other = await world.join(page);
   await connection(other).filter({ hasText: "Live" }).waitFor();
+  await choose(page, "Settings");
+  const settings = window(page, "Settings");
+  await settings.getByRole("button", { name: "Minimise" }).click();
+  await settings.waitFor({ state: "hidden" });
   await choose(page, "Files");
   await window(other, "Files").waitFor();
 
@@ -20,6 +24,11 @@ journey("a server that goes away is counted down for, asked again and caught up 
   await choir.kill();
   for (const each of [page, other]) await connection(each).filter({ hasText: /Away, next try in \d+ s/ }).waitFor();
   await world.assertAccessible(page);
+
+  // Windows can be looked at all the same.
+  await page.getByRole("navigation", { name: "Taskbar" }).getByRole("button", { name: /^Settings/ }).click();
+  await settings.getByRole("heading", { name: "Limits" }).click();
+  assert.equal(await page.getByRole("alert").filter({ hasText: "Whether it was done is not known." }).count(), 0);
 
   // What is sent meanwhile is not lost, and that is said.
   await ask(page, "What is six times seven? Ask the shell and write it down.");

@@ -191,7 +191,7 @@ journey("what the menu says of a window its buttons do, and where there is nothi
   await prompt(page).waitFor();
   const told = (words) => page.getByRole("status").getByText(words).first().waitFor();
   for (const [line, missing] of [
-    ["Outline", "The document in front has no headings to show."],
+    ["Outline", "The document in front has fewer than two headings."],
     ["Versions", "No document is in the front window."],
     ["Ask about the selection", "Select some words of a document first."],
     ["Accept the first proposal", "The document in front has no proposal that waits."],

@@ -71,6 +71,35 @@ journey("tables and pictures are shown, the outline leads, words are counted, an
   await paper.getByRole("cell", { name: "pears", includeHidden: true }).filter({ visible: true }).waitFor();
 });
 
+journey("a picture that takes its time stands where it was put, and leaves whoever goes on writing elsewhere alone", {}, async (world) => {
+  await world.start();
+  const page = await world.signIn();
+  await prompt(page).waitFor();
+  await call(page, "POST", "/api/documents", { title: "Fruit", content: FRUIT });
+  const writer = await open(page, "Fruit");
+  await saving(writer).filter({ hasText: "14 words" }).waitFor();
+  let pass;
+  const held = new Promise((done) => (pass = done));
+  await page.route(/\/api\/files\?path=uploads/, async (route) => {
+    await held;
+    await route.continue();
+  });
+  await text(writer).getByText("Blue ones.").click();
+  await page.keyboard.press("End");
+  await text(writer).evaluate(paste, { picture: PICTURE, name: "late.png" });
+  await page.getByRole("status").getByText("“late.png” is on its way.").waitFor();
+  await text(writer).getByText("Pears and plums ripen").click();
+  await page.keyboard.press("End");
+  await page.keyboard.type(" Often");
+  pass();
+  await writer.getByRole("img", { name: "late" }).waitFor();
+  await page.keyboard.type(" late.");
+  await saving(writer).filter({ hasText: "Saved" }).waitFor();
+  const { documents } = await call(page, "GET", "/api/documents");
+  const { content } = await call(page, "GET", `/api/documents/${documents[0].document_id}`);
+  assert.match(content, /ripen in autumn\. Often late\.\n[\s\S]*Blue ones\.!\[late\]\(uploads\/late-\w+\.png\)\n/);
+});
+
 journey("on paper a document is whole, light and has its pictures, whatever the screen is, by Ctrl+P and by the menu", {}, async (world) => {
   await world.start();
   const page = await world.signIn();
@@ -149,6 +178,16 @@ journey("what changed while nobody looked is shown, and the line that is read st
   await writer.getByRole("button", { name: "Show what" }).click();
   await writer.getByRole("status").filter({ hasText: "with what changed since version" }).waitFor();
   await writer.getByRole("insertion").filter({ hasText: "third" }).first().waitFor();
+  await writer.getByRole("button", { name: "Back to now" }).click();
+
+  // A window that is put down is not looked at either.
+  await writer.getByRole("button", { name: "Minimise" }).click();
+  await writer.waitFor({ state: "hidden" });
+  await write((content) => content.replace("Line 5 of", "The fifth line of"));
+  await page.getByRole("navigation", { name: "Taskbar" }).getByRole("button", { name: /^Writer/ }).click();
+  await writer.getByText("Changed since you looked.").waitFor();
+  await writer.getByRole("button", { name: "Show what" }).click();
+  await writer.getByRole("insertion").filter({ hasText: "fifth" }).first().waitFor();
   await writer.getByRole("button", { name: "Back to now" }).click();
 
   // Somebody reads in the middle, and others write above.

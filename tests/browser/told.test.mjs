@@ -40,6 +40,10 @@ journey("the browser tells what ended, what failed and what needs somebody, to t
   await ends("Once more");
   await ask(page, "Fly to the moon.");
   await ends("Fly to the moon");
+  // The tab says so too, until somebody comes back to it.
+  await page.waitForFunction(() => document.title === "Run failed · ChoirOS");
+  await page.evaluate(() => globalThis.dispatchEvent(new Event("focus")));
+  await page.waitForFunction(() => document.title === "ChoirOS");
   await ask(page, "Which colour shall it be?");
   await page.getByRole("button", { name: "Inbox, 1 waiting" }).waitFor();
   assert.deepEqual(await told(), [

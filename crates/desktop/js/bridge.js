@@ -123,9 +123,11 @@ function watchSilence(onGone) {
 export function watchReturn(onReturn) {
   const seen = () => document.visibilityState === 'visible' && onReturn();
   globalThis.addEventListener('online', onReturn);
+  globalThis.addEventListener('focus', onReturn);
   document.addEventListener('visibilitychange', seen);
   return () => {
     globalThis.removeEventListener('online', onReturn);
+    globalThis.removeEventListener('focus', onReturn);
     document.removeEventListener('visibilitychange', seen);
   };
 }
@@ -163,9 +165,17 @@ export function watchPrint(onPrint) {
 }
 
 // A word to somebody who looks elsewhere, if they asked for it.
+export const isElsewhere = () => !document.hasFocus();
+
 export function notify(title, text) {
-  if (globalThis.Notification?.permission !== 'granted' || document.hasFocus()) return;
-  const notice = new Notification(title, { body: text, tag: title });
+  if (globalThis.Notification?.permission !== 'granted' || !isElsewhere()) return;
+  let notice;
+  try {
+    notice = new Notification(title, { body: text, tag: title });
+  } catch {
+    // Some browsers allow them only to workers in the background. The notice in the page is still there.
+    return;
+  }
   notice.onclick = () => {
     window.focus();
     notice.close();

@@ -170,32 +170,57 @@ export async function openReader(parent, id, onState) {
 
 // Where pictures go that are pasted or dropped into a text.
 const PICTURES = 'uploads';
+// What takes longer than this is told about.
+const SLOW_MS = 1_000;
 const PICTURE = /^image\/(png|jpeg|gif|webp)$/;
 
 // A picture that is pasted or dropped is kept in the workspace, and the text names it.
 function pictures(tell) {
+  // Places in the text that wait for their picture. They move with the words around them: people go on writing meanwhile.
+  const places = new Set();
+  const keep = async (view, at, file) => {
+    const place = { at };
+    places.add(place);
+    const slow = setTimeout(() => tell(`“${file.name}” is on its way. It will stand where you put it.`), SLOW_MS);
+    try {
+      const words = await keepPicture(file);
+      // Whoever has gone on elsewhere stays there.
+      const follows = view.state.selection.main.head === place.at;
+      const selection = follows ? { anchor: place.at + words.length } : undefined;
+      view.dispatch({ changes: { from: place.at, insert: words }, selection, userEvent: 'input.paste' });
+    } catch (error) {
+      tell(`“${file.name}” was not kept: ${error.message}.`);
+    } finally {
+      clearTimeout(slow);
+      places.delete(place);
+    }
+  };
   const take = (view, at, data) => {
     const files = [...(data?.files ?? [])].filter((file) => PICTURE.test(file.type));
     if (view.state.readOnly || files.length === 0) return false;
-    for (const file of files) keepPicture(view, at, file).catch((error) => tell(`“${file.name}” was not kept: ${error.message}.`));
+    for (const file of files) keep(view, at, file);
     return true;
   };
-  return EditorView.domEventHandlers({
-    paste: (event, view) => take(view, view.state.selection.main.head, event.clipboardData),
-    drop: (event, view) => take(view, view.posAtCoords({ x: event.clientX, y: event.clientY }) ?? view.state.doc.length, event.dataTransfer),
-  });
+  return [
+    EditorView.updateListener.of(({ changes }) => {
+      for (const place of places) place.at = changes.mapPos(place.at, 1);
+    }),
+    EditorView.domEventHandlers({
+      paste: (event, view) => take(view, view.state.selection.main.head, event.clipboardData),
+      drop: (event, view) => take(view, view.posAtCoords({ x: event.clientX, y: event.clientY }) ?? view.state.doc.length, event.dataTransfer),
+    }),
+  ];
 }
 
-async function keepPicture(view, at, file) {
+// Keeps a picture and gives the words that show it.
+async function keepPicture(file) {
   // What comes from a clipboard is always called the same; the hour tells them apart.
   const ending = PICTURE.exec(file.type)[1];
   const name = file.name.replace(/\.[^.]*$/, '').replace(/[^\p{L}\p{N}-]+/gu, '-') || 'picture';
   const path = `${PICTURES}/${name}-${Date.now().toString(36)}.${ending}`;
   const { status } = await upload(`/api/files?path=${encodeURIComponent(path)}`, file, () => {});
   if (status >= 300) throw new Error(`the computer answered ${status}`);
-  const words = `![${name}](${path})`;
-  const place = Math.min(at, view.state.doc.length);
-  view.dispatch({ changes: { from: place, insert: words }, selection: { anchor: place + words.length }, userEvent: 'input.paste' });
+  return `![${name}](${path})`;
 }
 
 // What find and replace says of itself, in the desktop's own words.

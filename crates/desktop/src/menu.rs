@@ -52,8 +52,6 @@ pub enum Wish {
     SavePage,
     /// Put it on paper.
     Print,
-    /// Show what its run changed in the workspace.
-    Changes,
 }
 
 /// What a window may have a button or a fold for, which the menu finds by it.
@@ -62,6 +60,7 @@ pub enum Wish {
 pub enum Act {
     Outline,
     Versions,
+    Changes,
     Accept,
     Reject,
     Steer,
@@ -84,6 +83,7 @@ impl Act {
         match self {
             Self::Outline => "outline",
             Self::Versions => "versions",
+            Self::Changes => "changes",
             Self::Accept => "accept",
             Self::Reject => "reject",
             Self::Steer => "steer",
@@ -104,8 +104,9 @@ impl Act {
     /// What is missing where the front window has no such button.
     pub const fn missing(self) -> &'static str {
         match self {
-            Self::Outline => "The document in front has no headings to show.",
+            Self::Outline => "The document in front has fewer than two headings.",
             Self::Versions => "No document is in the front window.",
+            Self::Changes => "No run is in the front window.",
             Self::Accept | Self::Reject => "The document in front has no proposal that waits.",
             Self::Steer => "No run works on what is in the front window.",
             Self::Ask | Self::Change | Self::Verify | Self::Origin => "Select some words of a document first.",
@@ -192,7 +193,7 @@ pub const SECTIONS: [(&str, &[Item]); 8] = [
             item(Action::Document(Wish::Save), "Save as Markdown", Icon::Download, ""),
             item(Action::Document(Wish::SavePage), "Save as a web page", Icon::FileText, ""),
             item(Action::Document(Wish::Print), "Print", Icon::Print, "Ctrl P"),
-            item(Action::Document(Wish::Changes), "Show its changes", Icon::Changes, ""),
+            item(Action::Press(Act::Changes), "Show its changes", Icon::Changes, ""),
             item(Action::Press(Act::Outline), "Outline", Icon::Outline, ""),
             item(Action::Press(Act::Versions), "Versions", Icon::Timeline, ""),
             item(Action::Press(Act::Accept), "Accept the first proposal", Icon::Check, ""),

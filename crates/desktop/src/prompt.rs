@@ -284,6 +284,20 @@ impl Sent {
     }
 }
 
+/// Words for agents at work, with what they should look at: such words carry nothing but themselves.
+pub fn steered(text: &str, mentions: &[Mention]) -> String {
+    let mut said = text.to_owned();
+    for mention in mentions {
+        let named = match mention {
+            Mention::Path(path) => format!("\n\nSee the file `{path}`."),
+            Mention::Document(id, title) => format!("\n\nSee the document “{title}” ({id})."),
+            Mention::Run(id, title) => format!("\n\nSee the run “{title}” ({id})."),
+        };
+        said.push_str(&named);
+    }
+    said
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -380,5 +394,12 @@ mod tests {
         assert!(recall.is_walking());
         recall.newer(&history);
         assert!(!recall.is_walking());
+    }
+
+    #[test]
+    fn what_is_attached_is_named_to_agents_at_work() {
+        let mentions = [Mention::Path("uploads/figures.csv".to_owned())];
+        assert_eq!(steered("Use these", &mentions), "Use these\n\nSee the file `uploads/figures.csv`.");
+        assert_eq!(steered("Hurry", &[]), "Hurry");
     }
 }

@@ -177,6 +177,17 @@ pub fn count(number: usize, one: &str, many: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }
 }
 
+/// What the tab says: what waits for the person first, then what ended while they looked elsewhere, then how much is under way.
+pub fn page_title(waiting: usize, ended: Option<&str>, open: usize) -> String {
+    match (waiting, ended, open) {
+        (0, None, 0) => "ChoirOS".to_owned(),
+        (0, None, open) => format!("({open}) ChoirOS"),
+        (0, Some(ended), 0) => format!("Run {ended} · ChoirOS"),
+        (0, Some(ended), open) => format!("Run {ended} ({open}) · ChoirOS"),
+        (waiting, _, _) => format!("{waiting} waiting for you · ChoirOS"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -260,5 +271,14 @@ mod tests {
         assert_eq!(headline("Compare three ways of storing trees", 20), "Compare three ways…");
         assert_eq!(headline("Ünïcödé wörds everywhere", 9), "Ünïcödé…");
         assert_eq!(headline("", 9), "");
+    }
+
+    #[test]
+    fn the_tab_says_what_matters_most() {
+        assert_eq!(page_title(0, None, 0), "ChoirOS");
+        assert_eq!(page_title(0, None, 2), "(2) ChoirOS");
+        assert_eq!(page_title(0, Some("failed"), 0), "Run failed · ChoirOS");
+        assert_eq!(page_title(0, Some("failed"), 1), "Run failed (1) · ChoirOS");
+        assert_eq!(page_title(1, Some("failed"), 1), "1 waiting for you · ChoirOS");
     }
 }

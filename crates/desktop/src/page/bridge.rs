@@ -56,6 +56,9 @@ extern "C" {
     #[wasm_bindgen(js_name = watchPrint)]
     fn watch_print(on_print: &Closure<dyn FnMut(bool)>) -> Function;
     pub(crate) fn notify(title: &str, text: &str);
+    /// Whether the person looks at something else.
+    #[wasm_bindgen(js_name = isElsewhere)]
+    pub(crate) fn is_elsewhere() -> bool;
     /// `default`, `granted`, `denied` or `unsupported`.
     pub(crate) fn notifications() -> String;
     #[wasm_bindgen(js_name = askNotifications)]

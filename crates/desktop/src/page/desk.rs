@@ -3,6 +3,7 @@
 use super::bridge;
 use super::sending::recall_draft;
 use super::server::{self, Failure};
+use choir_core::fold::desktop;
 use choir_desktop::computer::{Documents, Runs, focused};
 use choir_desktop::geometry::{self, Size};
 use choir_desktop::inbox::{Inbox, Item};
@@ -11,7 +12,8 @@ use choir_desktop::prompt::{Mention, Precaution, Sent};
 use choir_desktop::settings::Settings;
 use choir_proto::api::Health;
 use choir_proto::desktop::{App, Desktop, DesktopCommand, Rect, Shape, Subject, Window};
-use choir_proto::{DocumentId, RunId, Seq, WindowId};
+use choir_proto::event::{WindowFocused, WindowShaped};
+use choir_proto::{DocumentId, RunId, RunStatus, Seq, WindowId};
 use dioxus::prelude::*;
 use js_sys::Function;
 use serde::de::IgnoredAny;
@@ -79,6 +81,8 @@ pub(crate) struct Desk {
     pub(crate) canvas: Signal<Size>,
     pub(crate) settings: Signal<Option<Settings>>,
     pub(crate) health: Signal<Option<Health>>,
+    /// How the last run ended while the person looked elsewhere.
+    pub(crate) ended: Signal<Option<RunStatus>>,
     /// Runs sent from this page: their document opens by itself.
     pub(crate) sent: Signal<Vec<RunId>>,
     /// The next window that comes to the front takes the keyboard, because the person asked for it here.
@@ -127,6 +131,7 @@ impl Desk {
                 canvas: Signal::new(Size { width: 1280, height: 720 }),
                 settings: Signal::new(None),
                 health: Signal::new(None),
+                ended: Signal::new(None),
                 sent: Signal::new(Vec::new()),
                 wants_focus: Signal::new(false),
                 now: Signal::new(bridge::time()),
@@ -190,13 +195,32 @@ impl Desk {
         self.wants_focus.set(true);
         let window_id = window.window_id;
         if window.shape == Shape::Minimised {
-            self.command(DesktopCommand::Shape { window_id, shape: window.shape_before.unwrap_or_default() });
+            let shape = window.shape_before.unwrap_or_default();
+            self.shown(DesktopCommand::Shape { window_id, shape }, &WindowShaped { window_id, shape }.into());
         }
         if focused(&self.desktop.peek()).map(|top| top.window_id) == Some(window_id) {
             bridge::focus_window(&format!("window-{window_id}"));
         } else {
-            self.command(DesktopCommand::Focus { window_id });
+            self.to_front(window_id);
         }
+    }
+
+    /// Puts a window in front of the others.
+    pub(crate) fn to_front(self, window_id: WindowId) {
+        self.shown(DesktopCommand::Focus { window_id }, &WindowFocused { window_id }.into());
+    }
+
+    /// Brings something into sight at once; the command makes it so for other browsers. While the computer is away it is so
+    /// here alone, and what the computer knows is shown when it is back.
+    fn shown(mut self, command: DesktopCommand, event: &choir_proto::Event) {
+        desktop::apply(&mut self.desktop.write(), None, event);
+        spawn_local(async move {
+            let answer: Result<IgnoredAny, Failure> = server::send("POST", "/api/desktop", &command).await;
+            match answer {
+                Ok(_) | Err(Failure::Unreachable) => {}
+                Err(failure) => self.undone("The window stayed as it was.", &failure),
+            }
+        });
     }
 
     /// Moves a window: at once here, then for good by its event.

@@ -5,7 +5,7 @@ use super::bridge;
 use super::desk::{Desk, Link};
 use super::server::{self, Failure};
 use super::stream::open_if_ready;
-use choir_desktop::prompt::{Intention, Mention, Sent};
+use choir_desktop::prompt::{Intention, Mention, Sent, steered};
 use choir_desktop::words::headline;
 use choir_proto::api::{RunAccepted, Steer};
 use choir_proto::run::NewRun;
@@ -69,10 +69,13 @@ pub(crate) fn submit(mut desk: Desk, intention: Intention) {
 
 /// Says something to the agents at work.
 async fn steer(mut desk: Desk, run_id: RunId, text: String) {
-    let body = Steer { text: text.clone() };
+    let body = Steer { text: steered(&text, &desk.mentions.peek()) };
     let answer: Result<IgnoredAny, Failure> = server::send("POST", &format!("/api/runs/{run_id}/steer"), &body).await;
     match answer {
-        Ok(_) => desk.tell("Told the agents."),
+        Ok(_) => {
+            desk.mentions.write().clear();
+            desk.tell("Told the agents.");
+        }
         Err(failure) => {
             let back = Sent::new(text, *desk.seq.peek()).back_in(&desk.prompt.peek());
             desk.prompt.set(back);

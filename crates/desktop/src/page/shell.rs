@@ -24,7 +24,7 @@ pub(crate) fn Shell() -> Element {
     let desk = Desk::provide();
     use_hook(|| wasm_bindgen_futures::spawn_local(stream::live(desk)));
     use_hook(|| wasm_bindgen_futures::spawn_local(tick(desk)));
-    use_hook(|| std::rc::Rc::new(bridge::returns(move || stream::hurry(desk))));
+    use_hook(|| std::rc::Rc::new(bridge::returns(move || returned(desk))));
     use_effect(move || bridge::theme(desk.desktop.read().theme.map(theme_name)));
     use_effect(move || bridge::set_title(&page_title(desk)));
     if *desk.link.read() == Link::Locked {
@@ -41,10 +41,16 @@ fn theme_name(theme: Theme) -> String {
 }
 
 fn page_title(desk: Desk) -> String {
-    match (super::strip::waiting(desk), desk.runs.read().open().count()) {
-        (0, 0) => "ChoirOS".to_owned(),
-        (0, open) => format!("({open}) ChoirOS"),
-        (waiting, _) => format!("{waiting} waiting for you · ChoirOS"),
+    let ended = (*desk.ended.read()).map(choir_desktop::status::run_words);
+    choir_desktop::words::page_title(super::strip::waiting(desk), ended, desk.runs.read().open().count())
+}
+
+/// The person is back: what they were told by the tab is over, and what others changed meanwhile is read.
+fn returned(mut desk: Desk) {
+    stream::hurry(desk);
+    desk.refresh_condition();
+    if desk.ended.peek().is_some() {
+        desk.ended.set(None);
     }
 }
 

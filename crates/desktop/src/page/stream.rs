@@ -282,9 +282,14 @@ fn is_known(desk: Desk, event: &Event) -> bool {
 /// What the page does of its own accord when something happened.
 fn react(mut desk: Desk, envelope: &Envelope, event: &Event) {
     match (event, envelope.header.run) {
-        (Event::TaskFinished(_), _) => {
+        (Event::TaskFinished(finished), _) => {
             desk.changed.set(envelope.header.seq);
             desk.files.set(envelope.header.seq);
+            if finished.result.held {
+                const HELD: &str = "What an agent changed in files is held until you have looked at it, in Changes.";
+                bridge::notify("An agent needs you", HELD);
+                desk.tell(HELD);
+            }
         }
         // A thread has a place in its document, which only the server knows.
         (Event::RunAccepted(accepted), _) if accepted.request.selection.is_some() => {
@@ -312,6 +317,9 @@ async fn settle(mut desk: Desk, id: RunId) {
         let words = choir_desktop::status::run_words(run.status);
         let title = choir_desktop::words::headline(&run.prompt, 48);
         bridge::notify(&format!("A run is {words}"), &title);
+        if bridge::is_elsewhere() {
+            desk.ended.set(Some(run.status));
+        }
         desk.tell(format!("“{title}” {words}."));
     }
 }

@@ -90,7 +90,7 @@ fn Frame(view: View) -> Element {
                 held.set(Some(draggable(desk, id, &element)));
             },
             onpointerdown: move |_| {
-                if !front { desk.command(DesktopCommand::Focus { window_id: id }) }
+                if !front { desk.to_front(id) }
             },
             Bar { view: view.clone() }
             div { class: "content", AppView { window: window.clone() } }

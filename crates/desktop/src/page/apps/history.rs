@@ -10,6 +10,7 @@ use choir_desktop::menu::Act;
 use choir_desktop::trace::role;
 use choir_desktop::versions::{neighbours, version_title};
 use choir_desktop::words::{ago, version_words};
+use choir_proto::desktop::{Shape, Subject, Window};
 use choir_proto::document::{EditDocument, VersionSummary};
 use dioxus::prelude::*;
 use serde::Deserialize;
@@ -144,19 +145,34 @@ fn bring_back(page: Page, base_version: u32, content: String) {
     });
 }
 
-/// What happened to the text while nobody looked. The browser remembers the last version that was seen.
+/// What happened to the text while nobody looked: neither a window that is closed nor one that is put down shows it. The browser
+/// remembers the last version that was seen.
 #[component]
 pub(crate) fn SinceYouLooked(page: Page, head: Memo<u32>) -> Element {
-    let key = format!("choir.seen.{}", page.id);
-    let seen = use_hook(|| bridge::recall(&key).and_then(|text| text.parse::<u32>().ok()));
-    let mut looked = use_signal(|| false);
-    let first = use_hook(|| *head.peek());
-    use_effect(move || bridge::remember(&format!("choir.seen.{}", page.id), &head().to_string()));
+    let subject = Subject::Document(page.id);
+    let seen_here = use_memo(move || {
+        let desktop = page.desk.desktop.read();
+        let shows = |window: &Window| window.subject.as_ref() == Some(&subject) && window.shape != Shape::Minimised;
+        desktop.windows.iter().any(shows)
+    });
+    // The version that was seen last before the text came into sight.
+    let mut since = use_signal(|| None::<u32>);
+    let mut away = use_signal(|| true);
+    use_effect(move || {
+        let (key, head) = (format!("choir.seen.{}", page.id), head());
+        if !seen_here() {
+            away.set(true);
+            return;
+        }
+        if *away.peek() {
+            away.set(false);
+            let seen = bridge::recall(&key).and_then(|text| text.parse().ok());
+            since.set(seen.filter(|seen| *seen < head));
+        }
+        bridge::remember(&key, &head.to_string());
+    });
     let mut view = page.view;
-    let against = match seen {
-        Some(seen) if seen < first && !looked() => seen,
-        _ => return rsx! {},
-    };
+    let Some(against) = since() else { return rsx! {} };
     rsx! {
         p { class: "since",
             "Changed since you looked. "
@@ -164,7 +180,7 @@ pub(crate) fn SinceYouLooked(page: Page, head: Memo<u32>) -> Element {
                 r#type: "button",
                 class: "link",
                 onclick: move |_| {
-                    looked.set(true);
+                    since.set(None);
                     view.set(Shown::Version { number: head(), against });
                 },
                 "Show what"

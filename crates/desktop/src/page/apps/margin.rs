@@ -147,7 +147,7 @@ fn Controls(run: Run, reviewing: bool, changes: EventHandler<()>) -> Element {
                 Control { icon: Icon::Steer, label: "Steer", mark: Act::Steer, act: move |()| bridge::focus(PROMPT) }
                 Control { icon: Icon::Stop, label: "Cancel", act: move |()| control(desk, id, "cancel") }
             }
-            Control { icon: Icon::Changes, label: "Changes", act: move |()| changes.call(()) }
+            Control { icon: Icon::Changes, label: "Changes", mark: Act::Changes, act: move |()| changes.call(()) }
             if !open && !reviewing { Control { icon: Icon::Undo, label: "Undo", act: move |()| undo(desk, id) } }
             Control { icon: Icon::Trace, label: "Trace", act: move |()| cards::open_trace(desk, id) }
         }

@@ -387,10 +387,10 @@ fn test_models(wanted: Vec<String>, mut verdicts: Signal<Verdicts>, offered: Off
 #[component]
 fn Walls(settings: View) -> Element {
     let desk = use_desk();
-    let [mut dollars, mut ceiling] = use_hook(|| {
-        let dollars = amount(settings.budget.usd_per_run);
-        [dollars, settings.egress.ceiling.join(", ")].map(Signal::new)
-    });
+    // What was typed and not kept yet. What nobody touched is as it holds now, whoever changed it.
+    let [mut dollars, mut ceiling] = use_hook(|| [None::<String>, None].map(Signal::new));
+    let held_dollars = amount(settings.budget.usd_per_run);
+    let held_ceiling = settings.egress.ceiling.join(", ");
     rsx! {
         section { "aria-labelledby": "settings-walls",
             h2 { id: "settings-walls", "Limits" }
@@ -398,20 +398,36 @@ fn Walls(settings: View) -> Element {
                 class: "grid",
                 onsubmit: move |event| {
                     event.prevent_default();
-                    let Some(usd) = dollars_of(&dollars.peek()) else { return desk.tell("The budget is a number of dollars.") };
-                    let allowed: Vec<String> = ceiling.peek().split(',').map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect();
-                    change(desk, json!({ "budget": { "usd_per_run": usd }, "egress": { "ceiling": allowed } }), "Limits are kept.");
+                    let Ok(limits) = limits(dollars.peek().as_deref(), ceiling.peek().as_deref()) else {
+                        return desk.tell("The budget is a number of dollars.");
+                    };
+                    change(desk, limits, "Limits are kept.");
+                    dollars.set(None);
+                    ceiling.set(None);
                 },
                 label { "Dollars per run",
-                    input { r#type: "number", min: "0", step: "0.01", inputmode: "decimal", value: "{dollars}", oninput: move |event| dollars.set(event.value()) }
+                    input { r#type: "number", min: "0", step: "0.01", inputmode: "decimal", value: dollars().unwrap_or(held_dollars), oninput: move |event| dollars.set(Some(event.value())) }
                 }
                 label { "Network without asking",
-                    input { placeholder: "nothing", value: "{ceiling}", oninput: move |event| ceiling.set(event.value()) }
+                    input { placeholder: "nothing", value: ceiling().unwrap_or(held_ceiling), oninput: move |event| ceiling.set(Some(event.value())) }
                 }
                 button { class: "secondary", "Keep limits" }
             }
         }
     }
+}
+
+/// What is to be kept of what was typed: a stale form must not bring back what somebody changed elsewhere.
+fn limits(dollars: Option<&str>, ceiling: Option<&str>) -> Result<Value, ()> {
+    let mut kept = json!({});
+    if let Some(dollars) = dollars {
+        kept["budget"] = json!({ "usd_per_run": dollars_of(dollars).ok_or(())? });
+    }
+    if let Some(ceiling) = ceiling {
+        let allowed: Vec<&str> = ceiling.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
+        kept["egress"] = json!({ "ceiling": allowed });
+    }
+    Ok(kept)
 }
 
 /// What agents do only after the person has looked at it.

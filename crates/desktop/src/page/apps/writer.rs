@@ -169,7 +169,6 @@ impl Page {
             Wish::Save => self.export("markdown"),
             Wish::SavePage => self.export("html"),
             Wish::Print => print(self),
-            Wish::Changes => self.view.set(Shown::Changes),
         }
     }
 
