@@ -6,8 +6,14 @@ use choir_proto::event::{Actor, Header, TaskConflicted, TaskFinished, ToolFinish
 use choir_proto::task::{ChangeKind, Limit};
 use std::collections::BTreeSet;
 
-/// Shorter quoted words are names, terms and irony, not quotations.
-const QUOTATION_WORDS_MIN: usize = 3;
+/// A single quoted word is a name, a term or irony, not a quotation, unless it is a figure.
+const QUOTATION_WORDS_MIN: usize = 2;
+
+/// Words between marks that are apostrophes just as often.
+const PLAIN_WORDS_MIN: usize = 3;
+
+/// Letters that are a quotation in scripts that put no blanks between words.
+const UNSPACED_LETTERS_MIN: usize = 5;
 
 /// Quotations looked at in one text.
 const QUOTATIONS_MAX: usize = 2000;
@@ -16,7 +22,21 @@ const QUOTATIONS_MAX: usize = 2000;
 const BEGINNINGS_MAX: usize = 10_000;
 
 /// Marks that begin a quotation, each with the one that ends it.
-const MARKS: [(char, char); 5] = [('“', '”'), ('"', '"'), ('«', '»'), ('„', '“'), ('‘', '’')];
+const MARKS: [(char, char); 13] = [
+    ('“', '”'),
+    ('"', '"'),
+    ('«', '»'),
+    ('„', '“'),
+    ('‘', '’'),
+    ('\'', '\''),
+    ('”', '”'),
+    ('»', '«'),
+    ('‹', '›'),
+    ('›', '‹'),
+    ('‚', '‘'),
+    ('「', '」'),
+    ('『', '』'),
+];
 
 /// Something that a text puts between quotation marks, or quotes as a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,19 +119,32 @@ impl<'a> Found<'a> {
     /// Adds what one part of a text quotes.
     fn part(&mut self, from: usize, part: &'a str, sort: Sort) {
         match part.trim_start().strip_prefix('>').filter(|_| sort == Sort::Block) {
-            Some(block) => self.add(from + part.len() - block.len(), block),
+            Some(block) => self.add(from + part.len() - block.len(), block, QUOTATION_WORDS_MIN),
             None => marked(from, part, self),
         }
     }
 
     /// Adds these words, unless they are too few or there is no room.
-    fn add(&mut self, from: usize, words: &'a str) {
+    fn add(&mut self, from: usize, words: &'a str, words_min: usize) {
         let start = words.len() - words.trim_start().len();
         let words = words.trim();
-        if !self.is_full() && words.split_whitespace().nth(QUOTATION_WORDS_MIN - 1).is_some() {
+        if !self.is_full() && says_something(words, words_min) {
             self.0.push(Quotation { from: from + start, words });
         }
     }
+}
+
+/// Whether what stands between marks is more than a name or a term.
+fn says_something(words: &str, words_min: usize) -> bool {
+    words.split_whitespace().nth(words_min - 1).is_some()
+        || words.contains(|letter: char| letter.is_numeric())
+        || words.chars().filter(|letter| is_unspaced(*letter)).count() >= UNSPACED_LETTERS_MIN
+}
+
+/// Whether a letter is of a script without blanks between words: Thai and its neighbours, Japanese, Chinese.
+const fn is_unspaced(letter: char) -> bool {
+    matches!(letter, '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
+        | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{20000}'..='\u{3ffff}')
 }
 
 /// Quotations between marks within one part of a text.
@@ -123,6 +156,13 @@ fn marked<'a>(at: usize, part: &'a str, found: &mut Found<'a>) {
     let mut missing: Vec<char> = Vec::new();
     while let Some((place, open)) = rest.char_indices().find(|(_, letter)| *letter == '`' || opens(*letter)) {
         let begin = place + open.len_utf8();
+        let (before, after) = (part[..offset + place].chars().next_back(), rest[begin..].chars().next());
+        if open == '\''
+            && !(before.is_none_or(|letter| !letter.is_alphanumeric()) && after.is_some_and(char::is_alphanumeric))
+        {
+            (rest, offset) = (&rest[begin..], offset + begin);
+            continue;
+        }
         let close = MARKS.iter().find(|(mark, _)| *mark == open).map_or('`', |(_, close)| *close);
         let length = if missing.contains(&close) { None } else { ending(&rest[begin..], close) };
         let Some(length) = length else {
@@ -133,7 +173,8 @@ fn marked<'a>(at: usize, part: &'a str, found: &mut Found<'a>) {
             continue;
         };
         if open != '`' {
-            found.add(at + offset + begin, &rest[begin..begin + length]);
+            let words_min = if open == '\'' { PLAIN_WORDS_MIN } else { QUOTATION_WORDS_MIN };
+            found.add(at + offset + begin, &rest[begin..begin + length], words_min);
         }
         let end = begin + length + close.len_utf8();
         (rest, offset) = (&rest[end..], offset + end);
@@ -147,7 +188,7 @@ fn ending(text: &str, close: char) -> Option<usize> {
     while let Some((at, letter)) = letters.next() {
         let within = |letter: Option<char>| letter.is_some_and(char::is_alphanumeric);
         let after = letters.peek().map(|(_, letter)| *letter);
-        if letter == close && !(close == '’' && within(before) && within(after)) {
+        if letter == close && !(matches!(close, '’' | '\'') && within(before) && within(after)) {
             return Some(at);
         }
         before = Some(letter);
@@ -342,6 +383,22 @@ mod tests {
             ["all is well here", "not at all so", "a block is a quote", "et ceci en est", "auch das ist eines"]
         );
         assert!(quotations(text).iter().all(|quotation| text[quotation.from..].starts_with(quotation.words)));
+    }
+
+    #[test]
+    fn short_figures_other_marks_and_scripts_without_blanks_are_quotations_too() {
+        let of = |text| quotations(text).into_iter().map(|quotation| quotation.words).collect::<Vec<_>>();
+        assert_eq!(of("It \"never fails\" at “13,000” messages."), ["never fails", "13,000"]);
+        assert_eq!(
+            of("”svenska citat här” »umgekehrt geht auch« ‹en un mot›"),
+            ["svenska citat här", "umgekehrt geht auch", "en un mot"]
+        );
+        assert_eq!(
+            of("「これは出典のない引用文です」“这是一句捏造引文”"),
+            ["これは出典のない引用文です", "这是一句捏造引文"]
+        );
+        assert_eq!(of("He said 'an invented quotation here' and it's the dogs' own."), ["an invented quotation here"]);
+        assert_eq!(of("A \"term\" of students' and teachers' rights isn't one, nor 'a term'."), Vec::<&str>::new());
     }
 
     #[test]
