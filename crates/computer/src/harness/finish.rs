@@ -11,7 +11,7 @@ use choir_core::verify::Checks;
 use choir_proto::event::TaskFinished;
 use choir_proto::task::{Diff, Egress, LeftOut, TaskKind, TaskResult, TaskStatus, TaskUsage, VerifySource};
 use choir_proto::wire::FinishAssociate;
-use choir_proto::{Hash, Role, TaskId};
+use choir_proto::{Event, Hash, Role, TaskId};
 use std::time::Duration;
 
 /// Bytes of a difference that an event carries itself.
@@ -23,6 +23,10 @@ impl Driver {
         self.retract().await?;
         if let Some(unknown) = self.unknown().await? {
             ending.summary = format!("{} {unknown}", ending.summary);
+        }
+        if ending.status == TaskStatus::Ok && self.wrote_nothing().await? {
+            ending.status = TaskStatus::Failed;
+            ending.summary = format!("Nothing was written. Its last word was: {}", ending.summary);
         }
         let usage = self.agent.usage();
         let questions = Vec::from_iter((ending.status == TaskStatus::NeedsInput).then(|| ending.summary.clone()));
@@ -72,6 +76,22 @@ impl Driver {
             usage.usd_assumed = usage.usd_assumed + paid.usd;
         }
         Ok(())
+    }
+
+    /// Whether a writer that says it is done left the document that its run began as it began, with nothing but the prompt.
+    async fn wrote_nothing(&self) -> Result<bool, HarnessError> {
+        let (Role::Writer, Some(id)) = (self.identity.role, self.context.document) else { return Ok(false) };
+        let harness = &self.context.harness;
+        let past = Past::read(harness.journal.log(), self.identity.run).await?;
+        let mut begun = past.events().filter_map(|(_, event)| match event {
+            Event::DocumentCreated(created) => Some(created.document_id),
+            _ => None,
+        });
+        // A document that was there before says something already: there may be nothing to add.
+        if !begun.any(|begun| begun == id) {
+            return Ok(false);
+        }
+        Ok(harness.documents.find(id).await?.is_none_or(|document| document.version <= 1))
     }
 
     /// Which of its calls nobody knows the end of, in a sentence.

@@ -71,6 +71,29 @@ async fn ten_prompts_at_once_are_ten_runs_that_know_nothing_of_each_other() {
 }
 
 #[tokio::test]
+async fn a_writer_that_wrote_nothing_has_failed_whatever_it_says() {
+    let refused = r#"{"name": "write_document", "arguments": {"title": "", "content": ""}}"#;
+    for calls in ["", refused] {
+        let scenario = format!(
+            r#"{{"roles": {{
+                "conductor": [
+                    {{"tool_calls": [{{"name": "delegate", "arguments": {{"role": "writer", "objective": "write"}}}}]}},
+                    {{"tool_calls": [{{"name": "finish", "arguments": {{"summary": "ok"}}}}]}}],
+                "writer": [
+                    {{"tool_calls": [{calls}{comma}{{"name": "finish", "arguments": {{"summary": "a lovely document"}}}}]}},
+                    {{"tool_calls": [{{"name": "finish", "arguments": {{"summary": "a lovely document"}}}}]}}]
+            }}}}"#,
+            comma = if calls.is_empty() { "" } else { "," },
+        );
+        let (_directory, _, desk) = desk(&scenario).await;
+        let run = desk.accept("Write it up.").await;
+        let done = desk.ended(run).await;
+        assert_eq!(done.status, RunStatus::Failed, "{done:?}");
+        assert!(done.reason.unwrap().contains("Nothing was written."));
+    }
+}
+
+#[tokio::test]
 async fn a_worker_that_ends_with_a_question_is_asked_again_with_its_answer() {
     let scenario = r#"{"turns": [
         {"when": {"role": "conductor", "turn": 1}, "answer": {"tool_calls": [
