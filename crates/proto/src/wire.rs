@@ -467,6 +467,9 @@ pub struct Search {
 pub struct SearchHits {
     /// Best first.
     pub hits: Vec<SearchHit>,
+    /// Nobody looked: the person has set no engine.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unset: bool,
 }
 
 /// One page that was found.

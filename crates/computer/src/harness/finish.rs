@@ -2,6 +2,7 @@
 
 use super::past::Past;
 use super::person::Person;
+use super::search::NO_ENGINE;
 use super::{Driver, Harness, HarnessError, RunContext};
 use crate::control::ControlError;
 use choir_core::agent::{Ending, Identity};
@@ -53,6 +54,9 @@ impl Driver {
             home.settle(&person, &mut result).await?;
             result.usage.time_s = self.time_ms() as f64 / 1000.0;
         }
+        if self.identity.role == Role::Researcher && self.wanted_the_web().await? {
+            say_too(&mut result.summary, NO_ENGINE);
+        }
         self.add_unanswered(&mut result.usage).await?;
         self.append(vec![TaskFinished { result: result.clone() }.into()]).await?;
         match self.identity.role {
@@ -92,6 +96,13 @@ impl Driver {
             return Ok(false);
         }
         Ok(harness.documents.find(id).await?.is_none_or(|document| document.version <= 1))
+    }
+
+    /// Whether it would have searched the web, and nobody can: only the person can mend that.
+    async fn wanted_the_web(&self) -> Result<bool, HarnessError> {
+        let past = Past::read(self.context.harness.journal.log(), self.identity.run).await?;
+        let told = |event: &Event| matches!(event, Event::ToolFinished(tool) if tool.content.contains(NO_ENGINE));
+        Ok(past.of_agent(self.identity.task, false).any(|(_, event)| told(event)))
     }
 
     /// Which of its calls nobody knows the end of, in a sentence.

@@ -9,7 +9,7 @@ use choir_core::look;
 use choir_core::tool::SearchFiles;
 use choir_proto::api::{Found, SearchResult};
 use choir_proto::event::ToolOutcome;
-use choir_proto::wire::{Exec, OutputStream, Search, SearchHit};
+use choir_proto::wire::{Exec, OutputStream, Search, SearchHit, SearchHits};
 use choir_proto::{Event, TaskId};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -29,6 +29,10 @@ const LOOK_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// What `grep` says when nothing was found.
 const NOTHING: i32 = 1;
 
+/// What everybody is told who wants the web searched where nobody can; the person is told too, at the agent's end.
+pub(super) const NO_ENGINE: &str = "No search engine is configured, so the web was not searched. One is named in choir.toml: \
+                                    `[search]` with `engines = [{ kind = \"searxng\", url = \"…\" }]`.";
+
 /// Somewhere to look for sources. What it says is data; why it says nothing is for the agent to read.
 trait Engine: Sync {
     fn search<'a>(&'a self, query: &'a str) -> BoxFuture<'a, Result<Result<Vec<SearchHit>, String>, HarnessError>>;
@@ -42,7 +46,11 @@ impl Engine for Web<'_> {
         async move {
             let search = Search { task: self.0.task(), query: query.to_owned() };
             let found = self.0.context.harness.control.search(search).await;
-            Ok(found.map(|found| found.hits).map_err(|error| error.to_string()))
+            Ok(match found {
+                Ok(SearchHits { unset: true, .. }) => Err(NO_ENGINE.to_owned()),
+                Ok(found) => Ok(found.hits),
+                Err(error) => Err(error.to_string()),
+            })
         }
         .boxed()
     }
@@ -67,6 +75,7 @@ impl Performer {
         let engines: [(&str, &dyn Engine); 2] =
             [("Found", &Web(self)), ("Kept here, to be cited by its id", &Local(&self.context.harness.finder))];
         let (mut told, mut outcome) = (String::new(), ToolOutcome::Error);
+        let mut silent = false;
         for (heading, engine) in engines {
             match engine.search(query).await? {
                 Ok(hits) if hits.is_empty() => {}
@@ -75,7 +84,7 @@ impl Performer {
                     list(&mut told, heading, &hits);
                 }
                 // What is missing is said once; to say it at every look helps nobody.
-                Err(why) if self.was_told(&why).await? => {}
+                Err(why) if self.was_told(&why).await? => silent = true,
                 // Writing to a string cannot fail.
                 Err(why) => {
                     writeln!(told, "{why} Work from the addresses and files that you were given.").ok();
@@ -83,7 +92,11 @@ impl Performer {
             }
         }
         if told.is_empty() {
-            (told, outcome) = ("Nothing was found.".to_owned(), ToolOutcome::Ok);
+            let told_before = match silent {
+                true => "Nothing was found in what is kept here. The web was not searched.",
+                false => "Nothing was found.",
+            };
+            (told, outcome) = (told_before.to_owned(), ToolOutcome::Ok);
         }
         Ok(Performed::new(outcome, shorten(&told)))
     }

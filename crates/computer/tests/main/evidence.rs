@@ -170,6 +170,12 @@ async fn artifacts_are_kept_as_they_came_and_bad_ones_are_refused() {
 
 #[tokio::test]
 async fn what_stands_in_a_file_is_cited_by_the_files_name() {
+    for source in ["output", "notes/heron.md", "./notes//heron.md"] {
+        a_file_is_cited_as(source).await;
+    }
+}
+
+async fn a_file_is_cited_as(source: &str) {
     let scenario = r#"{"roles": {
         "conductor": [
             {"tool_calls": [{"name": "delegate", "arguments": {"role": "researcher", "objective": "read"}}]},
@@ -177,13 +183,13 @@ async fn what_stands_in_a_file_is_cited_by_the_files_name() {
             {"tool_calls": [{"name": "finish", "arguments": {"summary": "done"}}]}],
         "researcher": [
             {"tool_calls": [{"name": "read_file", "arguments": {"path": "notes/heron.md"}}]},
-            {"tool_calls": [{"name": "cite", "arguments": {"source": "output", "quote": "herons stand quite still"}}]},
+            {"tool_calls": [{"name": "cite", "arguments": {"source": "SOURCE", "quote": "herons stand quite still"}}]},
             {"tool_calls": [{"name": "finish", "arguments": {"summary": "cited"}}]}],
         "writer": [
             {"tool_calls": [{"name": "write_document", "arguments": {"title": "Herons", "content": "It says “herons stand quite still”.\n"}}]},
             {"tool_calls": [{"name": "finish", "arguments": {"summary": "written"}}]}]}}"#;
     let directory = tempfile::tempdir().unwrap();
-    let fake = Fake::new(scenario);
+    let fake = Fake::new(&scenario.replace("SOURCE", source));
     fake.files.lock().unwrap().insert("notes/heron.md".into(), b"Mostly, herons stand quite still.\n".to_vec());
     let desk = Desk::open(directory.path(), fake).await;
     let done = desk.ended(desk.accept("herons").await).await;
@@ -296,9 +302,45 @@ async fn that_there_is_no_search_engine_is_said_once() {
         _ => None,
     });
     let looks: Vec<String> =
-        said.filter(|said| said.contains("engine") || said.contains("Nothing was found")).collect();
+        said.filter(|said| said.starts_with("No search engine") || said.starts_with("Nothing was found")).collect();
     assert_eq!(looks.iter().filter(|said| said.contains("No search engine")).count(), 1, "{looks:?}");
     assert_eq!(looks.len(), 2, "{looks:?}");
+    assert!(looks.iter().any(|said| said.ends_with("The web was not searched.")), "{looks:?}");
+    let told = desk.run(run).await.tasks.into_iter().filter_map(|task| task.summary);
+    assert_eq!(told.filter(|said| said.contains("choir.toml")).count(), 1, "the person is told how to mend it");
+}
+
+#[tokio::test]
+async fn a_page_is_cited_by_its_address_and_what_was_brought_in_by_its_name() {
+    let scenario = r#"{"roles": {
+        "conductor": [
+            {"tool_calls": [{"name": "delegate", "arguments": {"role": "researcher", "objective": "read"}}]},
+            {"tool_calls": [{"name": "finish", "arguments": {"summary": "done"}}]}],
+        "researcher": [
+            {"tool_calls": [{"name": "fetch_url", "arguments": {"url": "https://x.example/"}}]},
+            {"tool_calls": [{"name": "cite", "arguments": {"source": "https://x.example/", "quote": "Trees stand still"}},
+                            {"name": "cite", "arguments": {"source": "prices.txt", "quote": "apples cost three"}},
+                            {"name": "cite", "arguments": {"source": "prices.txt", "quote": "apples cost four"}},
+                            {"name": "cite", "arguments": {"source": "nothing.txt", "quote": "apples cost three"}}]},
+            {"tool_calls": [{"name": "finish", "arguments": {"summary": "read"}}]}]}}"#;
+    let directory = tempfile::tempdir().unwrap();
+    let fake = Fake::new(scenario);
+    fake.files.lock().unwrap().insert("https://x.example/".into(), b"<p>Trees stand still.</p>".to_vec());
+    let desk = Desk::open(directory.path(), fake).await;
+    let name = ("content-disposition", "attachment; filename=\"prices.txt\"");
+    desk.import("/api/artifacts", &[("content-type", "text/plain"), name], b"Today apples cost three.\n").await;
+    let run = desk.ended(desk.accept("read it").await).await.run_id;
+    let mut cited: Vec<String> = desk
+        .events(run)
+        .await
+        .into_iter()
+        .filter_map(|(_, event)| match event {
+            choir_proto::Event::CitationMade(made) => Some(made.quote),
+            _ => None,
+        })
+        .collect();
+    cited.sort();
+    assert_eq!(cited, ["Trees stand still", "apples cost three"]);
 }
 
 #[tokio::test]

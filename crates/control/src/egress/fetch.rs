@@ -59,8 +59,6 @@ pub(crate) enum FetchError {
     Status(u16),
     #[error("the page cannot be reached")]
     Failed(#[from] reqwest::Error),
-    #[error("no search engine is configured; the person names one under `search.engines` in choir.toml")]
-    NoEngine,
     #[error("the search engine answered nonsense")]
     Nonsense,
 }
@@ -70,7 +68,7 @@ impl FetchError {
     fn status(&self) -> StatusCode {
         match self {
             Self::Address => StatusCode::BAD_REQUEST,
-            Self::Forbidden(_) | Self::Near(_) | Self::NoEngine => StatusCode::FORBIDDEN,
+            Self::Forbidden(_) | Self::Near(_) => StatusCode::FORBIDDEN,
             Self::TooLong => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Slow => StatusCode::GATEWAY_TIMEOUT,
             Self::Failed(error) if error.is_timeout() => StatusCode::GATEWAY_TIMEOUT,
@@ -145,7 +143,7 @@ async fn fetch(State(fetcher): State<Fetcher>, body: Bytes) -> Result<Response, 
 
 async fn search(State(fetcher): State<Fetcher>, body: Bytes) -> Result<axum::Json<SearchHits>, Refused> {
     let wish: Search = parse(&body)?;
-    let mut last = FetchError::NoEngine;
+    let mut last = None;
     // One that is down or answers nonsense is no reason to find nothing.
     for engine in &*fetcher.engines {
         match fetcher.ask(engine, &wish).await {
@@ -153,10 +151,13 @@ async fn search(State(fetcher): State<Fetcher>, body: Bytes) -> Result<axum::Jso
                 fetcher.pages.found(hits.hits.iter().map(|hit| hit.url.as_str())).await;
                 return Ok(axum::Json(hits));
             }
-            Err(error) => last = error,
+            Err(error) => last = Some(error),
         }
     }
-    Err(last.into())
+    match last {
+        Some(error) => Err(error.into()),
+        None => Ok(axum::Json(SearchHits { unset: true, ..SearchHits::default() })),
+    }
 }
 
 fn hits(answer: &[u8]) -> Result<SearchHits, FetchError> {
@@ -168,7 +169,8 @@ fn hits(answer: &[u8]) -> Result<SearchHits, FetchError> {
         url: text(&result["url"]),
         snippet: text(&result["content"]),
     };
-    Ok(SearchHits { hits: results.iter().map(hit).filter(|hit| !hit.url.is_empty()).take(HITS_MAX).collect() })
+    let hits = results.iter().map(hit).filter(|hit| !hit.url.is_empty()).take(HITS_MAX).collect();
+    Ok(SearchHits { hits, unset: false })
 }
 
 fn parse<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {

@@ -137,7 +137,8 @@ fn fetch_url() -> ToolSpec {
 fn cite() -> ToolSpec {
     let source = json!({
         "type": "string",
-        "description": "An artifact's id, a content hash, or `output` for what the commands of this run printed.",
+        "description": "The address of a page that was read, the path of a file that was read, an artifact's id or name, a content \
+                        hash, or `output` for what the commands of this run printed.",
     });
     let quote = json!({"type": "string", "description": "The words, exactly as they stand there."});
     let description = "Show that a source holds words. Fails when they are not there, letter by letter. Only what is cited may \
