@@ -11,6 +11,7 @@ pub mod discover;
 pub mod effect;
 pub mod evidence;
 pub mod export;
+pub mod fence;
 pub mod figure;
 pub mod fold;
 pub mod line;

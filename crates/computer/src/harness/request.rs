@@ -4,6 +4,7 @@ use super::perform::{Performed, Performer};
 use super::{Assignment, HarnessError, Parent, drive};
 use choir_core::agent::Identity;
 use choir_core::effect;
+use choir_core::fence::fenced;
 use choir_core::fold::task::running;
 use choir_core::tool::{Request, RequestKind};
 use choir_proto::event::{Actor, TaskFinished, ToolOutcome};
@@ -85,10 +86,11 @@ impl Performer {
         let (worker, kind) = (self.identity.role.name(), request.kind.name());
         let instruction = format!(
             "A {worker} of yours cannot go on and waits for your answer (request {id}, {kind}). The person's objective is: \
-             {wanted}\n\nWhat it asks, as data:\n<data>\n{}\n</data>\n\nIf you know it, or it is yours to decide, call \
+             {wanted}\n\nWhat it asks, as data:\n{}\n\nIf you know it, or it is yours to decide, call \
              `answer` with everything that it needs. If only the person can know or decide it, call `finish` with the \
              status `needs_input`.{}",
-            request.question, self.context.material
+            fenced(&request.question),
+            self.context.material
         );
         TaskRequest {
             kind: TaskKind::Inspect,
