@@ -197,7 +197,7 @@ fn what_the_person_deleted_meanwhile_is_not_said_to_be_taken_back() {
     assert_eq!(finished["payload"]["already"], json!(["added"]), "{finished}");
     // Nor is it brought back: only what the undo took comes again.
     let again = instance.choir(&["undo", result["task_id"].as_str().unwrap()]);
-    assert_eq!((again.status.code(), stdout(&again)), (Some(0), "1 file taken back.\n  other\n".to_owned()));
+    assert_eq!((again.status.code(), stdout(&again)), (Some(0), "1 file brought back.\n  other\n".to_owned()));
     assert!(workspace.join("other").exists() && !workspace.join("added").exists());
 
     let result = instance.task(&commands(&["echo x > alone"]));

@@ -147,7 +147,12 @@ impl Undoer {
     async fn act(&self, id: UndoId, undoing: Undoing, again: bool) -> Result<(Seq, UndoFinished), UndoError> {
         let Undoing { scope, undoes, path } = undoing;
         let past = Past::read(self.harness.journal.log(), scope.run()).await?;
-        let verb = if fold(&past).brings_in(&undoes) { "brought in" } else { "taken back" };
+        let changes = fold(&past);
+        let verb = match changes.brings_in(&undoes) {
+            true => "brought in",
+            false if changes.brings_back(&undoes) => "brought back",
+            false => "taken back",
+        };
         let finished = match self.harness.control.undo(UndoChanges { undoes, path, again }).await {
             Ok(undone) => self.undone(id, undone, verb).await,
             Err(ControlError::Refused(why) | ControlError::NoSandbox(why)) => failed(id, why),

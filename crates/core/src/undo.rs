@@ -155,6 +155,12 @@ impl Changes {
         undoes.iter().any(|undone| self.changes.iter().any(|change| way_there(undone, change)))
     }
 
+    /// Whether an intent takes back nothing but undos, and so brings back what they took.
+    pub fn brings_back(&self, undoes: &[Undone]) -> bool {
+        let undo = |undone: &Undone, change: &Change| change.seq == undone.seq && matches!(change.made, Made::Undo(_));
+        !undoes.is_empty() && undoes.iter().all(|undone| self.changes.iter().any(|change| undo(undone, change)))
+    }
+
     fn state(&self, change: &Change) -> ChangeState {
         if change.trees.is_none() {
             return ChangeState::KeptOut;

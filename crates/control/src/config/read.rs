@@ -1,6 +1,8 @@
 //! Reading the file, and saying what is wrong with it: the key, the line, and how to mend it.
 
 use super::{BrokerEndpoint, Config, McpServer, Provider, ProviderKind, RuntimeMode};
+use crate::inbox::ELSEWHERE;
+use choir_core::tool::specs;
 use choir_llm::price::{PRICE_MAX, Price};
 use choir_proto::Role;
 use choir_proto::egress;
@@ -104,6 +106,12 @@ fn check(config: &Config) -> Result<(), Wrong> {
     for (name, server) in &config.mcp {
         check_server(name, server).map_err(|(key, message)| (format!("mcp.{name}{key}"), message))?;
     }
+    if let Some(name) = config.tools.0.keys().find(|name| !names_a_tool(name)) {
+        return Err((
+            format!("tools.{name}"),
+            "names no tool: a policy that holds for nothing protects nothing".into(),
+        ));
+    }
     let roles = config.models.roles.iter().map(|(role, model)| (format!("models.roles.{}", role.name()), model));
     let default = ("models.default".to_owned(), &config.models.default);
     let fallback = config.models.fallback.iter().map(|model| ("models.fallback".to_owned(), model));
@@ -127,6 +135,17 @@ fn check(config: &Config) -> Result<(), Wrong> {
     match later.into_iter().find(|(_, value)| !value.is_empty()) {
         Some((key, _)) => Err((key.into(), "must stay empty: this version cannot use it yet".into())),
         None => Ok(()),
+    }
+}
+
+/// Whether a name, or a beginning of names that ends in `*`, is one of ours or may be one of a server's.
+fn names_a_tool(name: &str) -> bool {
+    let ours = || Role::ALL.into_iter().flat_map(specs).map(|tool| tool.name.as_str());
+    match name.strip_suffix('*') {
+        Some(start) => {
+            start.starts_with(ELSEWHERE) || ELSEWHERE.starts_with(start) || ours().any(|tool| tool.starts_with(start))
+        }
+        None => name.starts_with(ELSEWHERE) || ours().any(|tool| tool == name),
     }
 }
 
@@ -251,6 +270,14 @@ mod tests {
 
     fn refused(text: &str) -> String {
         parse(Path::new("choir.toml"), text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_policy_names_a_tool() {
+        assert!(refused("[tools]\nbahs = \"ask\"").contains("tools.bahs"));
+        assert!(refused("[tools]\n\"read_fi!*\" = \"ask\"").contains("names no tool"));
+        let good = "[tools]\nbash = \"ask\"\n\"*\" = \"ask\"\n\"write_*\" = \"deny\"\n\"mcp__web__*\" = \"auto\"\nmcp__web__look = \"ask\"";
+        assert!(parse(Path::new("choir.toml"), good).is_ok());
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod policy;
 mod router;
 
 pub(crate) use judge::{Judge, Said};
+pub(crate) use policy::ELSEWHERE;
 pub use policy::{Bound, Policy, Tools, hash_of_call};
 pub use router::service;
 

@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
 /// How names of tools from elsewhere begin: nobody here has read what they do.
-const ELSEWHERE: &str = "mcp__";
+pub(crate) const ELSEWHERE: &str = "mcp__";
 
 /// What becomes of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
