@@ -23,13 +23,15 @@ const DIVERGED: u8 = 3;
 pub(crate) async fn run(arguments: Replay) -> anyhow::Result<ExitCode> {
     let lines = match &arguments.from {
         Some(path) => read(path)?,
-        None => fetch(&arguments).await?.into_iter().map(clean).collect(),
+        None => fetch(&arguments).await?,
     };
-    if let Some(path) = &arguments.save {
-        save(path, &lines)?;
-    }
     let events = lines.iter().map(decode).collect::<anyhow::Result<Vec<_>>>()?;
-    let replayed = replay(&events, |arguments| arguments.contains(REDACTED));
+    if let Some(path) = &arguments.save {
+        save(path, lines)?;
+    }
+    // The log has everything as it was; only what was saved of it is cleaned.
+    let is_cleaned = arguments.from.is_some();
+    let replayed = replay(&events, |text| is_cleaned && text.contains(REDACTED));
     let is_whole = events.iter().any(|(_, event)| matches!(event, Event::RunEnded(_)));
     tell(&replayed, is_whole, arguments.json)?;
     Ok(if replayed.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(DIVERGED) })
@@ -67,8 +69,8 @@ fn read(path: &Path) -> anyhow::Result<Vec<Value>> {
         .collect()
 }
 
-fn save(path: &Path, lines: &[Value]) -> anyhow::Result<()> {
-    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+fn save(path: &Path, lines: Vec<Value>) -> anyhow::Result<()> {
+    let text: String = lines.into_iter().map(|line| format!("{}\n", clean(line))).collect();
     std::fs::write(path, text).with_context(|| format!("the transcript cannot be written to {}", path.display()))
 }
 

@@ -213,7 +213,9 @@ fn exchange(stream: TcpStream, token: &str) -> Option<()> {
         "initialize" => json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
             "serverInfo": {"name": "x", "version": "1"}}),
         "tools/list" if in_session => json!({"tools": [{"name": "add", "inputSchema": {"type": "object"}}]}),
-        "tools/call" if in_session => json!({"content": [{"type": "text", "text": "from afar"}]}),
+        "tools/call" if in_session => {
+            json!({"content": [{"type": "text", "text": format!("from afar, for {token}")}]})
+        }
         _ => return stream.write_all(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").ok(),
     };
     let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string();
@@ -227,29 +229,29 @@ fn exchange(stream: TcpStream, token: &str) -> Option<()> {
 
 #[test]
 fn an_address_offers_tools_and_the_token_stays_in_control() {
-    let port = serve("tok-0123456789abcdef");
+    let port = serve("tok-with-some-words-1");
     let scenario =
         worker(&[("mcp__far__add", json!({"n": 1})), ("bash", json!({"command": "env; cat /proc/*/environ"}))]);
     let config = format!(
         "[mcp.far]\nurl = \"http://127.0.0.1:{port}/mcp\"\ntoken_env = \"FAR_TOKEN\"\n\
          [mcp.locked]\nurl = \"http://127.0.0.1:{port}/mcp\"\n[tools]\n\"mcp__*\" = \"auto\"\n"
     );
-    let instance = Instance::start_with_environment(&scenario, &config, &[("FAR_TOKEN", "tok-0123456789abcdef")]);
+    let instance = Instance::start_with_environment(&scenario, &config, &[("FAR_TOKEN", "tok-with-some-words-1")]);
     work(&instance);
     let outcomes = outcomes(&instance);
-    assert_eq!((outcomes[0].0.as_str(), outcomes[0].1.as_str()), ("ok", "from afar"), "{outcomes:?}");
+    assert_eq!((outcomes[0].0.as_str(), outcomes[0].1.as_str()), ("ok", "from afar, for [redacted]"), "{outcomes:?}");
     let events = instance.events();
     let allowed = |event: &Value| event["kind"] == "egress.allowed" && event["payload"]["port"] == port;
     assert!(events.iter().any(allowed), "a way out is told of");
     let locked = |event: &&Value| event["kind"] == "tools.offered" && event["payload"]["server"] == "locked";
     let problem = events.iter().find(locked).unwrap()["payload"]["problem"].as_str().unwrap().to_owned();
     assert!(problem.contains("did not accept the token"), "{problem}");
-    assert!(!serde_json::to_string(&events).unwrap().contains("tok-0123456789abcdef"), "nobody inside sees the token");
+    assert!(!serde_json::to_string(&events).unwrap().contains("tok-with-some-words-1"), "nobody inside sees the token");
 }
 
 #[test]
 fn a_server_has_tools_for_whom_it_is_meant_and_for_nobody_else() {
-    let port = serve("tok-0123456789abcdef");
+    let port = serve("tok-with-some-words-1");
     let call = json!({"tool_calls": [{"name": "mcp__far__add", "arguments": {"n": 1}}]});
     let end = json!({"tool_calls": [{"name": "finish", "arguments": {"summary": "done"}}]});
     let scenario = json!({"roles": {"researcher": [call, end], "terminal": [call, end]}}).to_string();
@@ -257,7 +259,7 @@ fn a_server_has_tools_for_whom_it_is_meant_and_for_nobody_else() {
         "[mcp.far]\nurl = \"http://127.0.0.1:{port}/mcp\"\ntoken_env = \"FAR_TOKEN\"\nroles = [\"researcher\"]\n\
          [tools]\n\"mcp__*\" = \"auto\"\n"
     );
-    let instance = Instance::start_with_environment(&scenario, &config, &[("FAR_TOKEN", "tok-0123456789abcdef")]);
+    let instance = Instance::start_with_environment(&scenario, &config, &[("FAR_TOKEN", "tok-with-some-words-1")]);
     for (kind, outcome, said) in
         [("research", "ok", "from afar"), ("edit", "refused", "There is no tool `mcp__far__add`")]
     {

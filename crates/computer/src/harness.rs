@@ -395,13 +395,8 @@ impl Driver {
 
     /// Waits while the person wants to wait. An ending means that the person wants no more.
     async fn hold(&mut self) -> Result<Option<Ending>, HarnessError> {
-        let mut signal = self.context.signal.clone();
         let _waits = self.purse.wait(Whom::Person);
-        match signal.wait_for(|signal| !signal.paused || signal.cancelled).await {
-            Ok(signal) if signal.cancelled => Ok(Some(cancelled())),
-            Ok(_) => Ok(None),
-            Err(_) => Err(HarnessError::LetGo),
-        }
+        Ok((!go_on(self.context.signal.clone()).await?).then(cancelled))
     }
 
     async fn ask(&mut self, request: ModelRequest) -> Result<Asked, HarnessError> {
@@ -550,6 +545,12 @@ async fn start_associate(
             Err(error) => return Ok(Err(error)),
         }
     }
+}
+
+/// Waits while the person wants to wait, and says whether they want more.
+async fn go_on(mut signal: watch::Receiver<Signal>) -> Result<bool, HarnessError> {
+    let signal = signal.wait_for(|signal| !signal.paused || signal.cancelled).await;
+    signal.map(|signal| !signal.cancelled).map_err(|_| HarnessError::LetGo)
 }
 
 /// Resolves when the person wants no more, or when the run was let go.

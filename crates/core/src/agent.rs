@@ -10,6 +10,7 @@ mod offer;
 pub mod patience;
 mod policy;
 mod prompt;
+mod repeat;
 
 pub use limit::{Account, DEPTH_MAX, Limits, Patience, Place, Spent, WORKERS_AT_ONCE_MAX, WORKERS_MAX, most_tokens};
 pub use policy::{ATTEMPTS_MAX, Reaction, attempts, is_hopeless, react};
@@ -60,6 +61,8 @@ pub struct Agent {
     waits: bool,
     /// How often in a row it wanted to end before those at work for it.
     early_ends: u32,
+    /// What is refused again and again.
+    repeated: repeat::Repeated,
     usage: Usage,
     /// Whether nobody knows how one of its calls ended.
     has_unknown: bool,
@@ -92,6 +95,7 @@ struct Call {
     call: ToolCall,
     effect_id: String,
     state: CallState,
+    refused: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -158,6 +162,7 @@ impl Agent {
             heard: hear::Heard::default(),
             waits: false,
             early_ends: 0,
+            repeated: repeat::Repeated::default(),
             usage: Usage::default(),
             has_unknown: false,
             window: None,
@@ -418,7 +423,9 @@ impl Agent {
             self.away.remove(at);
             return self.hear(None, prompt::late(&result));
         }
-        self.set(&finished.effect_id, CallState::Finished(result));
+        if let Some(call) = self.calls.iter_mut().find(|call| call.effect_id == finished.effect_id) {
+            (call.state, call.refused) = (CallState::Finished(result), finished.outcome == ToolOutcome::Refused);
+        }
         let done: Option<Vec<ToolResult>> = self.calls.iter().map(Call::result).collect();
         if let Some(results) = done {
             let finish = self.calls.iter().find_map(|call| Some((call.finish(self.identity.role)?, &call.effect_id)));
@@ -430,6 +437,8 @@ impl Agent {
                 }
                 finish => self.ending = finish.map(|(ending, _)| ending),
             }
+            let in_vain = self.repeated.note(&self.calls);
+            self.ending = self.ending.take().or(in_vain);
             self.calls.clear();
             self.conversation.push(Message::Tools { results });
             if is_early && !self.away.is_empty() {
@@ -482,6 +491,7 @@ impl Agent {
                 call: call.clone(),
                 effect_id: name(index, call),
                 state: CallState::New,
+                refused: false,
             })
             .collect()
     }

@@ -39,3 +39,4 @@ pub mod tool;
 pub mod trace;
 pub mod undo;
 pub mod verify;
+mod walled;

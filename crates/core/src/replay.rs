@@ -5,7 +5,7 @@ use crate::agent::{Agent, Identity, Next, Place, role_of};
 use choir_proto::event::{Header, TaskRequested, ToolStarted};
 use choir_proto::task::{TaskResult, TaskStatus};
 use choir_proto::{Event, Seq, TaskId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What was replayed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -38,8 +38,8 @@ impl std::fmt::Display for Divergence {
     }
 }
 
-/// Replays the events of one run, in order. Arguments that `hidden` recognises were made unreadable on purpose: their
-/// names cannot be made again, and are taken as they are.
+/// Replays the events of one run, in order. What `hidden` recognises was made unreadable on purpose: names of such arguments cannot
+/// be made again, nor can it be said how long such a text was; what depends on that is taken as it is.
 pub fn replay(events: &[(Header, Event)], hidden: impl Fn(&str) -> bool) -> Result<Replayed, Divergence> {
     let mut stage = Stage::default();
     for (header, event) in events {
@@ -54,21 +54,37 @@ struct Stage {
     agents: BTreeMap<TaskId, Agent>,
     replayed: Replayed,
     model: Option<String>,
+    /// Agents whose conversation has another length than it had.
+    altered: BTreeSet<TaskId>,
 }
 
 impl Stage {
     fn step(&mut self, header: &Header, event: &Event, hidden: &impl Fn(&str) -> bool) -> Result<(), Divergence> {
         match event {
             Event::RunAccepted(accepted) => self.model = accepted.request.model.clone(),
-            Event::TaskRequested(requested) => self.begin(header, requested),
+            Event::TaskRequested(requested) => {
+                self.note(header.task, event, hidden);
+                self.begin(header, requested);
+            }
             // The person speaks to the first agent, and a start is everybody's.
             Event::RunSteered(_) | Event::RunStarted(_) => {
                 let heard = |agent: &&mut Agent| matches!(event, Event::RunStarted(_)) || agent.place() == Place::First;
                 self.agents.values_mut().filter(heard).for_each(|agent| agent.apply(header, event));
+                let first = self.agents.iter().find(|(_, agent)| agent.place() == Place::First).map(|(task, _)| *task);
+                self.note(first, event, hidden);
             }
             _ => return self.act(header, event, hidden),
         }
         Ok(())
+    }
+
+    fn note(&mut self, task: Option<TaskId>, event: &Event, hidden: &impl Fn(&str) -> bool) {
+        if let Some(task) = task
+            && !self.altered.contains(&task)
+            && hidden(event.payload().get())
+        {
+            self.altered.insert(task);
+        }
     }
 
     fn begin(&mut self, header: &Header, requested: &TaskRequested) {
@@ -86,7 +102,8 @@ impl Stage {
         let Some(task) = header.task else { return Ok(()) };
         let Some(agent) = self.agents.get_mut(&task) else { return Ok(()) };
         let next = agent.next(&[]);
-        if let Some(logged) = differs(agent, &next, event, hidden) {
+        let differs = differs(agent, &next, event, hidden);
+        if let Some(logged) = differs.filter(|_| !(self.altered.contains(&task) && is_of_length(agent, event, &next))) {
             return Err(Divergence { seq: header.seq, task, logged, now: in_words(&next) });
         }
         match event {
@@ -98,7 +115,17 @@ impl Stage {
             Event::ToolStarted(started) if hidden(&started.arguments.to_string()) => agent.begin_as(started),
             _ => agent.apply(header, event),
         }
+        self.note(Some(task), event, hidden);
         Ok(())
+    }
+}
+
+/// Whether nothing but the length of a conversation decides between the two.
+fn is_of_length(agent: &Agent, event: &Event, next: &Next) -> bool {
+    match (event, next) {
+        (Event::ContextCompacted(logged), Next::Compact(_) | Next::Model(_)) => logged.turn == agent.next_turn(),
+        (Event::ModelCalled(called), Next::Compact(_)) => called.turn == agent.next_turn(),
+        _ => false,
     }
 }
 

@@ -1,8 +1,10 @@
 //! How a run ends that says it is done.
 
+use crate::agent::Ending;
 use crate::discover::project;
 use crate::tool::DELEGATE;
 use crate::verify::failure;
+use crate::walled::walled;
 use choir_proto::event::{Header, ToolOutcome};
 use choir_proto::task::{Side, TaskResult, TaskStatus, VerifyResult, VerifySource, VerifyStatus};
 use choir_proto::{Event, RunStatus, Seq};
@@ -34,11 +36,24 @@ pub fn ending(result: TaskResult, past: &[(Header, Event)]) -> (RunStatus, Strin
 
 /// What a run's first agent says of it, as far as the rest of the run bears it out.
 pub fn borne_out(result: TaskResult, past: &[(Header, Event)]) -> TaskResult {
+    let result = within_walls(result, past);
     if result.status != TaskStatus::Ok {
         return result;
     }
     match left_alone(results(past).iter()).or_else(|| in_vain(events(past))) {
         Some(summary) => TaskResult { status: TaskStatus::Failed, summary, ..result },
+        None => result,
+    }
+}
+
+/// A run is out of what its wall is made of when that has stopped a worker for good, whatever is said above it.
+fn within_walls(result: TaskResult, past: &[(Header, Event)]) -> TaskResult {
+    let has_last_word = matches!(result.status, TaskStatus::Ok | TaskStatus::Failed);
+    match walled(past).filter(|_| has_last_word) {
+        Some(Ending { status, summary }) => {
+            let summary = format!("{summary} The last word was: {}", result.summary);
+            TaskResult { status, summary, ..result }
+        }
         None => result,
     }
 }

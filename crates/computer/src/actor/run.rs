@@ -139,7 +139,10 @@ impl RunState {
             Effect::Signal(signal) => drop(self.signal.send_replace(signal)),
             Effect::Conduct(work) => self.conduct(myself.clone(), *work, std::mem::take(&mut hand.past)).await?,
             Effect::Say(command, event) => {
-                let said = self.write_down(*event).await;
+                let said = match command {
+                    RunCommand::Pause => self.waiting.pause(&self.harness.journal, self.id).await,
+                    _ => self.write_down(*event).await,
+                };
                 return Ok(hand.said(command, said));
             }
             Effect::SayResume => {
@@ -171,7 +174,7 @@ impl RunState {
     /// Drives the first agent beside the actor, so that the actor always has an ear for the person.
     async fn conduct(&mut self, myself: Myself, work: Conduct, past: Past) -> Result<(), ActorProcessingErr> {
         let Conduct { identity, accepted, known } = work;
-        self.waiting = Arc::new(Waiting::new(past.blocked_on()));
+        self.waiting = Arc::new(Waiting::new(&past));
         let material = self.harness.material(&accepted.request.context).await?;
         let pictures = self.harness.pictures(self.id, &accepted.request.context).await?;
         let request = known.unwrap_or_else(|| objective(&accepted, &material));

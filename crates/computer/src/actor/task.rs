@@ -159,7 +159,7 @@ impl TaskState {
             material: "".into(),
             pictures: Arc::default(),
             signal: self.signal.subscribe(),
-            waiting: Arc::new(Waiting::new(past.blocked_on())),
+            waiting: Arc::new(Waiting::new(&past)),
             crew: Arc::new(Crew::new(past.workers())),
             gate: Arc::clone(&self.gate),
             past: Arc::new(past),

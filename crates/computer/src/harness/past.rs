@@ -4,9 +4,7 @@ use choir_core::agent::Spent;
 use choir_core::fold::task::ended_somehow;
 use choir_core::plan;
 use choir_proto::document::Sketch;
-use choir_proto::event::{
-    BlockedOn, Header, InboxAsked, RunAccepted, TaskFinished, TaskRequested, ToolOutcome, ToolStarted,
-};
+use choir_proto::event::{BlockedOn, Header, InboxAsked, RunAccepted, TaskFinished, ToolOutcome, ToolStarted};
 use choir_proto::inbox::{AskKind, Waits};
 use choir_proto::task::TaskResult;
 use choir_proto::{Event, Hash, InboxId, Role, RunId, Seq, TaskId};
@@ -163,26 +161,7 @@ impl Past {
 
     /// What a task and everybody below it had used.
     pub fn spent(&self, task: TaskId) -> Spent {
-        let mut below = BTreeSet::from([task]);
-        let mut spent = Spent::default();
-        // Who asks comes before who is asked, so that one pass finds everybody.
-        for (header, event) in &self.events {
-            match event {
-                Event::TaskRequested(TaskRequested { parent: Some(parent), .. }) if below.contains(parent) => {
-                    below.extend(header.task);
-                }
-                Event::ModelCalled(called) if header.task.is_some_and(|task| below.contains(&task)) => {
-                    spent.add(&called.usage);
-                    if header.task == Some(task) {
-                        spent.time_ms += called.duration_ms;
-                    }
-                }
-                // A child's own time is in the time of the call that waited for it.
-                Event::ToolFinished(tool) if header.task == Some(task) => spent.time_ms += tool.duration_ms,
-                _ => {}
-            }
-        }
-        spent
+        Spent::of(&self.events, task)
     }
 
     /// What an agent's answers had begun to write and no call of it had finished: turns and versions, in order.

@@ -2,7 +2,7 @@
 
 use super::account::{Purse, Whom};
 use super::crew::Seat;
-use super::{HarnessError, RunContext, stopped};
+use super::{HarnessError, RunContext, go_on, stopped};
 use crate::control::ControlError;
 use crate::journal::Scope;
 use choir_proto::event::{Actor, InboxAsked, InboxDecided};
@@ -82,7 +82,6 @@ impl Person<'_> {
                 self.give_up(id, Verdict::Withdrawn).await
             }
         };
-        drop(waits);
         // Nobody has said anything: without control this process ends too, and whoever takes the run next asks again. The log
         // says that it waits, and nothing else may stand there.
         if matches!(verdict, Err(ControlError::Gone(_))) {
@@ -92,6 +91,9 @@ impl Person<'_> {
             self.conclude(id, verdict).await?;
         }
         self.context.waiting.heard(&harness.journal, self.context.run).await?;
+        // A yes is no word to go on: a run that was paused meanwhile is still paused.
+        go_on(self.context.signal.clone()).await?;
+        drop(waits);
         // What was said is in the log; whoever was stopped on the way back makes nothing of it.
         Ok(if self.come_back().await? { verdict } else { Ok(Verdict::Withdrawn) })
     }

@@ -1,8 +1,10 @@
-//! Whether a run waits, so that the log says it once, and says it as long as anybody of the run has a question open.
+//! Whether a run waits, so that the log says it once, and says it as long as anybody of the run has a question open. A run that the
+//! person has paused goes on when they say so, and not because somebody heard an answer.
 
-use super::HarnessError;
+use super::{HarnessError, Past};
 use crate::journal::{Journal, Scope};
-use choir_proto::event::{Actor, BlockedOn, RunBlocked, RunResumed, RunStarted};
+use choir_core::actor::Signal;
+use choir_proto::event::{Actor, BlockedOn, RunBlocked, RunPaused, RunResumed, RunStarted};
 use choir_proto::{Event, RunId, Seq};
 use tokio::sync::Mutex;
 
@@ -18,20 +20,32 @@ struct State {
     asking: usize,
     /// What the newest of them asks.
     question: String,
+    /// Whether the person has paused it.
+    paused: bool,
+    /// Whether the log says last that it is paused, and not what it waits for.
+    says_paused: bool,
 }
 
 impl Waiting {
-    /// A run of which the log says that it waits, or that it does not.
-    pub fn new(said: Option<BlockedOn>) -> Self {
-        Self(Mutex::new(State { said, ..State::default() }))
+    /// A run as the log has it: what it waits for, if it does, and whether it was paused.
+    pub fn new(past: &Past) -> Self {
+        let (said, paused) = (past.blocked_on(), Signal::of(past.all()).paused);
+        Self(Mutex::new(State { said, paused, ..State::default() }))
+    }
+
+    /// The person wants it to wait.
+    pub(crate) async fn pause(&self, journal: &Journal, run: RunId) -> Result<Seq, HarnessError> {
+        let mut state = self.0.lock().await;
+        let seq = journal.append(&Scope::of(Actor::Person).run(run), vec![RunPaused {}.into()]).await?;
+        (state.paused, state.says_paused) = (true, true);
+        Ok(seq)
     }
 
     /// An agent has no model to ask.
     pub(super) async fn for_model(&self, journal: &Journal, run: RunId, message: String) -> Result<(), HarnessError> {
         let mut state = self.0.lock().await;
         if state.said.is_none() {
-            say(journal, run, RunBlocked { on: BlockedOn::Model, message }.into()).await?;
-            state.said = Some(BlockedOn::Model);
+            state.block(journal, run, BlockedOn::Model, message).await?;
         }
         Ok(())
     }
@@ -45,8 +59,7 @@ impl Waiting {
     pub(super) async fn for_plan(&self, journal: &Journal, run: RunId, message: String) -> Result<(), HarnessError> {
         let mut state = self.0.lock().await;
         if state.said != Some(BlockedOn::Plan) {
-            say(journal, run, RunBlocked { on: BlockedOn::Plan, message }.into()).await?;
-            state.said = Some(BlockedOn::Plan);
+            state.block(journal, run, BlockedOn::Plan, message).await?;
         }
         Ok(())
     }
@@ -55,8 +68,7 @@ impl Waiting {
     pub(super) async fn for_person(&self, journal: &Journal, run: RunId, message: String) -> Result<(), HarnessError> {
         let mut state = self.0.lock().await;
         if state.said != Some(BlockedOn::Inbox) {
-            say(journal, run, RunBlocked { on: BlockedOn::Inbox, message: message.clone() }.into()).await?;
-            state.said = Some(BlockedOn::Inbox);
+            state.block(journal, run, BlockedOn::Inbox, message.clone()).await?;
         }
         state.question = message;
         state.asking += 1;
@@ -68,10 +80,10 @@ impl Waiting {
     pub(crate) async fn resume(&self, journal: &Journal, run: RunId) -> Result<Seq, HarnessError> {
         let mut state = self.0.lock().await;
         let seq = journal.append(&Scope::of(Actor::Person).run(run), vec![RunResumed {}.into()]).await?;
+        (state.paused, state.says_paused) = (false, false);
         if state.asking > 0 {
             let message = state.question.clone();
-            say(journal, run, RunBlocked { on: BlockedOn::Inbox, message }.into()).await?;
-            state.said = Some(BlockedOn::Inbox);
+            state.block(journal, run, BlockedOn::Inbox, message).await?;
         } else if state.said != Some(BlockedOn::Plan) {
             state.said = None;
         }
@@ -82,22 +94,40 @@ impl Waiting {
     pub(super) async fn heard(&self, journal: &Journal, run: RunId) -> Result<(), HarnessError> {
         let mut state = self.0.lock().await;
         state.asking = state.asking.saturating_sub(1);
-        go_on(&mut state, journal, run).await
+        state.go_on(journal, run).await
     }
 
-    /// An agent goes on. The run does too, unless somebody else waits for the person.
+    /// An agent goes on. The run does too, unless somebody else waits for the person or the person has paused it.
     pub(super) async fn go_on(&self, journal: &Journal, run: RunId) -> Result<(), HarnessError> {
-        let mut state = self.0.lock().await;
-        go_on(&mut state, journal, run).await
+        self.0.lock().await.go_on(journal, run).await
     }
 }
 
-async fn go_on(state: &mut State, journal: &Journal, run: RunId) -> Result<(), HarnessError> {
-    if state.asking == 0 && state.said.is_some() {
-        say(journal, run, RunStarted {}.into()).await?;
-        state.said = None;
+impl State {
+    async fn block(
+        &mut self,
+        journal: &Journal,
+        run: RunId,
+        on: BlockedOn,
+        message: String,
+    ) -> Result<(), HarnessError> {
+        say(journal, run, RunBlocked { on, message }.into()).await?;
+        (self.said, self.says_paused) = (Some(on), false);
+        Ok(())
     }
-    Ok(())
+
+    async fn go_on(&mut self, journal: &Journal, run: RunId) -> Result<(), HarnessError> {
+        if self.asking > 0 || self.said.is_none() {
+            return Ok(());
+        }
+        match (self.paused, self.says_paused) {
+            (true, true) => {}
+            (true, false) => say(journal, run, RunPaused {}.into()).await?,
+            (false, _) => say(journal, run, RunStarted {}.into()).await?,
+        }
+        (self.said, self.says_paused) = (None, self.paused);
+        Ok(())
+    }
 }
 
 async fn say(journal: &Journal, run: RunId, event: Event) -> Result<(), HarnessError> {

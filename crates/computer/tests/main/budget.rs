@@ -56,6 +56,29 @@ async fn each_wall_stands_around_the_whole_tree_and_has_its_own_ending() {
     assert_eq!((done.status, done.usage.tokens()), (RunStatus::OutOfTime, 0), "nothing is spent behind a wall");
 }
 
+/// A worker's question is too long for what is left, and the conductor's is not.
+#[tokio::test]
+async fn a_wall_that_stops_a_worker_ends_the_run_whatever_its_conductor_says() {
+    let usage = r#""usage": {"input_tokens": 9000, "output_tokens": 1000}"#;
+    let words = "word ".repeat(8_000);
+    for status in ["ok", "failed"] {
+        let scenario = format!(
+            r#"{{"roles": {{
+            "conductor": [
+                {{"tool_calls": [{{"name": "delegate", "arguments": {{"role": "terminal", "objective": "work"}}}}], {usage}}},
+                {{"tool_calls": [{{"name": "finish", "arguments": {{"summary": "All is well.", "status": "{status}"}}}}], {usage}}}],
+            "terminal": [{{"text": "{words}", "tool_calls": [{{"name": "bash", "arguments": {{"command": "1"}}}}], {usage}}}]}}}}"#
+        );
+        let directory = tempfile::tempdir().unwrap();
+        let desk = Desk::open(directory.path(), Fake::new(&scenario)).await;
+        let run = desk.accept_with(serde_json::json!({"prompt": "work", "budget": {"tokens": 25_000}})).await;
+        let done = desk.ended(run).await;
+        assert_eq!((done.status, done.tasks[1].status), (RunStatus::OutOfBudget, TaskStatus::OutOfBudget), "{done:?}");
+        let reason = done.reason.unwrap();
+        assert!(reason.contains("5000 of 25000 tokens are left") && reason.ends_with("All is well."), "{reason}");
+    }
+}
+
 /// Whoever keeps the money cuts the answer that would cost more than is left.
 #[tokio::test]
 async fn an_answer_that_the_money_cut_short_ends_the_run_out_of_budget() {

@@ -101,6 +101,38 @@ async fn go_on_answers_no_question() {
     assert_eq!(desk.ended(run).await.reason.as_deref(), Some("The person answers: 1984"));
 }
 
+/// The word is heard and nothing is made of it before the person lets the run go on, also over a restart.
+#[tokio::test]
+async fn a_run_that_is_paused_while_it_asks_does_nothing_with_the_answer_until_it_is_resumed() {
+    for is_restarted in [false, true] {
+        let (directory, fake, mut desk) = desk(BASH).await;
+        fake.asks_for.lock().unwrap().push("bash".to_owned());
+        let run = desk.accept("work").await;
+        desk.until(run, |run| run.status == RunStatus::Blocked).await;
+        let (id, _) = fake.asked().await;
+        desk.command(run, RunCommand::Pause).await;
+        assert_eq!(desk.run(run).await.status, RunStatus::Paused);
+        fake.decide(id, Verdict::Approved { scope: Reach::Once });
+        while !desk.kinds().await.iter().any(|kind| kind == "inbox.decided") {
+            tokio::task::yield_now().await;
+        }
+        if is_restarted {
+            desk.computer.close("test").await.unwrap();
+            desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
+        }
+        // Whatever is written because of that is written before this.
+        let another = desk.accept("another").await;
+        desk.until(another, |run| run.status == RunStatus::Blocked).await;
+        desk.command(another, RunCommand::Cancel).await;
+        desk.ended(another).await;
+        assert_eq!(desk.run(run).await.status, RunStatus::Paused);
+        assert!(fake.effects.lock().unwrap().is_empty(), "nothing was done");
+        desk.command(run, RunCommand::Resume).await;
+        assert_eq!(desk.ended(run).await.status, RunStatus::Completed);
+        assert_eq!(fake.effects.lock().unwrap().len(), 1);
+    }
+}
+
 #[tokio::test]
 async fn an_answer_given_while_the_computer_was_down_is_heard() {
     let (directory, fake, desk) = desk(ASKS).await;

@@ -101,6 +101,28 @@ async fn a_conversation_is_kept_within_the_window_and_the_log_has_it_whole() {
     assert!(!short.iter().any(|(_, event)| matches!(event, Event::ContextCompacted(_))));
 }
 
+/// Every hash of a commit looks like a key.
+#[tokio::test]
+async fn a_conversation_that_was_shortened_leads_to_the_same_without_what_looked_like_keys() {
+    let (_fake, _desk, events, _directory) = done(&long(12), 20_000).await;
+    let hidden = |text: &str| text.contains("[redacted]");
+    for bytes in [200, 6_000] {
+        let mut cleaned = events.clone();
+        for (_, event) in &mut cleaned {
+            if let Event::ToolFinished(finished) = event
+                && finished.content.len() > bytes
+            {
+                finished.content.replace_range(..bytes, "[redacted]");
+            }
+        }
+        assert!(replay(&cleaned, nothing_hidden).is_err(), "{bytes}: the text has another length");
+        replay(&cleaned, hidden).unwrap_or_else(|divergence| panic!("{bytes}: {divergence}"));
+        let at = |wanted: &str| cleaned.iter().rposition(|(header, _)| header.kind == wanted).unwrap();
+        cleaned.remove(at("model.called"));
+        assert!(replay(&cleaned, hidden).is_err(), "{bytes}: and what is missing is missed");
+    }
+}
+
 #[tokio::test]
 async fn output_that_is_too_long_or_no_text_is_shown_in_part_and_kept_whole() {
     let scenario = long(1).replace("12000", "1200000");

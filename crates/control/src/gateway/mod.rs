@@ -13,7 +13,7 @@ mod router;
 mod settings;
 mod spending;
 mod tariff;
-mod veil;
+pub(crate) mod veil;
 
 pub use discovery::{Found, look_around};
 pub use provider::{KeyFrom, Provider, ProviderError};

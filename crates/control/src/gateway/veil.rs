@@ -26,8 +26,7 @@ enum Channel {
 
 impl<'key> Veil<'key> {
     pub(super) fn of(key: Option<&'key Secret>) -> Self {
-        let key = key.map(Secret::expose).filter(|key| key.len() >= KEY_BYTES_MIN);
-        Self { key, held: BTreeMap::new() }
+        Self { key: key.and_then(to_hide), held: BTreeMap::new() }
     }
 
     /// A piece as far as it can be shown.
@@ -37,7 +36,12 @@ impl<'key> Veil<'key> {
             Delta::Text { text } => (Channel::Text, text),
             Delta::Reasoning { text } => (Channel::Reasoning, text),
             Delta::Arguments { index, fragment } => (Channel::Arguments(index), fragment),
-            Delta::ToolCall { .. } => return Some(delta),
+            // These come whole.
+            Delta::ToolCall { index, mut id, mut name } => {
+                hide(&mut id, key);
+                hide(&mut name, key);
+                return Some(Delta::ToolCall { index, id, name });
+            }
         };
         let mut text = self.held.remove(&channel).unwrap_or_default() + &piece;
         text = text.replace(key, REDACTED);
@@ -59,7 +63,10 @@ impl<'key> Veil<'key> {
         let message = &mut answer.message;
         hide(&mut message.text, key);
         hide(&mut message.reasoning, key);
+        hide(&mut message.reasoning_signature, key);
         for call in &mut message.tool_calls {
+            hide(&mut call.id, key);
+            hide(&mut call.name, key);
             hide_in(&mut call.arguments, key);
             call.malformed.iter_mut().for_each(|raw| hide(raw, key));
         }
@@ -80,17 +87,30 @@ fn beginning_at_end(text: &str, key: &str) -> usize {
     (1..key.len()).rev().find(|length| text.ends_with(&key[..*length])).unwrap_or(0)
 }
 
-fn hide(text: &mut String, key: &str) {
+/// What of a secret is to be hidden, if it is one.
+pub(crate) fn to_hide(secret: &Secret) -> Option<&str> {
+    Some(secret.expose()).filter(|key| key.len() >= KEY_BYTES_MIN)
+}
+
+/// Takes a key out of a text.
+pub(crate) fn hide(text: &mut String, key: &str) {
     if text.contains(key) {
         *text = text.replace(key, REDACTED);
     }
 }
 
-fn hide_in(value: &mut Value, key: &str) {
+/// Takes a key out of everything in a value, names of fields among it.
+pub(crate) fn hide_in(value: &mut Value, key: &str) {
     match value {
         Value::String(text) => hide(text, key),
         Value::Array(values) => values.iter_mut().for_each(|value| hide_in(value, key)),
-        Value::Object(fields) => fields.values_mut().for_each(|value| hide_in(value, key)),
+        Value::Object(fields) => {
+            fields.values_mut().for_each(|value| hide_in(value, key));
+            if fields.keys().any(|name| name.contains(key)) {
+                let named = std::mem::take(fields).into_iter();
+                *fields = named.map(|(name, value)| (name.replace(key, REDACTED), value)).collect();
+            }
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
@@ -130,5 +150,30 @@ mod tests {
         assert_eq!(veil.pass(delta.clone()), Some(delta));
         let word = Secret::parse("ollama").unwrap();
         assert_eq!(said(&mut Veil::of(Some(&word)), &["I am ollama"]), "I am ollama");
+    }
+
+    #[test]
+    fn a_key_does_not_pass_in_a_name_either() {
+        use choir_proto::model::{AssistantMessage, StopReason, ToolCall, Usage};
+        let secret = Secret::parse(KEY).unwrap();
+        let mut veil = Veil::of(Some(&secret));
+        let named = |what: &str| format!("{what}-{KEY}");
+        let begun = veil.pass(Delta::ToolCall { index: 0, id: named("id"), name: named("tool") });
+        let shown = Delta::ToolCall { index: 0, id: "id-[redacted]".into(), name: "tool-[redacted]".into() };
+        assert_eq!(begun, Some(shown));
+        let arguments = serde_json::json!({"deep": [{named("field"): 1, "other": 2}]});
+        let call = ToolCall { id: named("id"), name: named("tool"), arguments, malformed: None };
+        let message = AssistantMessage {
+            text: String::new(),
+            reasoning: String::new(),
+            reasoning_signature: named("signed"),
+            tool_calls: vec![call],
+        };
+        let (model, usage) = ("a/b".to_owned(), Usage::default());
+        let cleaned = veil.clean(Answer { model, message, stop: StopReason::ToolUse, usage, window: None, free: None });
+        let text = serde_json::to_string(&cleaned.message).unwrap();
+        assert!(!text.contains(KEY), "{text}");
+        let arguments = serde_json::json!({"deep": [{"field-[redacted]": 1, "other": 2}]});
+        assert_eq!(cleaned.message.tool_calls[0].arguments, arguments);
     }
 }

@@ -1,6 +1,8 @@
 //! What a server says of its tools, taken with care: names that cannot be mistaken, texts that end, and a hash by which
 //! the very tool is known again.
 
+use crate::gateway::veil;
+use choir_llm::Secret;
 use choir_proto::Hash;
 use choir_proto::event::OfferedTool;
 use rmcp::model::Tool;
@@ -30,12 +32,13 @@ pub(super) struct Definitions {
     pub(super) problem: Option<String>,
 }
 
-/// Reads what a server says.
-pub(super) fn read(server: &str, tools: Vec<Tool>) -> Definitions {
+/// Reads what a server says, without the token that it was given.
+pub(super) fn read(server: &str, token: Option<&Secret>, tools: Vec<Tool>) -> Definitions {
+    let token = token.and_then(veil::to_hide);
     let mut read = Definitions::default();
     let (mut refused, mut bytes) = (Vec::new(), 0);
     for tool in tools {
-        let taken = read_one(server, &tool).and_then(|offered| {
+        let taken = read_one(server, token, &tool).and_then(|offered| {
             bytes += offered.description.len() + offered.input_schema.to_string().len();
             match () {
                 () if read.tools.len() >= TOOLS_MAX || bytes > OFFER_BYTES_MAX => Err("there are too many".to_owned()),
@@ -45,7 +48,7 @@ pub(super) fn read(server: &str, tools: Vec<Tool>) -> Definitions {
         });
         match taken {
             Ok(offered) => read.tools.push(offered),
-            Err(why) => refused.push(format!("`{}`: {why}", shown(&tool.name))),
+            Err(why) => refused.push(format!("`{}`: {why}", shown(token, &tool.name))),
         }
     }
     if let Some(first) = refused.first() {
@@ -56,13 +59,16 @@ pub(super) fn read(server: &str, tools: Vec<Tool>) -> Definitions {
     read
 }
 
-fn read_one(server: &str, tool: &Tool) -> Result<OfferedTool, String> {
+fn read_one(server: &str, token: Option<&str>, tool: &Tool) -> Result<OfferedTool, String> {
     let name = format!("{PREFIX}{server}{BETWEEN}{}", tool.name);
     let good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     if tool.name.is_empty() || name.len() > NAME_BYTES_MAX || !tool.name.bytes().all(good) {
         return Err("this is no name for a tool".to_owned());
     }
-    let input_schema = serde_json::Value::Object((*tool.input_schema).clone());
+    if token.is_some_and(|token| tool.name.contains(token)) {
+        return Err("its name holds the token of the server".to_owned());
+    }
+    let mut input_schema = serde_json::Value::Object((*tool.input_schema).clone());
     let schema = input_schema.to_string();
     if schema.len() > SCHEMA_BYTES_MAX {
         return Err(format!("its schema is longer than {SCHEMA_BYTES_MAX} bytes"));
@@ -73,7 +79,13 @@ fn read_one(server: &str, tool: &Tool) -> Result<OfferedTool, String> {
     let said = tool.description.as_deref().unwrap_or_default();
     let parts: [&[u8]; 6] = [b"choir.tool.1\0", name.as_bytes(), &[0], schema.as_bytes(), &[0], said.as_bytes()];
     let definition = Hash(Sha256::digest(parts.concat()).into());
-    Ok(OfferedTool { name, description: plain(said), input_schema, definition })
+    let mut description = said.to_owned();
+    // Before it is cut: of what is cut, a part would be left.
+    if let Some(token) = token {
+        veil::hide(&mut description, token);
+        veil::hide_in(&mut input_schema, token);
+    }
+    Ok(OfferedTool { name, description: plain(&description), input_schema, definition })
 }
 
 /// Without what would steer a terminal or fill a page.
@@ -86,7 +98,11 @@ fn plain(text: &str) -> String {
     plain
 }
 
-fn shown(name: &str) -> String {
+fn shown(token: Option<&str>, name: &str) -> String {
+    let mut name = name.to_owned();
+    if let Some(token) = token {
+        veil::hide(&mut name, token);
+    }
     name.chars().take(SHOWN_CHARS_MAX).collect::<String>().escape_debug().to_string()
 }
 
@@ -105,6 +121,7 @@ mod tests {
         let huge = serde_json::json!({"type": "object", "description": "x".repeat(SCHEMA_BYTES_MAX)});
         let read = read(
             "s",
+            None,
             vec![
                 tool("good", "Reads.\u{1b}[2J", object.clone()),
                 tool("good", "Again.", object.clone()),
@@ -126,7 +143,7 @@ mod tests {
     #[test]
     fn a_tool_that_differs_in_anything_is_another_one() {
         let object = serde_json::json!({"type": "object"});
-        let definition = |tool: Tool| read("s", vec![tool]).tools[0].definition;
+        let definition = |tool: Tool| read("s", None, vec![tool]).tools[0].definition;
         let first = definition(tool("a", "x", object.clone()));
         assert_eq!(first, definition(tool("a", "x", object.clone())));
         let long = "y".repeat(5000);
@@ -142,5 +159,23 @@ mod tests {
             definition(tool("a", &long, object.clone())),
             definition(tool("a", &format!("{long} and more"), object))
         );
+    }
+
+    #[test]
+    fn what_a_server_says_of_its_tools_is_said_without_its_token() {
+        let token = "tok-plain-words-1";
+        let secret = Secret::parse(token).unwrap();
+        let object = serde_json::json!({"type": "object", "properties": {token: {"description": token}}});
+        // The cut would leave all but the last letter of it.
+        let said = format!("{}{token}", "y".repeat(DESCRIPTION_CHARS_MAX - token.len() + 1));
+        let tools = vec![
+            tool("good", &said, object.clone()),
+            tool(token, "", object.clone()),
+            tool(&format!("{token}!"), "", object),
+        ];
+        let read = read("s", Some(&secret), tools);
+        assert_eq!(read.tools.len(), 1, "{read:?}");
+        assert!(!format!("{read:?}").contains(&token[..token.len() - 1]), "{read:?}");
+        assert!(read.problem.is_some_and(|problem| problem.contains("holds the token")));
     }
 }

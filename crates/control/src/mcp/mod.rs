@@ -15,7 +15,7 @@ pub use router::service;
 use crate::config::McpServer;
 use crate::db::{self, Db};
 use crate::egress::Decision;
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, veil};
 use crate::inbox::{Bound, Judge};
 use crate::sandboxes::{self, Sandboxes};
 use choir_llm::{Secret, SecretError};
@@ -54,6 +54,16 @@ pub(super) struct Server {
     name: String,
     config: McpServer,
     token: Option<Secret>,
+}
+
+impl Server {
+    /// What it says, without the token that it was given.
+    fn veiled(&self, mut said: String) -> String {
+        if let Some(token) = self.token.as_ref().and_then(veil::to_hide) {
+            veil::hide(&mut said, token);
+        }
+        said
+    }
 }
 
 #[derive(Default)]
@@ -133,9 +143,12 @@ impl Servers {
         let mut slot = slot.lock().await;
         let name = server.name.clone();
         match self.listed(server, task, &mut slot, Listing::WhenChanged).await {
-            Ok(session) => ToolsOffered { server: name, tools: session.offered(), problem: session.problem() },
+            Ok(session) => {
+                let problem = session.problem().map(|problem| server.veiled(problem));
+                ToolsOffered { server: name, tools: session.offered(), problem }
+            }
             Err(trouble) => {
-                let problem = Some(format!("The server `{name}` {trouble}."));
+                let problem = Some(server.veiled(format!("The server `{name}` {trouble}.")));
                 ToolsOffered { server: name, tools: Vec::new(), problem }
             }
         }
@@ -184,20 +197,29 @@ impl Servers {
                 let named = format!("mcp:{task}:{}:{nth}:{}", server.name, hex(crate::secret::random_bytes()));
                 let begun = self.0.sandboxes.exec_server(task, named, parts, server.config.env.clone()).await;
                 let running = begun.map_err(|error| Trouble::new(format!("cannot be started: {error}")))?;
-                Session::begin(&server.name, program::speak(running)).await
+                Session::begin(&server.name, server.token.clone(), program::speak(running)).await
             }
             (None, Some(url)) => {
                 let wire = web::speak(url, server.token.as_ref(), task, &self.0.decisions).await?;
-                Session::begin(&server.name, wire).await
+                Session::begin(&server.name, server.token.clone(), wire).await
             }
             (None, None) => Err(Trouble::new("is not configured")),
         }
     }
 
-    /// Calls a tool: if it may be called, if it is still the one that was offered, and once.
+    /// Calls a tool, and passes on what it says without the token that it was given.
     async fn call(&self, call: CallTool) -> Result<Called, Error> {
         let server = server_of(&call.tool).and_then(|name| self.0.servers.get(name));
         let server = server.ok_or_else(|| Error::NoServer(call.tool.clone()))?;
+        Ok(match self.call_of(server, call).await? {
+            Called::Answered { content, is_error } => Called::Answered { content: server.veiled(content), is_error },
+            Called::Failed { message } => Called::Failed { message: server.veiled(message) },
+            Called::Unknown { message } => Called::Unknown { message: server.veiled(message) },
+        })
+    }
+
+    /// If it may be called, if it is still the one that was offered, and once.
+    async fn call_of(&self, server: &Server, call: CallTool) -> Result<Called, Error> {
         let subject = call.arguments.to_string();
         let said = self
             .0

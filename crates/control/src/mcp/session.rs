@@ -1,6 +1,8 @@
 //! One conversation with one server.
 
 use super::definition::{self, Definitions};
+use crate::gateway::veil;
+use choir_llm::Secret;
 use choir_proto::Hash;
 use choir_proto::event::OfferedTool;
 use rmcp::model::{
@@ -61,6 +63,8 @@ pub(super) struct Wire<T> {
 /// A conversation that was begun. Dropped, it is over.
 pub(super) struct Session {
     name: String,
+    /// What it may not say of its tools.
+    token: Option<Secret>,
     running: RunningService<RoleClient, Ears>,
     last_words: LastWords,
     definitions: Definitions,
@@ -84,7 +88,7 @@ impl ClientHandler for Ears {
 
 impl Session {
     /// Says hello. A server that does not answer in time is none.
-    pub(super) async fn begin<T>(name: &str, wire: Wire<T>) -> Result<Self, Trouble>
+    pub(super) async fn begin<T>(name: &str, token: Option<Secret>, wire: Wire<T>) -> Result<Self, Trouble>
     where
         T: Transport<RoleClient> + 'static,
     {
@@ -94,13 +98,12 @@ impl Session {
         let running = match tokio::time::timeout(START_TIME, hello).await {
             Ok(Ok(running)) => running,
             Ok(Err(error)) => {
-                let why =
-                    last_words.get().unwrap_or_else(|| format!("does not speak MCP ({})", plain(&error.to_string())));
-                return Err(Trouble(why));
+                let said = || format!("does not speak MCP ({})", plain(token.as_ref(), &error.to_string()));
+                return Err(Trouble(last_words.get().unwrap_or_else(said)));
             }
             Err(_) => return Err(Trouble(format!("did not answer within {} s", START_TIME.as_secs()))),
         };
-        Ok(Self { name: name.to_owned(), running, last_words, definitions: Definitions::default(), changed })
+        Ok(Self { name: name.to_owned(), token, running, last_words, definitions: Definitions::default(), changed })
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -130,7 +133,7 @@ impl Session {
         self.changed.store(false, Ordering::SeqCst);
         let listed = tokio::time::timeout(START_TIME, self.pages()).await;
         let silent = || Trouble(format!("did not say within {} s which tools it has", START_TIME.as_secs()));
-        self.definitions = definition::read(&self.name, listed.map_err(|_| silent())??);
+        self.definitions = definition::read(&self.name, self.token.as_ref(), listed.map_err(|_| silent())??);
         Ok(())
     }
 
@@ -166,17 +169,19 @@ impl Session {
         }
         let plain = name.split_once(definition::BETWEEN).and_then(|(_, rest)| rest.split_once(definition::BETWEEN));
         let plain = plain.map_or(name, |(_, plain)| plain).to_owned();
-        Ok(Callable { plain, peer: self.running.peer().clone(), last_words: self.last_words.clone() })
+        let (peer, last_words) = (self.running.peer().clone(), self.last_words.clone());
+        Ok(Callable { plain, token: self.token.clone(), peer, last_words })
     }
 
     fn failed(&self, error: ServiceError) -> Trouble {
-        failed(&self.last_words, error)
+        failed(self.token.as_ref(), &self.last_words, error)
     }
 }
 
 /// A tool that may be called.
 pub(super) struct Callable {
     plain: String,
+    token: Option<Secret>,
     peer: Peer<RoleClient>,
     last_words: LastWords,
 }
@@ -195,18 +200,18 @@ impl Callable {
             Ok(Ok(_)) => Err(Trouble::new("answered something else than what the tool said")),
             // The server refuses in the words of the protocol: that is an answer.
             Ok(Err(ServiceError::McpError(error))) => {
-                Ok((format!("The server refused: {}", plain(&error.message)), true))
+                Ok((format!("The server refused: {}", plain(self.token.as_ref(), &error.message)), true))
             }
-            Ok(Err(error)) => Err(failed(&self.last_words, error)),
+            Ok(Err(error)) => Err(failed(self.token.as_ref(), &self.last_words, error)),
         }
     }
 }
 
-fn failed(last_words: &LastWords, error: ServiceError) -> Trouble {
+fn failed(token: Option<&Secret>, last_words: &LastWords, error: ServiceError) -> Trouble {
     Trouble(last_words.get().unwrap_or_else(|| match error {
-        ServiceError::McpError(error) => format!("refused: {}", plain(&error.message)),
+        ServiceError::McpError(error) => format!("refused: {}", plain(token, &error.message)),
         ServiceError::UnexpectedResponse => "answered something that is not asked for".to_owned(),
-        other => format!("broke off ({})", plain(&other.to_string())),
+        other => format!("broke off ({})", plain(token, &other.to_string())),
     }))
 }
 
@@ -240,6 +245,11 @@ fn part(block: ContentBlock) -> String {
     }
 }
 
-fn plain(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(WORDS_CHARS_MAX).collect()
+/// Without the token before it is cut: of what is cut, a part would be left.
+fn plain(token: Option<&Secret>, text: &str) -> String {
+    let mut text: String = text.chars().filter(|c| !c.is_control()).collect();
+    if let Some(token) = token.and_then(veil::to_hide) {
+        veil::hide(&mut text, token);
+    }
+    text.chars().take(WORDS_CHARS_MAX).collect()
 }

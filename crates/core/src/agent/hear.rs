@@ -1,6 +1,7 @@
 //! What is said to an agent at work: words wait behind the results of whatever runs, and no agent ends on an answer that is
 //! older than the person's words.
 
+use super::repeat::Repeated;
 use super::{Agent, Ending, prompt};
 use choir_proto::Seq;
 use choir_proto::model::Message;
@@ -56,6 +57,7 @@ impl Agent {
     pub(super) fn hear_all(&mut self, words: Vec<Word>) {
         for word in words {
             (self.waits, self.early_ends) = (false, 0);
+            self.repeated = Repeated::default();
             if word.seq.is_some() && self.heard.is_told && self.ending.is_some() {
                 self.heard.overruled = self.ending.take();
             }

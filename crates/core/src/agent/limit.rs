@@ -1,9 +1,11 @@
 //! Walls around an agent and everything below it, each with its own ending.
 
 use super::{Ending, compact};
+use choir_proto::event::{Header, TaskRequested};
 use choir_proto::model::{ModelRequest, ToolSpec, Usage};
 use choir_proto::task::{Budget, TaskStatus};
-use choir_proto::{Role, TaskId, Usd};
+use choir_proto::{Event, Role, TaskId, Usd};
+use std::collections::BTreeSet;
 
 /// Walls that hold where nobody asked for others. "Unlimited" does not exist: what a run may cost the person has set in
 /// control, which holds the money.
@@ -95,6 +97,30 @@ pub struct Account {
 }
 
 impl Spent {
+    /// What a task and everybody below it had used.
+    pub fn of(past: &[(Header, Event)], task: TaskId) -> Self {
+        let mut below = BTreeSet::from([task]);
+        let mut spent = Self::default();
+        // Who asks comes before who is asked, so that one pass finds everybody.
+        for (header, event) in past {
+            match event {
+                Event::TaskRequested(TaskRequested { parent: Some(parent), .. }) if below.contains(parent) => {
+                    below.extend(header.task);
+                }
+                Event::ModelCalled(called) if header.task.is_some_and(|task| below.contains(&task)) => {
+                    spent.add(&called.usage);
+                    if header.task == Some(task) {
+                        spent.time_ms += called.duration_ms;
+                    }
+                }
+                // A child's own time is in the time of the call that waited for it.
+                Event::ToolFinished(tool) if header.task == Some(task) => spent.time_ms += tool.duration_ms,
+                _ => {}
+            }
+        }
+        spent
+    }
+
     /// Adds one answer of a model.
     pub fn add(&mut self, usage: &Usage) {
         self.steps += 1;
@@ -138,7 +164,7 @@ impl Account {
     }
 
     /// What is left of the tokens.
-    fn tokens_left(&self) -> u64 {
+    pub(crate) fn tokens_left(&self) -> u64 {
         self.limits.tokens.saturating_sub(self.spent.tokens)
     }
 

@@ -417,3 +417,33 @@ fn a_conversation_that_is_too_long_is_shortened_and_asked_once_more() {
     assert_eq!(react(&error, 1, 0.5), Reaction::Retry { after_ms: 0 });
     assert_eq!(react(&error, 2, 0.5), Reaction::Stop(TaskStatus::Failed), "but only once");
 }
+
+#[test]
+fn what_is_refused_word_for_word_again_and_again_is_not_asked_for_for_ever() {
+    let refuse = |agent: &mut Agent, turn: u32, call: (&str, serde_json::Value), why: &str| {
+        agent.apply(&header(), &answer(turn, &[call]));
+        let call = begun(agent).remove(0);
+        agent.apply(&header(), &started(&call));
+        let Event::ToolFinished(mut refused) = finished(&call, why) else { panic!("no result") };
+        refused.outcome = ToolOutcome::Refused;
+        agent.apply(&header(), &refused.into());
+    };
+    let nothing = || ("finish", serde_json::json!({"summary": ""}));
+    let mut agent = agent();
+    for turn in 1..repeat::REFUSALS_MAX {
+        refuse(&mut agent, turn, nothing(), "It says nothing.");
+        assert!(matches!(agent.next(&[]), Next::Model(_)), "{turn}");
+    }
+    let (mut other, mut told) = (agent.clone(), agent.clone());
+    let turn = repeat::REFUSALS_MAX;
+    refuse(&mut agent, turn, nothing(), "It says nothing.");
+    let Next::End(ending) = agent.next(&[]) else { panic!("{:?}", agent.next(&[])) };
+    assert_eq!(ending.status, TaskStatus::Failed);
+    assert!(ending.summary.contains("`finish` 5 times") && ending.summary.ends_with("It says nothing."), "{ending:?}");
+    refuse(&mut other, turn, ("finish", serde_json::json!({"summary": " "})), "It says nothing.");
+    assert!(matches!(other.next(&[]), Next::Model(_)), "who tries something else goes on");
+    let (header, words) = says(9, "Say more.");
+    told.apply(&header, &words);
+    refuse(&mut told, turn, nothing(), "It says nothing.");
+    assert!(matches!(told.next(&[]), Next::Model(_)), "so does who was told something");
+}
