@@ -47,6 +47,7 @@ struct Line {
 #[derive(Debug)]
 pub(crate) struct Closed;
 
+#[expect(clippy::large_enum_variant, reason = "the command goes back to whoever brought it")]
 enum Refused {
     Full(Command),
     Closed,
@@ -127,6 +128,7 @@ impl Shared {
         }
     }
 
+    #[expect(clippy::result_large_err, reason = "the command goes back to whoever brought it")]
     fn push(&self, command: Command) -> Result<(), Refused> {
         let mut line = self.line();
         if line.closed {
