@@ -2,7 +2,7 @@
 
 use choir_proto::model::{AssistantMessage, Message, Part, ToolCall, ToolResult};
 use serde_json::{Value, json};
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 /// Longest id that every provider takes back.
 const ID_BYTES_MAX: usize = 40;
@@ -86,8 +86,8 @@ pub(crate) fn wire_name(call: &ToolCall) -> String {
 #[derive(Default)]
 struct Ids {
     used: HashSet<String>,
-    /// From the latest answer's own ids.
-    latest: HashMap<String, String>,
+    /// From the latest answer's own ids, in order where several calls have the same one.
+    latest: HashMap<String, VecDeque<String>>,
     answers: usize,
 }
 
@@ -99,14 +99,20 @@ impl Ids {
         for (index, call) in calls.iter().enumerate() {
             let id = self.unused(&call.id, index);
             self.used.insert(id.clone());
-            self.latest.entry(call.id.clone()).or_insert_with(|| id.clone());
+            self.latest.entry(call.id.clone()).or_default().push_back(id.clone());
             ids.push(id);
         }
         ids
     }
 
-    fn of_result(&self, call_id: &str) -> String {
-        self.latest.get(call_id).cloned().unwrap_or_else(|| call_id.to_owned())
+    /// Results come in the order of their calls; the last id stays, for one that is told twice.
+    fn of_result(&mut self, call_id: &str) -> String {
+        let id = match self.latest.get_mut(call_id) {
+            Some(ids) if ids.len() > 1 => ids.pop_front(),
+            Some(ids) => ids.front().cloned(),
+            None => None,
+        };
+        id.unwrap_or_else(|| call_id.to_owned())
     }
 
     fn unused(&self, id: &str, index: usize) -> String {

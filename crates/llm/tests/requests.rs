@@ -87,6 +87,16 @@ fn ids_of_calls_are_made_fit_and_unique_and_results_follow() {
     assert_eq!(sent["messages"][5]["tool_call_id"], "call_2_0");
 }
 
+/// Some give every call of an answer the same id.
+#[test]
+fn each_of_two_calls_with_the_same_id_has_its_own_result() {
+    let messages = vec![calls(&["call_1", "call_1"]), results(&["call_1", "call_1"])];
+    let sent = send(Format::OpenAi, Preset::Plain, messages);
+    let asked = |index: usize| &sent["messages"][0]["tool_calls"][index]["id"];
+    assert_ne!(asked(0), asked(1));
+    assert_eq!([&sent["messages"][1]["tool_call_id"], &sent["messages"][2]["tool_call_id"]], [asked(0), asked(1)]);
+}
+
 #[test]
 fn turns_alternate_and_empty_ones_are_left_out() {
     let empty = Message::Assistant(AssistantMessage::default());
