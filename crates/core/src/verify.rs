@@ -5,12 +5,22 @@ use crate::says::Says;
 use choir_proto::egress::REGISTRIES;
 use choir_proto::event::ToolOutcome;
 use choir_proto::task::{
-    CommandResult, Egress, TaskResult, TaskStatus, Verify, VerifyMode, VerifyResult, VerifySource, VerifyStatus,
+    CommandResult, Egress, FileChange, TaskResult, TaskStatus, Verify, VerifyMode, VerifyResult, VerifySource,
+    VerifyStatus,
 };
 use choir_proto::wire::TreeFile;
 
 /// The name under which a check's effect is recorded.
 pub const TOOL: &str = "verify";
+
+/// What is said of a check of nothing new.
+const NOTHING_CHANGED: &str = "Nothing was changed, so a check that passes proves nothing.";
+
+/// What is said of a check that a model made small.
+const ONLY_LOOKED: &str = "It was only looked at in short, and no person wanted that: its tests did not run.";
+
+/// Paths that a sentence names.
+const PATHS_NAMED_MAX: usize = 5;
 
 /// Checks of a result as they were asked for, and who asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,18 +47,30 @@ impl Checks {
             source: self.source,
             steps: commands.iter().map(step).collect(),
             recipes: Vec::new(),
+            doubts: Vec::new(),
         })
     }
 
-    /// The checks that the project brings itself, whoever asked for them.
-    pub fn found(&self, found: Found) -> Plan {
-        let Found { steps, recipes } = found;
-        Plan { mode: self.verify.mode, source: VerifySource::Base, steps, recipes }
+    /// The checks that the project brings itself, whoever asked for them, over these changes.
+    pub fn found(&self, found: Found, changed: &[FileChange]) -> Plan {
+        let (mode, source, unseen) = (self.verify.mode, VerifySource::Base, found.unseen(changed));
+        let mut doubts = Vec::new();
+        if changed.is_empty() {
+            doubts.push(NOTHING_CHANGED.to_owned());
+        }
+        if mode == VerifyMode::Smoke && self.source == VerifySource::Agent {
+            doubts.push(ONLY_LOOKED.to_owned());
+        }
+        if !unseen.is_empty() {
+            doubts.push(format!("No check looks at {}.", named(&unseen)));
+        }
+        Plan { mode, source, steps: found.steps, recipes: found.recipes, doubts }
     }
 
     /// What is said when nothing was checked: nothing is claimed.
     pub fn unchecked(&self) -> VerifyResult {
-        Plan { mode: self.verify.mode, source: self.source, steps: Vec::new(), recipes: Vec::new() }.unchecked()
+        let (steps, recipes, doubts) = (Vec::new(), Vec::new(), Vec::new());
+        Plan { mode: self.verify.mode, source: self.source, steps, recipes, doubts }.unchecked()
     }
 }
 
@@ -63,6 +85,8 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// What the commands run in turn, as far as it is known.
     pub recipes: Vec<String>,
+    /// Why it will prove less than it seems to, if it passes.
+    pub doubts: Vec<String>,
 }
 
 /// One command of a check.
@@ -167,7 +191,9 @@ impl Plan {
         };
         let is_told = |(step, _): &(&Step, _)| !matches!(step.kind, StepKind::Tool(_));
         let commands = self.steps.iter().zip(ran).filter(is_told).map(|(_, ran)| ran.result).collect();
-        VerifyResult { missing, timed_out, ..self.result(status, commands) }
+        // What did not pass proves nothing anyway.
+        let doubts = if status == VerifyStatus::Pass { self.doubts.clone() } else { Vec::new() };
+        VerifyResult { missing, timed_out, doubts, ..self.result(status, commands) }
     }
 
     /// Whether the time was over: a command that is known to have ended has no code then, and of others none was begun.
@@ -192,8 +218,25 @@ impl Plan {
         crate::command::fit(&mut commands);
         let Self { mode, source, .. } = *self;
         let (checks_changed, accepted, missing, timed_out) = (Vec::new(), false, Vec::new(), false);
-        VerifyResult { mode, status, source, checks_changed, accepted, missing, timed_out, commands }
+        VerifyResult {
+            mode,
+            status,
+            source,
+            checks_changed,
+            accepted,
+            missing,
+            timed_out,
+            doubts: Vec::new(),
+            commands,
+        }
     }
+}
+
+/// The first of some paths, for a sentence.
+pub fn named(paths: &[String]) -> String {
+    let some = paths[..paths.len().min(PATHS_NAMED_MAX)].join(", ");
+    let more = paths.len().saturating_sub(PATHS_NAMED_MAX);
+    if more > 0 { format!("{some} and {more} more") } else { some }
 }
 
 /// Where checks may connect to: package registries, if the task itself was allowed these.
@@ -258,6 +301,10 @@ mod tests {
         Checks { verify: Verify { mode: VerifyMode::Commands, commands }, source: VerifySource::Person }
     }
 
+    fn found(steps: Vec<Step>) -> Plan {
+        checks().found(Found { steps, ..Found::default() }, &[])
+    }
+
     fn plan() -> Plan {
         checks().plan().unwrap()
     }
@@ -288,7 +335,7 @@ mod tests {
     fn time_that_is_over_while_checking_is_an_ending_of_its_own() {
         use ToolOutcome::{Error, Ok, Unknown};
         let steps = vec![Step::tool("go"), Step::preparation("get".into()), Step::check("go".into(), Says::Nothing)];
-        let plan = checks().found(Found { steps, recipes: Vec::new() });
+        let plan = found(steps);
         let stopped = |outcome| {
             let mut stopped = ran(outcome);
             stopped.result.exit_code = None;
@@ -311,7 +358,7 @@ mod tests {
     #[test]
     fn a_missing_tool_is_nobodys_failure_and_proves_nothing() {
         let steps = vec![Step::tool("go"), Step::preparation("get".into()), Step::check("go".into(), Says::Nothing)];
-        let plan = checks().found(Found { steps, recipes: Vec::new() });
+        let plan = found(steps);
         let missing = plan.concluded(vec![ran(ToolOutcome::Error)]);
         assert_eq!((missing.status, missing.commands.len()), (VerifyStatus::Unknown, 0));
         assert_eq!((missing.missing.as_slice(), judge(&missing).0), (["go".to_owned()].as_slice(), TaskStatus::Ok));
@@ -327,7 +374,7 @@ mod tests {
             let steps = vec![Step::check("test".into(), says)];
             let mut ran = ran(ToolOutcome::Ok);
             (ran.result.stdout, ran.result.stderr) = (stdout.into(), stderr.into());
-            checks().found(Found { steps, recipes: Vec::new() }).concluded(vec![ran]).status
+            found(steps).concluded(vec![ran]).status
         };
         use VerifyStatus::{Fail, Pass};
         let (two, one) = ("test result: ok. 3 passed\ntest result: ok. 0 passed\n", "test result: ok. 0 passed\n");
@@ -336,6 +383,25 @@ mod tests {
         assert_eq!(status(Says::CargoResults, one, begun), Fail, "one program ended without a result");
         assert_eq!(status(Says::OneOf(&["\nOK"]), "", "Ran 1 test\n\nOK\n"), Pass);
         assert_eq!(status(Says::OneOf(&["\nOK"]), "", ""), Fail);
+    }
+
+    #[test]
+    fn what_proves_less_than_it_seems_says_so() {
+        let changed =
+            |path: &str| vec![FileChange { path: path.into(), change: choir_proto::task::ChangeKind::Modified }];
+        let doubts = |mode, source, files: &[FileChange], outcome| {
+            let checks = Checks { verify: Verify { mode, commands: Vec::new() }, source };
+            let steps = vec![Step::check("make test".into(), Says::Nothing)];
+            let found = Found { steps, homes: vec!["p".into()], ..Found::default() };
+            checks.found(found, files).concluded(vec![ran(outcome)]).doubts
+        };
+        let (ok, agent) = (ToolOutcome::Ok, VerifySource::Agent);
+        assert_eq!(doubts(VerifyMode::Commands, agent, &[], ok), [NOTHING_CHANGED]);
+        assert!(doubts(VerifyMode::Commands, agent, &changed("p/x"), ok).is_empty());
+        assert_eq!(doubts(VerifyMode::Commands, agent, &changed("q/x"), ok), ["No check looks at q/x."]);
+        assert_eq!(doubts(VerifyMode::Smoke, agent, &changed("p/x"), ok), [ONLY_LOOKED]);
+        assert!(doubts(VerifyMode::Smoke, VerifySource::Person, &changed("p/x"), ok).is_empty());
+        assert!(doubts(VerifyMode::Smoke, agent, &[], ToolOutcome::Error).is_empty());
     }
 
     #[test]

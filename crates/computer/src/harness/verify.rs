@@ -2,7 +2,7 @@
 
 use super::HarnessError;
 use super::exec::{BASH, Place, TIMEOUT_MS};
-use super::finish::{Home, let_go};
+use super::finish::{Home, let_go, say_too};
 use crate::control::ControlError;
 use crate::journal::Scope;
 use choir_core::checks;
@@ -10,7 +10,7 @@ use choir_core::command::Step;
 use choir_core::discover::{NAMES, discover};
 use choir_core::effect;
 use choir_core::says::NODE_TESTS;
-use choir_core::verify::{Checks, Plan, Ran, TOOL, egress, judge, to_accept};
+use choir_core::verify::{Checks, Plan, Ran, TOOL, egress, judge, named, to_accept};
 use choir_proto::event::{Actor, ToolOutcome, VerifyFinished, VerifyStarted};
 use choir_proto::task::{TaskResult, TaskStatus, VerifyResult, VerifySource};
 use choir_proto::wire::{AssociateCaptured, CallOf, Check, ReadTree, StartAssociate};
@@ -20,9 +20,6 @@ use std::time::Duration;
 
 /// How far scripts are followed that run or take in others: what a command names, and what that names in turn.
 const SCRIPT_LEVELS: usize = 2;
-
-/// Paths that are named where a task says what came of it; its result names them all.
-const PATHS_NAMED_MAX: usize = 5;
 
 impl Home<'_> {
     /// Checks the result and says so in it. The tree that was checked, if it may be merged.
@@ -67,7 +64,7 @@ impl Home<'_> {
                 let names = NAMES.map(str::to_owned).to_vec();
                 let wanted = ReadTree { names, paths: Vec::new() };
                 let base = control.read_tree(captured.base_tree, wanted).await?;
-                checks.found(discover(&base.files, files, checks.verify.mode))
+                checks.found(discover(&base.files, files, checks.verify.mode), files)
             }
         };
         if plan.runs_node() {
@@ -231,13 +228,6 @@ fn name_touched(result: &mut TaskResult) {
     }
 }
 
-/// The first of some paths.
-fn named(paths: &[String]) -> String {
-    let some = paths[..paths.len().min(PATHS_NAMED_MAX)].join(", ");
-    let more = paths.len().saturating_sub(PATHS_NAMED_MAX);
-    if more > 0 { format!("{some} and {more} more") } else { some }
-}
-
 /// Says which new tests the check knows nothing of: it says nothing about them either.
 fn name_left_out(result: &mut TaskResult, left_out: &[String]) {
     if left_out.is_empty() {
@@ -254,5 +244,6 @@ fn conclude(result: &mut TaskResult, verify: VerifyResult) {
         let merged = if status == TaskStatus::Ok { "" } else { " Nothing was merged." };
         result.summary = format!("{} {why}{merged}", result.summary).trim().to_owned();
     }
+    verify.doubts.iter().for_each(|doubt| say_too(&mut result.summary, doubt));
     result.verify = Some(verify);
 }
