@@ -1,13 +1,14 @@
 //! Which checks a project brings itself: found in the tree as it was before a worker touched it.
 
 use crate::says::Says;
+use crate::told::package_scripts;
 use crate::verify::Step;
 use choir_proto::task::{FileChange, VerifyMode};
 use choir_proto::wire::TreeFile;
 use std::collections::BTreeSet;
 
 /// Names of the files that tell of checks; one `*` fits anything.
-pub const NAMES: [&str; 13] = [
+pub const NAMES: [&str; 14] = [
     "Cargo.toml",
     "package.json",
     "package-lock.json",
@@ -20,6 +21,7 @@ pub const NAMES: [&str; 13] = [
     "go.mod",
     "test_*.py",
     "*_test.py",
+    "*tests.py",
     "tox.ini",
 ];
 
@@ -83,7 +85,7 @@ pub(crate) fn project(path: &str) -> &str {
     &path[..PROJECTS.len() + name.len()]
 }
 
-fn is_within(path: &str, home: &str) -> bool {
+pub(crate) fn is_within(path: &str, home: &str) -> bool {
     home.is_empty() || path.strip_prefix(home).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
@@ -204,9 +206,8 @@ impl Project<'_> {
         let needs = ["dependencies", "devDependencies"]
             .iter()
             .any(|key| manifest[key].as_object().is_some_and(|needs| !needs.is_empty()));
-        let script = npm_script(text);
-        let says = script.as_deref().map_or(Says::Nothing, Says::of);
-        found.recipes.extend(script);
+        let says = npm_script(text).as_deref().map_or(Says::Nothing, Says::of);
+        found.recipes.extend(package_scripts(&manifest));
         found.steps.push(Step::tool("npm"));
         if needs {
             let locked = self.text("package-lock.json").is_some();
@@ -217,9 +218,7 @@ impl Project<'_> {
     }
 
     fn add_make(&self, found: &mut Found) {
-        let Some((text, target)) = self.makefile().and_then(|text| Some((text, target(text)?))) else { return };
-        let recipes = text.lines().filter_map(|line| line.strip_prefix('\t'));
-        found.recipes.extend(recipes.map(|line| line.trim_start_matches(['@', '-', '+']).to_owned()));
+        let Some(target) = self.makefile().and_then(target) else { return };
         self.check(found, "make", &format!("make {target}"), Says::Nothing);
     }
 
@@ -241,10 +240,22 @@ impl Project<'_> {
             .iter()
             .map(|file| beneath(file.path.rsplit_once('/').map_or("", |(directory, _)| directory)))
             .collect();
-        for home in homes {
-            let home = if home.is_empty() { "." } else { &home };
-            let command = format!("python3 -m unittest discover -s {} -p '*test*.py'", quoted(home));
-            self.check(found, "python3", &command, Says::OneOf(&["\nOK"]));
+        let is_there = |directory: &str, pattern: &str| {
+            let within = |path: &str| {
+                path.rsplit_once('/')
+                    .map_or(("".to_owned(), path.to_owned()), |(above, name)| (above.to_owned(), name.to_owned()))
+            };
+            tests.iter().any(|file| {
+                let (above, name) = within(&beneath(&file.path));
+                above == directory && fits(&name, pattern)
+            })
+        };
+        for home in &homes {
+            for pattern in PYTHON_TESTS.iter().filter(|pattern| is_there(home, pattern)) {
+                let home = if home.is_empty() { "." } else { home };
+                let command = format!("python3 -m unittest discover -s {} -p '{pattern}'", quoted(home));
+                self.check(found, "python3", &command, Says::OneOf(&["\nOK"]));
+            }
         }
     }
 
@@ -315,8 +326,11 @@ pub(crate) fn is_makefile(name: &str) -> bool {
     matches!(name, "Makefile" | "makefile" | "GNUmakefile")
 }
 
-fn is_python_test(name: &str) -> bool {
-    name.strip_suffix(".py").is_some_and(|stem| stem.starts_with("test_") || stem.ends_with("_test"))
+/// The names of Python's tests, each as a pattern of which nothing else can be made.
+const PYTHON_TESTS: [&str; 3] = ["test_*.py", "*_test.py", "*tests.py"];
+
+pub(crate) fn is_python_test(name: &str) -> bool {
+    PYTHON_TESTS.iter().any(|pattern| fits(name, pattern))
 }
 
 /// The script behind `npm test`; what npm writes into a new package is none.
@@ -376,7 +390,7 @@ mod tests {
                 "cd 'b' && npm ci",
                 "cd 'b' && npm test",
                 "command -v python3",
-                "cd 'd' && python3 -m unittest discover -s 'tests' -p '*test*.py'",
+                "cd 'd' && python3 -m unittest discover -s 'tests' -p 'test_*.py'",
                 "python3 -c 'import pytest'",
                 "cd 'e' && python3 -m pytest -q",
                 "command -v go",
@@ -386,7 +400,7 @@ mod tests {
             ]
         );
         let found = discover(&files, &[], VerifyMode::Commands);
-        assert_eq!(found.recipes, ["node run.js", "sh check.sh"]);
+        assert_eq!(found.recipes, ["node run.js"]);
         assert_eq!(found.steps.iter().filter(|step| step.command.contains("cargo test")).count(), 1);
     }
 

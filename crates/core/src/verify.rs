@@ -1,7 +1,9 @@
 //! What checks say of a task's result.
 
+use crate::beside;
 use crate::discover::Found;
 use crate::says::Says;
+use crate::told::Told;
 use choir_proto::egress::REGISTRIES;
 use choir_proto::event::ToolOutcome;
 use choir_proto::task::{
@@ -9,6 +11,7 @@ use choir_proto::task::{
     VerifyStatus,
 };
 use choir_proto::wire::TreeFile;
+use std::collections::BTreeMap;
 
 /// The name under which a check's effect is recorded.
 pub const TOOL: &str = "verify";
@@ -18,6 +21,9 @@ const NOTHING_CHANGED: &str = "Nothing was changed, so a check that passes prove
 
 /// What is said of a check that a model made small.
 const ONLY_LOOKED: &str = "It was only looked at in short, and no person wanted that: its tests did not run.";
+
+/// How cargo is asked for every test there is.
+const WORKSPACE: &str = "cargo test --workspace";
 
 /// Paths that a sentence names.
 const PATHS_NAMED_MAX: usize = 5;
@@ -42,13 +48,7 @@ impl Checks {
         let Verify { mode, commands } = &self.verify;
         let given = *mode == VerifyMode::Commands && !commands.is_empty();
         let step = |command: &String| Step::check(command.clone(), Says::of(command));
-        given.then(|| Plan {
-            mode: *mode,
-            source: self.source,
-            steps: commands.iter().map(step).collect(),
-            recipes: Vec::new(),
-            doubts: Vec::new(),
-        })
+        given.then(|| Plan { steps: commands.iter().map(step).collect(), ..Plan::empty(*mode, self.source) })
     }
 
     /// The checks that the project brings itself, whoever asked for them, over these changes.
@@ -64,13 +64,12 @@ impl Checks {
         if !unseen.is_empty() {
             doubts.push(format!("No check looks at {}.", named(&unseen)));
         }
-        Plan { mode, source, steps: found.steps, recipes: found.recipes, doubts }
+        Plan { steps: found.steps, recipes: found.recipes, doubts, ..Plan::empty(mode, source) }
     }
 
     /// What is said when nothing was checked: nothing is claimed.
     pub fn unchecked(&self) -> VerifyResult {
-        let (steps, recipes, doubts) = (Vec::new(), Vec::new(), Vec::new());
-        Plan { mode: self.verify.mode, source: self.source, steps, recipes, doubts }.unchecked()
+        Plan::empty(self.verify.mode, self.source).unchecked()
     }
 }
 
@@ -87,6 +86,10 @@ pub struct Plan {
     pub recipes: Vec<String>,
     /// Why it will prove less than it seems to, if it passes.
     pub doubts: Vec<String>,
+    /// Tests that were there before and have to be heard of, each as often as it was there.
+    tests: BTreeMap<String, usize>,
+    /// Whether tests from before may leave themselves out.
+    may_skip: bool,
 }
 
 /// One command of a check.
@@ -143,6 +146,11 @@ impl Step {
 }
 
 impl Plan {
+    fn empty(mode: VerifyMode, source: VerifySource) -> Self {
+        let (steps, recipes, doubts) = (Vec::new(), Vec::new(), Vec::new());
+        Self { mode, source, steps, recipes, doubts, tests: BTreeMap::new(), may_skip: true }
+    }
+
     /// The commands, in order.
     pub fn commands(&self) -> Vec<String> {
         self.steps.iter().map(|step| step.command.clone()).collect()
@@ -156,6 +164,84 @@ impl Plan {
     /// Whether what its checks say depends on how the tests are written.
     pub fn runs_node(&self) -> bool {
         self.steps.iter().any(|step| step.kind == StepKind::Check(Says::NodeTests))
+    }
+
+    /// Whether it runs tests of Rust that name themselves.
+    pub fn runs_cargo(&self) -> bool {
+        self.steps.iter().any(|step| step.kind == StepKind::Check(Says::CargoResults))
+    }
+
+    /// Whether it runs tests that may leave themselves out.
+    pub fn runs_python(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step.kind, StepKind::Check(Says::OneOf(["\nOK"] | [" passed"]))))
+    }
+
+    /// Whether something is heard of every check that can be relied on.
+    pub fn is_heard(&self) -> bool {
+        self.steps.iter().all(|step| step.kind != StepKind::Check(Says::Nothing))
+    }
+
+    /// Listens to the runner that a command runs in the end.
+    pub fn hears(&mut self, told: &Told) {
+        for step in &mut self.steps {
+            if let StepKind::Check(says) = &mut step.kind
+                && *says == Says::Nothing
+            {
+                *says = told.says(&step.command);
+            }
+        }
+    }
+
+    /// Expects the tests that were there before.
+    pub fn expects_tests(&mut self, files: &[TreeFile]) {
+        let homes: Vec<&str> = self.steps.iter().filter_map(|step| crate::told::home(&step.command)).collect();
+        let is_whole =
+            |step: &Step| step.kind != StepKind::Check(Says::CargoResults) || step.command.ends_with(WORKSPACE);
+        // Whoever names some tests wants no others.
+        if !self.steps.iter().all(is_whole) || homes.len() > 1 {
+            return;
+        }
+        let within = |file: &&TreeFile| homes.iter().all(|home| crate::discover::is_within(&file.path, home));
+        let is_cargo = |part: &str| matches!(part, "src" | "tests");
+        let taken = |file: &&TreeFile| file.path.split('/').any(is_cargo);
+        self.tests = beside::names(&files.iter().filter(within).filter(taken).cloned().collect::<Vec<_>>());
+    }
+
+    /// Expects of tests that never leave themselves out that none of them does.
+    pub fn expects_skips(&mut self, files: &[TreeFile]) {
+        let skips = |file: &TreeFile| file.text.as_deref().is_none_or(|text| text.to_lowercase().contains("skip"));
+        let is_test = |file: &&TreeFile| crate::checks::is_test(&file.path) || file.path.ends_with("conftest.py");
+        self.may_skip = files.iter().filter(is_test).any(skips);
+    }
+
+    /// Says of changed code that it may have made its own check pass.
+    pub fn doubt_reaching(&mut self, paths: &[String]) {
+        if !paths.is_empty() {
+            let said = "what it says there can end a check or change how it ends.";
+            self.doubts.push(format!("{} speaks to what checks it: {said}", named(paths)));
+        }
+    }
+
+    /// Why what was said proves less than it seems to.
+    fn doubts(&self, ran: &[Ran]) -> Vec<String> {
+        let mut doubts = self.doubts.clone();
+        let said = |says: Says| {
+            let steps = self.steps.iter().zip(ran).filter(move |(step, _)| step.kind == StepKind::Check(says));
+            steps.map(|(_, ran)| {
+                ran.whole.clone().unwrap_or_else(|| format!("{}{}", ran.result.stdout, ran.result.stderr))
+            })
+        };
+        let unheard = beside::unheard(&self.tests, &said(Says::CargoResults).collect::<String>());
+        if !unheard.is_empty() {
+            doubts.push(format!("Tests that were there before did not run: {}.", named(&unheard)));
+        }
+        let skipped =
+            |said: &String| said.contains("skipped=") || said.contains(" skipped") || said.contains("Ran 0 tests");
+        let python = [Says::OneOf(&["\nOK"]), Says::OneOf(&[" passed"])];
+        if !self.may_skip && python.into_iter().flat_map(said).any(|said| skipped(&said)) {
+            doubts.push("Tests were left out that had never left themselves out before.".to_owned());
+        }
+        doubts
     }
 
     /// Expects no more of a runner than the tests that were there before let it say.
@@ -189,10 +275,10 @@ impl Plan {
             }
             _ => VerifyStatus::Unknown,
         };
+        // What did not pass proves nothing anyway.
+        let doubts = if status == VerifyStatus::Pass { self.doubts(&ran) } else { Vec::new() };
         let is_told = |(step, _): &(&Step, _)| !matches!(step.kind, StepKind::Tool(_));
         let commands = self.steps.iter().zip(ran).filter(is_told).map(|(_, ran)| ran.result).collect();
-        // What did not pass proves nothing anyway.
-        let doubts = if status == VerifyStatus::Pass { self.doubts.clone() } else { Vec::new() };
         VerifyResult { missing, timed_out, doubts, ..self.result(status, commands) }
     }
 

@@ -7,6 +7,7 @@ use crate::control::ControlError;
 use choir_core::agent::{Ending, Identity};
 use choir_core::fold::task::{run_of, running};
 use choir_core::settle;
+use choir_core::told::Told;
 use choir_core::verify::Checks;
 use choir_proto::event::TaskFinished;
 use choir_proto::task::{Diff, Egress, LeftOut, TaskKind, TaskResult, TaskStatus, TaskUsage, VerifySource};
@@ -270,7 +271,8 @@ impl Home<'_> {
             && verify.commands.is_empty()
             && verify.checks_changed.is_empty()
         {
-            verify.checks_changed = choir_core::checks::changed(&result.files_changed, &checks.verify.commands);
+            let told = Told::of(checks.verify.commands.clone());
+            verify.checks_changed = choir_core::checks::changed(&result.files_changed, &told);
         }
     }
 }
