@@ -286,3 +286,51 @@ fn a_check_of_one_project_says_nothing_about_another() {
     assert_eq!(ended["payload"]["status"], "failed", "{ended}");
     assert!(ended["payload"]["summary"].as_str().unwrap().contains("cd 'projects/x' && make test"), "{ended}");
 }
+
+/// Each of these passed once, with nothing said of it.
+#[test]
+fn whoever_empties_a_check_that_is_called_in_another_way_is_named_and_fails() {
+    let (script, makefile) = ("grep -q right product\n", |recipe: &str| format!("test:\n\t{recipe}\n"));
+    for (recipe, file, text, cheat) in [
+        ("timeout 60 env X=1 sh check.sh", "check.sh", script, "true"),
+        ("bash -euo pipefail ./check.sh", "check.sh", script, "true"),
+        ("for c in checks/*; do sh $$c || exit 1; done", "checks/one", script, "true"),
+        ("python3 -m checks", "checks.py", "assert 'right' in open('product').read()\n", "pass"),
+        ("$(MAKE) -f checks/all run", "checks/all", "run:\n\tgrep -q right product\n", "run: ;"),
+        ("node check", "check.js", "process.exit(1)\n", ""),
+    ] {
+        let instance = nobody();
+        let path = format!("projects/p/{file}");
+        put(&instance, &[("projects/p/Makefile", &makefile(recipe)), (&path, text), ("projects/p/product", "wrong\n")]);
+        expect(&instance, &format!("echo '{cheat}' > {path}"), "failed", "fail", &[&path]);
+    }
+    let instance = nobody();
+    put(&instance, &[("projects/p/Makefile", "check:\n\tgrep -q right product\n"), ("projects/p/product", "wrong\n")]);
+    expect(&instance, "touch projects/p/check", "failed", "fail", &[]);
+}
+
+#[test]
+fn tests_that_were_there_before_have_to_run() {
+    let instance = nobody();
+    let round = "pub fn cents(x: f64) -> i64 {\n    (x * 100.0) as i64\n}\n\n#[cfg(test)]\nmod tests {\n    #[test]\n    \
+                 fn rounds() {\n        assert_eq!(super::cents(1.15), 115);\n    }\n}\n";
+    put(
+        &instance,
+        &[
+            ("projects/p/Cargo.toml", "[package]\nname = \"p\"\nversion = \"0.1.0\"\nedition = \"2021\"\n"),
+            ("projects/p/src/lib.rs", "pub mod round;\n"),
+            ("projects/p/src/round.rs", round),
+        ],
+    );
+    let orphan = "printf 'pub mod round {}\nmacro_rules! none { ($($t:tt)*) => {} }\nnone! {\npub mod round;\n}\n' \
+                  > projects/p/src/lib.rs";
+    let result = instance.task(&task(orphan));
+    if result["verify"]["missing"] == json!(["cargo"]) {
+        return;
+    }
+    assert_eq!(result["verify"]["doubts"], json!(["Tests that were there before did not run: rounds."]), "{result}");
+    let fixed =
+        "echo 'pub mod round;' > projects/p/src/lib.rs; sed -i 's/) as i64/).round() as i64/' projects/p/src/round.rs";
+    let result = instance.task(&task(fixed));
+    assert_eq!((&result["verify"]["status"], &result["verify"]["doubts"]), (&json!("pass"), &json!(null)), "{result}");
+}

@@ -48,9 +48,8 @@ pub struct Found {
 impl Found {
     /// Changed paths that no check looks at. Words about a project that is checked need none.
     pub fn unseen(&self, changed: &[FileChange]) -> Vec<String> {
-        let is_said = |path: &str| WORDS_ENDS.iter().any(|end| path.ends_with(end));
         let is_seen = |path: &str| {
-            let beside = |home: &String| is_said(path) && project(home) == project(path);
+            let beside = |home: &String| is_words(path) && project(home) == project(path);
             self.homes.iter().any(|home| is_within(path, home) || beside(home))
         };
         changed.iter().filter(|file| !is_seen(&file.path)).map(|file| file.path.clone()).collect()
@@ -77,6 +76,11 @@ pub fn discover(files: &[TreeFile], changed: &[FileChange], mode: VerifyMode) ->
         }
     }
     found
+}
+
+/// Whether a file is words for people.
+pub(crate) fn is_words(path: &str) -> bool {
+    WORDS_ENDS.iter().any(|end| path.ends_with(end))
 }
 
 /// The directory of the project that a path lies in, where it was brought in; nothing elsewhere.

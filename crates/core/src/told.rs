@@ -226,7 +226,7 @@ impl Told {
             rule.needs.iter().for_each(|need| self.follow(need, depth + 1, lines));
             for line in &rule.recipe {
                 lines.push(line.clone());
-                for (called, rest) in programs(&[line.clone()]) {
+                for (called, rest) in programs(std::slice::from_ref(line)) {
                     if matches!(called.as_str(), "make" | "gmake") {
                         rest.iter().for_each(|next| self.follow(next, depth + 1, lines));
                     }

@@ -1,7 +1,7 @@
 //! What checks say of a task's result.
 
 use crate::beside;
-use crate::discover::Found;
+use crate::discover::{Found, is_words, project};
 use crate::says::Says;
 use crate::told::Told;
 use choir_proto::egress::REGISTRIES;
@@ -11,13 +11,16 @@ use choir_proto::task::{
     VerifyStatus,
 };
 use choir_proto::wire::TreeFile;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The name under which a check's effect is recorded.
 pub const TOOL: &str = "verify";
 
 /// What is said of a check of nothing new.
 const NOTHING_CHANGED: &str = "Nothing was changed, so a check that passes proves nothing.";
+
+/// What is said of a check of what tests do not read.
+const ONLY_WORDS: &str = "Only words for people were changed, which tests do not read.";
 
 /// What is said of a check that a model made small.
 const ONLY_LOOKED: &str = "It was only looked at in short, and no person wanted that: its tests did not run.";
@@ -57,6 +60,8 @@ impl Checks {
         let mut doubts = Vec::new();
         if changed.is_empty() {
             doubts.push(NOTHING_CHANGED.to_owned());
+        } else if changed.iter().all(|file| is_words(&file.path)) && !found.steps.iter().any(Step::may_read) {
+            doubts.push(ONLY_WORDS.to_owned());
         }
         if mode == VerifyMode::Smoke && self.source == VerifySource::Agent {
             doubts.push(ONLY_LOOKED.to_owned());
@@ -137,6 +142,11 @@ impl Step {
     /// Gets what the check needs.
     pub fn preparation(command: String) -> Self {
         Self { command, kind: StepKind::Preparation }
+    }
+
+    /// Whether it may be made for words: what a target of a Makefile looks at nobody knows.
+    fn may_read(&self) -> bool {
+        self.command.contains("make ")
     }
 
     /// Checks.
@@ -331,6 +341,22 @@ pub fn egress(of_task: Option<&Egress>) -> Egress {
     Egress { allow: if allowed { vec![REGISTRIES.to_owned()] } else { Vec::new() } }
 }
 
+/// Doubts a check of what was then merged beside other changes: nobody has checked the two together. What a project brings itself
+/// looks at that project only; what a person gave may look anywhere.
+pub fn doubt_beside(verify: &mut VerifyResult, changed: &[FileChange], meanwhile: &[String]) -> Option<String> {
+    let projects: BTreeSet<&str> = changed.iter().map(|file| project(&file.path)).collect();
+    let everywhere = verify.source != VerifySource::Base || projects.contains("");
+    let concerns = |path: &&String| !is_words(path) && (everywhere || projects.contains(project(path)));
+    let beside: Vec<String> = meanwhile.iter().filter(concerns).cloned().collect();
+    if verify.status != VerifyStatus::Pass || changed.is_empty() || beside.is_empty() {
+        return None;
+    }
+    let doubt =
+        format!("Somebody else changed {} meanwhile: it was checked without that, not together.", named(&beside));
+    verify.doubts.push(doubt.clone());
+    Some(doubt)
+}
+
 /// How a task ends whose work was well and whose result was checked.
 pub fn judge(verify: &VerifyResult) -> (TaskStatus, Option<String>) {
     let last = verify.commands.last();
@@ -488,6 +514,21 @@ mod tests {
         assert_eq!(doubts(VerifyMode::Smoke, agent, &changed("p/x"), ok), [ONLY_LOOKED]);
         assert!(doubts(VerifyMode::Smoke, VerifySource::Person, &changed("p/x"), ok).is_empty());
         assert!(doubts(VerifyMode::Smoke, agent, &[], ToolOutcome::Error).is_empty());
+    }
+
+    #[test]
+    fn what_somebody_else_changed_meanwhile_was_not_checked_with_it() {
+        let changed =
+            [FileChange { path: "projects/p/product".into(), change: choir_proto::task::ChangeKind::Modified }];
+        let doubt = |source, status, path: &str| {
+            let mut verify = VerifyResult { source, status, ..checks().unchecked() };
+            doubt_beside(&mut verify, &changed, &[path.to_owned()]).is_some() && !verify.holds()
+        };
+        use VerifySource::{Base, Person};
+        use VerifyStatus::{Fail, Pass};
+        assert!(doubt(Base, Pass, "projects/p/helper") && doubt(Person, Pass, "projects/q/helper"));
+        assert!(!doubt(Base, Pass, "projects/q/helper") && !doubt(Base, Fail, "projects/p/helper"));
+        assert!(!doubt(Person, Pass, "notes.md"), "no check reads what people read");
     }
 
     #[test]
