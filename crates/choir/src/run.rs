@@ -205,6 +205,7 @@ fn verdict(check: &VerifyResult) -> String {
     };
     match check.source {
         VerifySource::Agent => format!("{status}, by commands of an agent, which proves nothing"),
+        _ if !check.doubts.is_empty() => format!("{status}, but: {}", check.doubts.join(" ")),
         _ if !check.holds() => format!("{status}, but its worker touched {}", check.checks_changed.join(", ")),
         VerifySource::Person | VerifySource::Base => status.to_owned(),
     }

@@ -227,3 +227,110 @@ fn a_check_of_the_project_counts_whoever_asked_for_it() {
         assert_eq!(ended["payload"]["status"], ending, "{ended}");
     }
 }
+
+/// A run whose conductor asks for a check of this mode, over what its only worker does.
+fn conducted(mode: &str, work: &str, files: &[(&str, &str)]) -> Value {
+    let scenario = json!({"roles": {
+        "conductor": [
+            {"tool_calls": [{"name": "delegate", "arguments": {"role": "terminal", "objective": "mend it", "verify": {"mode": mode}}}]},
+            {"tool_calls": [{"name": "finish", "arguments": {"summary": "mended"}}]}],
+        "terminal": [
+            {"tool_calls": [{"name": "bash", "arguments": {"command": work}}]},
+            {"tool_calls": [{"name": "finish", "arguments": {"summary": "mended"}}]}]
+    }});
+    let instance = Instance::start(&scenario.to_string());
+    put(&instance, files);
+    assert_eq!(instance.api("POST /api/runs", &json!({"prompt": "mend"})).0, 202);
+    instance.follow(|event| event["kind"] == "run.ended")["payload"].clone()
+}
+
+#[test]
+fn a_pass_that_proves_nothing_verifies_no_run() {
+    let broken = "import unittest\nclass T(unittest.TestCase):\n    def test_it(self):\n        self.fail()\n";
+    let python = [("projects/p/total.py", "x = 1\n"), ("projects/p/tests/test_total.py", broken)];
+    let smoke = conducted("smoke", "echo '# done' >> projects/p/total.py", &python);
+    assert_eq!(smoke["status"], "completed", "{smoke}");
+    assert!(smoke["summary"].as_str().unwrap().contains("its tests did not run"), "{smoke}");
+    let (passes, fails) = ("test:\n\ttrue\n", "test:\n\tfalse\n");
+    let idle = conducted("commands", "true", &[("projects/p/Makefile", passes)]);
+    assert_eq!(idle["status"], "completed", "{idle}");
+    assert!(idle["summary"].as_str().unwrap().contains("Nothing was changed"), "{idle}");
+    let beside = "echo x > projects/p/product; echo x > projects/q/product";
+    let unseen = conducted("commands", beside, &[("projects/p/Makefile", passes), ("projects/q/product", "")]);
+    assert_eq!(unseen["status"], "completed", "{unseen}");
+    assert!(unseen["summary"].as_str().unwrap().contains("No check looks at projects/q/product."), "{unseen}");
+    let within = [("projects/p/Makefile", passes), ("projects/p/web/Makefile", fails)];
+    assert_eq!(conducted("commands", "echo x > projects/p/web/product", &within)["status"], "failed");
+}
+
+#[test]
+fn a_check_of_one_project_says_nothing_about_another() {
+    let scenario = r#"{"turns": [
+        {"when": {"role": "conductor", "turn": 1}, "answer": {"tool_calls": [
+            {"name": "delegate", "arguments": {"role": "terminal", "objective": "mend x", "verify": {"mode": "commands"}}}]}},
+        {"when": {"role": "conductor", "turn": 2}, "answer": {"tool_calls": [
+            {"name": "delegate", "arguments": {"role": "terminal", "objective": "touch y", "verify": {"mode": "commands"}}}]}},
+        {"when": {"role": "conductor", "turn": 3}, "answer": {"tool_calls": [{"name": "finish", "arguments": {"summary": "x is mended"}}]}},
+        {"when": {"role": "terminal", "turn": 1, "prompt_contains": "mend x"}, "answer": {"tool_calls": [
+            {"name": "bash", "arguments": {"command": "echo still > projects/x/product"}}]}},
+        {"when": {"role": "terminal", "turn": 1, "prompt_contains": "touch y"}, "answer": {"tool_calls": [
+            {"name": "bash", "arguments": {"command": "echo more > projects/y/notes"}}]}},
+        {"when": {"role": "terminal", "turn": 2}, "answer": {"tool_calls": [{"name": "finish", "arguments": {"summary": "done"}}]}}]}"#;
+    let instance = Instance::start(scenario);
+    put(
+        &instance,
+        &[("projects/x/Makefile", "test:\n\tgrep -q right product\n"), ("projects/y/Makefile", "test:\n\ttrue\n")],
+    );
+    assert_eq!(instance.api("POST /api/runs", &json!({"prompt": "mend x"})).0, 202);
+    let ended = instance.follow(|event| event["kind"] == "run.ended");
+    assert_eq!(ended["payload"]["status"], "failed", "{ended}");
+    assert!(ended["payload"]["summary"].as_str().unwrap().contains("cd 'projects/x' && make test"), "{ended}");
+}
+
+/// Each of these passed once, with nothing said of it.
+#[test]
+fn whoever_empties_a_check_that_is_called_in_another_way_is_named_and_fails() {
+    let (script, makefile) = ("grep -q right product\n", |recipe: &str| format!("test:\n\t{recipe}\n"));
+    for (recipe, file, text, cheat) in [
+        ("timeout 60 env X=1 sh check.sh", "check.sh", script, "true"),
+        ("bash -euo pipefail ./check.sh", "check.sh", script, "true"),
+        ("for c in checks/*; do sh $$c || exit 1; done", "checks/one", script, "true"),
+        ("python3 -m checks", "checks.py", "assert 'right' in open('product').read()\n", "pass"),
+        ("$(MAKE) -f checks/all run", "checks/all", "run:\n\tgrep -q right product\n", "run: ;"),
+        ("node check", "check.js", "process.exit(1)\n", ""),
+    ] {
+        let instance = nobody();
+        let path = format!("projects/p/{file}");
+        put(&instance, &[("projects/p/Makefile", &makefile(recipe)), (&path, text), ("projects/p/product", "wrong\n")]);
+        expect(&instance, &format!("echo '{cheat}' > {path}"), "failed", "fail", &[&path]);
+    }
+    let instance = nobody();
+    put(&instance, &[("projects/p/Makefile", "check:\n\tgrep -q right product\n"), ("projects/p/product", "wrong\n")]);
+    expect(&instance, "touch projects/p/check", "failed", "fail", &[]);
+}
+
+#[test]
+fn tests_that_were_there_before_have_to_run() {
+    let instance = nobody();
+    let round = "pub fn cents(x: f64) -> i64 {\n    (x * 100.0) as i64\n}\n\n#[cfg(test)]\nmod tests {\n    #[test]\n    \
+                 fn rounds() {\n        assert_eq!(super::cents(1.15), 115);\n    }\n}\n";
+    put(
+        &instance,
+        &[
+            ("projects/p/Cargo.toml", "[package]\nname = \"p\"\nversion = \"0.1.0\"\nedition = \"2021\"\n"),
+            ("projects/p/src/lib.rs", "pub mod round;\n"),
+            ("projects/p/src/round.rs", round),
+        ],
+    );
+    let orphan = "printf 'pub mod round {}\nmacro_rules! none { ($($t:tt)*) => {} }\nnone! {\npub mod round;\n}\n' \
+                  > projects/p/src/lib.rs";
+    let result = instance.task(&task(orphan));
+    if result["verify"]["missing"] == json!(["cargo"]) {
+        return;
+    }
+    assert_eq!(result["verify"]["doubts"], json!(["Tests that were there before did not run: rounds."]), "{result}");
+    let fixed =
+        "echo 'pub mod round;' > projects/p/src/lib.rs; sed -i 's/) as i64/).round() as i64/' projects/p/src/round.rs";
+    let result = instance.task(&task(fixed));
+    assert_eq!((&result["verify"]["status"], &result["verify"]["doubts"]), (&json!("pass"), &json!(null)), "{result}");
+}

@@ -1,8 +1,9 @@
 //! Which of a worker's changes touch the checks that it is judged by. Nobody passes an examination that they wrote.
 
-use crate::discover::{is_makefile, npm_script};
+use crate::discover::is_python_test;
+use crate::recipe::{Part, programs};
+use crate::told::{PACKAGE, Told};
 use choir_proto::task::{ChangeKind, FileChange};
-use choir_proto::wire::TreeFile;
 use serde_json::Value;
 
 /// Files that say what a check is or how it runs, by their names. A new one counts too: it may stand in front of the old.
@@ -54,13 +55,14 @@ const DEFINING_ENDS: [&str; 7] =
 
 /// Files that describe the product and its checks at once. A worker needs to change them, so they are checked as it left
 /// them; but it is not verified by what it wrote there.
-const MANIFESTS: [&str; 13] = [
+const MANIFESTS: [&str; 14] = [
     "Cargo.toml",
     "build.rs",
     PACKAGE,
     "pyproject.toml",
     "setup.cfg",
     "go.mod",
+    "go.work",
     "CMakeLists.txt",
     "build.gradle",
     "pom.xml",
@@ -70,8 +72,30 @@ const MANIFESTS: [&str; 13] = [
     "tsconfig.json",
 ];
 
-/// npm's manifest.
-const PACKAGE: &str = "package.json";
+/// Files that say what exactly is installed. One that was not there before is what a manager of packages left behind.
+const LOCKS: [&str; 9] = [
+    "package-lock.json",
+    "npm-shrinkwrap.json",
+    "yarn.lock",
+    "pnpm-lock.yaml",
+    "bun.lock",
+    "poetry.lock",
+    "uv.lock",
+    "Pipfile.lock",
+    "go.sum",
+];
+
+/// Modules of Python's own library. One of the same name that lies beside the tests stands in front of it.
+const LIBRARY: &str = "abc argparse array ast asyncio atexit base64 bdb binascii bisect builtins bz2 cProfile calendar cmath \
+    cmd code codecs codeop collections colorsys compileall concurrent configparser contextlib contextvars copy copyreg csv \
+    ctypes dataclasses datetime decimal difflib dis doctest email encodings enum errno faulthandler filecmp fileinput fnmatch \
+    fractions ftplib functools gc genericpath getopt getpass gettext glob graphlib gzip hashlib heapq hmac html http imp \
+    importlib inspect io ipaddress itertools json keyword linecache locale logging lzma marshal math mimetypes mmap \
+    multiprocessing ntpath numbers opcode operator optparse os pathlib pdb pickle pkgutil platform posixpath pprint profile \
+    pstats pty pwd py_compile pydoc queue random re readline reprlib resource runpy sched secrets select selectors shelve \
+    shlex shutil signal site socket socketserver sqlite3 ssl stat statistics string struct subprocess sys sysconfig tarfile \
+    tempfile textwrap threading time timeit token tokenize tomllib trace traceback tracemalloc tty types typing unicodedata \
+    unittest urllib uuid venv warnings weakref xml xmlrpc zipfile zipimport zlib zoneinfo pluggy iniconfig packaging _pytest";
 
 /// What of npm's manifest belongs to the checks.
 const PACKAGE_CHECKS: [&str; 5] = ["scripts", "jest", "mocha", "ava", "config"];
@@ -88,87 +112,30 @@ const DATA_DIRECTORIES: [&str; 2] = ["testdata", "fixtures"];
 /// Endings of files that nobody runs.
 const DATA_ENDS: [&str; 8] = [".csv", ".html", ".json", ".md", ".txt", ".xml", ".yaml", ".yml"];
 
-/// Programs that run the file which they are given, and words by which one file takes another in.
-const INTERPRETERS: [&str; 15] = [
-    "sh", "bash", "dash", "python", "python3", "node", "ruby", "perl", "awk", "make", ".", "source", "include",
-    "-include", "sinclude",
-];
-
 /// Changed paths that belong to the checks, in order. A test that was added proves nothing. Where it takes no part, it takes
 /// nothing away either.
-pub fn changed(files: &[FileChange], commands: &[String]) -> Vec<String> {
-    let scripts = all_scripts(commands);
-    let wanted = |file: &FileChange| is_new_test(file) && is_named(&file.path, commands);
-    let concerns = |file: &&FileChange| is_manifest(&file.path) || is_check(file, &scripts) || wanted(file);
+pub fn changed(files: &[FileChange], told: &Told) -> Vec<String> {
+    let parts = told.parts();
+    let named = |file: &FileChange| parts.iter().any(|part| part.names(&file.path));
+    let wanted = |file: &FileChange| is_new_test(file) && is_named(&file.path, &told.commands);
+    let of = Of::new(told);
+    let concerns = |file: &&FileChange| {
+        let is_left_out = is_left_out(file, told) || of.is_brought(file);
+        !is_left_out && (is_manifest(file) || of.is_check(file) || named(file)) || wanted(file)
+    };
     files.iter().filter(concerns).map(|file| file.path.clone()).collect()
 }
 
 /// Changed paths that are checked as they were before the worker: absent if they were absent then.
-pub fn from_base(files: &[FileChange], commands: &[String]) -> Vec<String> {
-    let scripts = all_scripts(commands);
-    let taken = |file: &&FileChange| is_check(file, &scripts) || is_left_out(file, commands);
+pub fn from_base(files: &[FileChange], told: &Told) -> Vec<String> {
+    let of = Of::new(told);
+    let taken = |file: &&FileChange| of.is_check(file) || is_left_out(file, told) || of.is_brought(file);
     files.iter().filter(taken).map(|file| file.path.clone()).collect()
 }
 
 /// New tests that take no part in the check: what runs beside the tests from before can change how these end.
-pub fn left_out(files: &[FileChange], commands: &[String]) -> Vec<String> {
-    files.iter().filter(|file| is_left_out(file, commands)).map(|file| file.path.clone()).collect()
-}
-
-/// Names of files that say more of what these commands run.
-pub fn told_in(commands: &[String]) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for script in all_scripts(commands) {
-        match name(script) {
-            "make" => names.extend(["Makefile", "makefile", "GNUmakefile"].map(str::to_owned)),
-            "npm" | "pnpm" | "yarn" | "bun" => names.push(PACKAGE.to_owned()),
-            // A pattern would be one for whoever looks for it, too.
-            other if !other.is_empty() && !other.contains('*') => names.push(other.to_owned()),
-            _ => {}
-        }
-    }
-    names.sort();
-    names.dedup();
-    names
-}
-
-/// What such a file makes part of the check: what a Makefile or a package runs and includes, and what a script takes in. What a
-/// script runs is mostly what it looks at.
-pub fn commands_in(file: &TreeFile) -> Vec<String> {
-    let (name, text) = (name(&file.path), file.text.as_deref().unwrap_or_default());
-    let lines = text.lines().map(|line| line.trim_start().trim_start_matches(['@', '+']).to_owned());
-    if name == PACKAGE {
-        return npm_script(text).into_iter().collect();
-    }
-    if is_makefile(name) || name.ends_with(".mk") {
-        return lines.collect();
-    }
-    let for_a_shell = text.lines().next().is_some_and(|first| first.starts_with("#!") && first.contains("sh"));
-    if !for_a_shell && ![".sh", ".bash"].iter().any(|end| name.ends_with(end)) {
-        return Vec::new();
-    }
-    lines.filter(|line| [". ", "source "].iter().any(|word| line.starts_with(word))).collect()
-}
-
-/// Changed files that may hold tests beside the code that they test.
-pub fn may_hold_tests(files: &[FileChange]) -> Vec<String> {
-    let may = |file: &&FileChange| file.change != ChangeKind::Added && file.path.ends_with(".rs");
-    files.iter().filter(may).map(|file| file.path.clone()).collect()
-}
-
-/// Of such files, those whose tests are not what they were. What cannot be compared counts as changed.
-pub fn tests_changed(paths: &[String], base: &[TreeFile], result: &[TreeFile]) -> Vec<String> {
-    let differs = |path: &&String| match (tests_of(base, path), tests_of(result, path)) {
-        (Some(before), Some(after)) => before != after,
-        // A file that is gone took its tests with it, if it had any.
-        (Some(before), None) => !before.is_empty(),
-        (None, _) => true,
-    };
-    paths.iter().filter(differs).cloned().collect()
-}
-
-fn tests_of<'a>(files: &'a [TreeFile], path: &str) -> Option<Vec<&'a str>> {
-    files.iter().find(|file| file.path == path)?.text.as_deref().map(tests_within)
+pub fn left_out(files: &[FileChange], told: &Told) -> Vec<String> {
+    files.iter().filter(|file| is_left_out(file, told)).map(|file| file.path.clone()).collect()
 }
 
 /// Changed manifests of npm.
@@ -190,36 +157,55 @@ pub fn package(base: &str, result: &str) -> Option<String> {
     serde_json::to_string_pretty(&result).ok()
 }
 
-/// The tests in a file of Rust: everything from the first word of a test on, and the examples in its comments.
-fn tests_within(text: &str) -> Vec<&str> {
-    const MARKS: [&str; 6] = ["cfg(test", "cfg!(test", "cfg_attr(test", "cfg(not(test", "#[test", "::test"];
-    let begins = text.lines().position(|line| MARKS.iter().any(|mark| line.contains(mark)));
-    let (mut tests, mut example) = (Vec::new(), false);
-    for (at, line) in text.lines().enumerate() {
-        let comment = line.trim_start().strip_prefix("///").or_else(|| line.trim_start().strip_prefix("//!"));
-        let fence = comment.is_some_and(|comment| comment.trim_start().starts_with("```"));
-        if fence || (example && comment.is_some()) || begins.is_some_and(|begins| at >= begins) {
-            tests.push(line);
-        }
-        example = comment.is_some() && (example != fence);
+/// What a change is held against.
+struct Of<'a> {
+    told: &'a Told,
+    parts: Vec<Part>,
+    /// Directories that stand before the library of Python, where Python runs.
+    fronts: Option<Vec<String>>,
+}
+
+impl<'a> Of<'a> {
+    fn new(told: &'a Told) -> Self {
+        let parts = told.parts().into_iter().filter(|part| part.sure).collect();
+        let programs = programs(&told.commands);
+        let runs_python = programs.iter().any(|(called, _)| called.contains("py"));
+        let into = programs.iter().filter(|(called, _)| called == "cd").filter_map(|(_, rest)| rest.first());
+        let fronts: Vec<String> = into.map(|home| home.trim_start_matches("./").trim_matches('/').to_owned()).collect();
+        Self { told, parts, fronts: runs_python.then_some(fronts) }
     }
-    tests
+
+    /// Whether a change concerns what a check is made of, and nothing else.
+    fn is_check(&self, file: &FileChange) -> bool {
+        let path = &file.path;
+        // A new test that was asked for is there, and named.
+        let is_wanted = is_new_test(file) && is_named(path, &self.told.commands);
+        let is_run = !is_wanted && self.parts.iter().any(|part| part.names(path));
+        let is_old = file.change != ChangeKind::Added;
+        let is_made = is_old && self.told.makes(path);
+        let defines = is_definition(path) || !is_old && self.is_front(path);
+        !is_manifest(file) && (is_run || defines || is_made || is_old && is_test(path))
+    }
+
+    /// Whether a worker brought what a rule makes: where it is there already, what makes it does not run.
+    fn is_brought(&self, file: &FileChange) -> bool {
+        file.change == ChangeKind::Added && self.told.makes(&file.path) && !is_manifest(file)
+    }
+
+    /// Whether a file stands in front of the library of Python.
+    fn is_front(&self, path: &str) -> bool {
+        let Some(homes) = &self.fronts else { return false };
+        let module = path.strip_suffix("/__init__.py").or_else(|| path.strip_suffix(".py")).unwrap_or_default();
+        let (directory, name) = module.rsplit_once('/').unwrap_or(("", module));
+        let is_first = directory.is_empty() || homes.iter().any(|home| home == directory);
+        let is_beside =
+            directory.rsplit('/').next().is_some_and(|last| TEST_DIRECTORIES.contains(&last) || last == "src");
+        (is_first || is_beside) && LIBRARY.split_whitespace().any(|one| one == name)
+    }
 }
 
-fn all_scripts(commands: &[String]) -> Vec<&str> {
-    commands.iter().flat_map(|command| scripts(command)).collect()
-}
-
-/// Whether a change concerns what a check is made of, and nothing else.
-fn is_check(file: &FileChange, scripts: &[&str]) -> bool {
-    // Scripts are named from where their command runs, which may be any directory above them.
-    let is_run = scripts.iter().any(|script| is_beneath(&file.path, script));
-    let is_tested = file.change != ChangeKind::Added && is_test(&file.path);
-    !is_manifest(&file.path) && (is_run || is_definition(&file.path) || is_tested)
-}
-
-fn is_left_out(file: &FileChange, commands: &[String]) -> bool {
-    is_new_test(file) && !is_named(&file.path, commands)
+fn is_left_out(file: &FileChange, told: &Told) -> bool {
+    is_new_test(file) && !is_named(&file.path, &told.commands)
 }
 
 /// Whether a runner takes this up by its name or place, though nobody before knew of it. Programs in Rust take in what lies
@@ -251,8 +237,9 @@ fn name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-fn is_manifest(path: &str) -> bool {
-    MANIFESTS.contains(&name(path))
+fn is_manifest(file: &FileChange) -> bool {
+    let name = name(&file.path);
+    MANIFESTS.contains(&name) || LOCKS.contains(&name) && file.change != ChangeKind::Added
 }
 
 fn is_definition(path: &str) -> bool {
@@ -260,41 +247,35 @@ fn is_definition(path: &str) -> bool {
     let begins = DEFINING_BEGINNINGS.iter().any(|begin| name.starts_with(begin));
     let ends = DEFINING_ENDS.iter().any(|end| name.ends_with(end));
     let within = path.split('/').rev().skip(1).any(|part| DEFINING_DIRECTORIES.contains(&part));
-    DEFINITIONS.contains(&name) || begins || ends || within
+    // What is installed as a package may be one that the runner takes in by itself.
+    let installed =
+        path.split('/').any(|part| [".dist-info", ".egg-info", ".pth"].iter().any(|end| part.ends_with(end)));
+    DEFINITIONS.contains(&name) || begins || ends || within || installed
 }
 
-fn is_test(path: &str) -> bool {
+pub(crate) fn is_test(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     let within =
         path.split('/').rev().skip(1).any(|part| TEST_DIRECTORIES.contains(&part) || DATA_DIRECTORIES.contains(&part));
     let stem = name.split('.').next().unwrap_or(name);
-    let marked = stem.starts_with("test_") || stem.ends_with("_test") || stem == "tests" || stem == "test";
+    let begins = ["test_", "test-"].iter().any(|begin| stem.starts_with(begin));
+    let ends = ["_test", "-test", "_tests", "-tests"].iter().any(|end| stem.ends_with(end));
+    let marked = begins || ends || stem == "tests" || stem == "test" || is_python_test(name);
     within || marked || name.contains(".test.") || name.contains(".spec.")
-}
-
-/// Files that a command runs: what stands first, and what an interpreter is given.
-fn scripts(command: &str) -> Vec<&str> {
-    let mut found = Vec::new();
-    for part in command.split(['\n', ';', '&', '|', '(', ')']) {
-        let mut words = part.split_whitespace().map(|word| word.trim_matches(['"', '\'']));
-        // A variable that is set for a command stands before it.
-        let Some(first) = words.find(|word| !word.contains('=')) else { continue };
-        found.push(first);
-        if INTERPRETERS.contains(&first.rsplit('/').next().unwrap_or(first)) {
-            found.extend(words.find(|word| !word.starts_with('-')));
-        }
-    }
-    found.into_iter().map(|path| path.strip_prefix("./").unwrap_or(path)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn told(commands: &[&str]) -> Told {
+        Told::of(commands.iter().map(ToString::to_string).collect())
+    }
+
     fn check(files: &[(&str, ChangeKind)], commands: &[&str]) -> Vec<String> {
         let files: Vec<_> =
             files.iter().map(|(path, change)| FileChange { path: (*path).into(), change: *change }).collect();
-        changed(&files, &commands.iter().map(ToString::to_string).collect::<Vec<_>>())
+        changed(&files, &told(commands))
     }
 
     #[test]
@@ -335,34 +316,14 @@ mod tests {
         .map(|path| FileChange { path: path.into(), change: ChangeKind::Added })
         .into();
         let (some, none) = (["tests/test_aaa.py", "a/tests/new.rs"], Vec::<String>::new());
-        let commands = ["python3 -m unittest discover".to_owned()];
+        let commands = told(&["python3 -m unittest discover"]);
         assert_eq!(left_out(&files, &commands), some);
         assert_eq!((from_base(&files, &commands), changed(&files, &commands)), (some.map(str::to_owned).into(), none));
         for asked in ["pytest tests/test_aaa.py::test_one", "cargo test --test new"] {
-            let (asked, named) = ([asked.to_owned()], changed(&files, &[asked.to_owned()]));
+            let (asked, named) = (told(&[asked]), changed(&files, &told(&[asked])));
             assert_eq!(named.len(), 1, "what was asked for is there, and named");
             assert!(!from_base(&files, &asked).contains(&named[0]));
         }
-    }
-
-    #[test]
-    fn what_a_check_takes_in_belongs_to_it() {
-        let file = |path: &str, text: &str| TreeFile {
-            path: path.into(),
-            hash: choir_proto::Hash::ZERO,
-            text: Some(text.into()),
-        };
-        let read = |command: &str| told_in(&[command.to_owned()]);
-        assert_eq!(read("cd p && make test"), ["GNUmakefile", "Makefile", "cd", "makefile", "test"]);
-        assert!(read("npm test").contains(&"package.json".to_owned()) && read("./check.sh -x") == ["check.sh"]);
-        let makefile = commands_in(&file("p/Makefile", "-include rules/all.mk\ntest:\n\t@sh ./check.sh\n"));
-        let script = commands_in(&file("p/check.sh", "set -e\n. ./lib.sh\nsource more.sh\nsh product.sh | grep 1\n"));
-        let files =
-            ["rules/all.mk", "check.sh", "lib.sh", "more.sh", "product.sh"].map(|path| (path, ChangeKind::Modified));
-        let all: Vec<_> = makefile.iter().chain(&script).map(String::as_str).collect();
-        assert_eq!(check(&files, &all), ["rules/all.mk", "check.sh", "lib.sh", "more.sh"]);
-        assert_eq!(commands_in(&file("package.json", r#"{"scripts": {"test": "node run.js"}}"#)), ["node run.js"]);
-        assert!(commands_in(&file("check.py", "include = 1")).is_empty());
     }
 
     #[test]
@@ -378,31 +339,11 @@ mod tests {
         ]
         .map(|(path, change)| FileChange { path: path.into(), change })
         .into();
-        let commands = ["cd 'a' && npm test".to_owned(), "NODE_ENV=test node run.js".to_owned()];
+        let commands = told(&["cd 'a' && npm test", "NODE_ENV=test node run.js"]);
         let taken = from_base(&files, &commands);
         assert_eq!(taken, ["a/.cargo/config.toml", "a/run.js", "a/tests/new.rs", "a/tests/old.rs"]);
         let named = changed(&files, &commands);
         assert_eq!(named, ["a/.cargo/config.toml", "a/Cargo.toml", "a/run.js", "a/tests/old.rs"]);
-    }
-
-    #[test]
-    fn tests_beside_the_code_are_seen() {
-        let before =
-            "/// Adds.\n/// ```\n/// assert!(add(1) == 2);\n/// ```\nfn add() {}\n\n#[cfg(test)]\nmod tests {\n}\n";
-        let file = |text: &str| {
-            vec![TreeFile { path: "src/lib.rs".into(), hash: choir_proto::Hash::ZERO, text: Some(text.into()) }]
-        };
-        let paths = ["src/lib.rs".to_owned()];
-        let changed = |after: &str| !tests_changed(&paths, &file(before), &file(after)).is_empty();
-        assert!(!changed(&before.replace("fn add() {}", "fn add() { work() }")), "work on the code itself");
-        assert!(!changed(&before.replace("Adds.", "Adds up.")), "a comment");
-        assert!(changed(&before.replace("mod tests {", "mod tests { //")));
-        assert!(changed(&before.replace("#[cfg(test)]", "")));
-        assert!(changed(&before.replace("add(1) == 2", "true")), "an example is a test");
-        assert!(changed(&before.replace("fn add() {}", "fn add() { if cfg!(test) { cheat() } }")));
-        assert!(!tests_changed(&paths, &file(before), &[]).is_empty(), "a file that is gone");
-        assert!(tests_changed(&paths, &file("fn plain() {}"), &[]).is_empty());
-        assert!(!tests_changed(&paths, &[], &file(before)).is_empty(), "what cannot be compared");
     }
 
     #[test]
@@ -413,6 +354,29 @@ mod tests {
         assert_eq!(checked["scripts"]["test"], "node run.js");
         assert_eq!((&checked["jest"], &checked["dependencies"]["x"]), (&Value::Null, &Value::from("1")));
         assert_eq!(package(base, "no json"), None);
+    }
+
+    #[test]
+    fn what_stands_before_or_in_place_of_what_runs_is_noticed() {
+        use ChangeKind::{Added, Modified};
+        let unittest = ["cd 'p' && python3 -m unittest discover -s 'tests' -p 'test_*.py'"];
+        let fronts = [("p/difflib.py", Added), ("p/e-1.0.dist-info/entry_points.txt", Added)];
+        assert_eq!(check(&fronts, &unittest).len(), fronts.len());
+        assert!(
+            check(&[("p/app/types.py", Added), ("p/contest.py", Added), ("p/queue.py", Modified)], &unittest)
+                .is_empty()
+        );
+        let tests = [("round-test.js", Modified), ("test-round.js", Modified), ("totaltests.py", Modified)];
+        assert_eq!(check(&tests, &[]).len(), tests.len());
+        assert_eq!(
+            check(&[("package-lock.json", Modified), ("q/package-lock.json", Added)], &[]),
+            ["package-lock.json"]
+        );
+        let hidden = FileChange { path: "p/check".into(), change: Added };
+        let mut made = told(&["cd 'p' && make check"]);
+        let text = Some("check:\n\tgrep -q right product\n".to_owned());
+        made.add(&choir_proto::wire::TreeFile { path: "p/Makefile".into(), hash: choir_proto::Hash::ZERO, text });
+        assert_eq!(from_base(&[hidden], &made), ["p/check"], "what is there already is not made");
     }
 
     #[test]

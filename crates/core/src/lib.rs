@@ -5,6 +5,7 @@
 
 pub mod actor;
 pub mod agent;
+pub mod beside;
 pub mod checks;
 pub mod command;
 pub mod discover;
@@ -23,18 +24,21 @@ pub mod page;
 pub mod picture;
 pub mod plan;
 pub mod proposal;
+mod recipe;
 pub mod replay;
 pub mod roster;
 pub mod says;
 pub mod schema;
 pub mod search;
 pub mod settle;
+mod shell;
 pub mod sketch;
 pub mod supervise;
 #[cfg(test)]
 mod testing;
 pub mod text;
 pub mod title;
+pub mod told;
 pub mod tool;
 pub mod trace;
 pub mod undo;

@@ -26,6 +26,7 @@ pub fn ending(result: TaskResult, past: &[(Header, Event)]) -> (RunStatus, Strin
         RunStatus::Verified if apart(past.iter().map(|(header, event)| (header, event))) => {
             (RunStatus::Completed, add(APART))
         }
+        RunStatus::Completed => (RunStatus::Completed, add(&doubts(tasks.iter()))),
         status => (status, result.summary),
     };
     match unknown(events(past)) {
@@ -237,32 +238,59 @@ pub fn settle<'a>(ended: RunStatus, tasks: impl Iterator<Item = &'a TaskResult>)
     if ended != RunStatus::Completed {
         return ended;
     }
-    let chosen_by_person = |verify: &&VerifyResult| verify.source != VerifySource::Agent;
-    let (mut last, mut unchecked) = (None, false);
+    let (mut failed, mut proved, mut unchecked) = (Vec::new(), false, false);
     for task in tasks {
-        match task.verify.as_ref().filter(chosen_by_person).map(|verify| verify.status) {
-            Some(VerifyStatus::Unknown) | None => {
-                unchecked |= merges(task);
-            }
-            Some(status) => {
-                last = Some(status);
-                // Until a person has looked at it, a changed check proves nothing.
-                unchecked |= task.verify.as_ref().is_some_and(|verify| !verify.holds());
-            }
+        let Some((verify, status)) = chosen(task) else {
+            unchecked |= merges(task);
+            continue;
+        };
+        outdate(&mut failed, verify);
+        match status {
+            // Until a person has looked at it, a changed check proves nothing.
+            _ if verify.doubts.is_empty() => unchecked |= !verify.holds(),
+            // Who brought nothing takes nothing away from what others proved.
+            _ => unchecked |= merges(task),
         }
+        proved |= status == VerifyStatus::Pass && verify.doubts.is_empty();
     }
-    match last {
-        Some(VerifyStatus::Fail) => RunStatus::Failed,
-        Some(VerifyStatus::Pass) if !unchecked => RunStatus::Verified,
-        _ => RunStatus::Completed,
+    match (failed.is_empty(), proved && !unchecked) {
+        (false, _) => RunStatus::Failed,
+        (true, true) => RunStatus::Verified,
+        (true, false) => RunStatus::Completed,
+    }
+}
+
+/// What a task's check says, where it says something and no model chose it.
+fn chosen(task: &TaskResult) -> Option<(&VerifyResult, VerifyStatus)> {
+    let verify = task.verify.as_ref().filter(|verify| verify.source != VerifySource::Agent)?;
+    (verify.status != VerifyStatus::Unknown).then_some((verify, verify.status))
+}
+
+/// Adds a check that failed, or takes out those that a later one has outdated: what failed must have passed since. What another
+/// project's checks say is nothing about this one.
+fn outdate<'a>(failed: &mut Vec<&'a VerifyResult>, verify: &'a VerifyResult) {
+    match verify.status {
+        VerifyStatus::Fail => failed.push(verify),
+        VerifyStatus::Pass => failed.retain(|failed| {
+            failed.commands.last().is_some_and(|last| verify.commands.iter().all(|ran| ran.command != last.command))
+        }),
+        VerifyStatus::Unknown => {}
     }
 }
 
 /// What is said of a run that says it is done when a check that a person chose says it is not.
 fn overruled<'a>(said: &str, tasks: impl Iterator<Item = &'a TaskResult>) -> String {
-    let failed = |task: &&TaskResult| task.verify.as_ref().is_some_and(|verify| verify.status == VerifyStatus::Fail);
-    let why = tasks.filter(failed).last().and_then(|task| task.verify.as_ref()?.commands.last().map(failure));
+    let mut failed = Vec::new();
+    tasks.filter_map(chosen).for_each(|(verify, _)| outdate(&mut failed, verify));
+    let why = failed.last().and_then(|verify| verify.commands.last().map(failure));
     format!("{} It was said to be done: {said}", why.unwrap_or_else(|| "A check failed.".to_owned()))
+}
+
+/// Why a run whose checks passed is not verified by them, in sentences.
+fn doubts<'a>(tasks: impl Iterator<Item = &'a TaskResult>) -> String {
+    let passed = |(verify, status): (&'a VerifyResult, _)| (status == VerifyStatus::Pass).then_some(&verify.doubts);
+    let said: BTreeSet<&str> = tasks.filter_map(chosen).filter_map(passed).flatten().map(String::as_str).collect();
+    said.into_iter().collect::<Vec<_>>().join(" ")
 }
 
 /// Calls of a run of which nobody knows whether they were done, said in a sentence.
@@ -344,6 +372,41 @@ mod tests {
         assert_eq!(settle(&[weakened]), RunStatus::Verified, "until a person has accepted that");
         let failed = super::settle(RunStatus::Failed, [task(Person, Some(Pass), true)].iter());
         assert_eq!(failed, RunStatus::Failed);
+    }
+
+    fn with(command: &str, task: TaskResult) -> TaskResult {
+        let ran = CommandResult { exit_code: Some(0), ..crate::testing::ran(command) };
+        let verify = task.verify.map(|verify| VerifyResult { commands: vec![ran], ..verify });
+        TaskResult { verify, ..task }
+    }
+
+    #[test]
+    fn a_check_that_failed_is_outdated_by_the_same_one_only() {
+        let (fail, pass) = (
+            |command| with(command, task(VerifySource::Base, Some(VerifyStatus::Fail), false)),
+            |command| with(command, task(VerifySource::Base, Some(VerifyStatus::Pass), true)),
+        );
+        let end = |tasks: &[TaskResult]| settle(RunStatus::Completed, tasks.iter());
+        let (x, y) = ("cd x && make test", "cd y && make test");
+        assert_eq!(end(&[fail(x), pass(y)]), RunStatus::Failed, "another project says nothing about this one");
+        assert_eq!(end(&[fail(x), pass(y), pass(x)]), RunStatus::Verified);
+        let said = overruled("Done.", [fail(x), pass(y)].iter());
+        assert!(said.contains(x), "{said}");
+    }
+
+    #[test]
+    fn what_is_doubted_proves_nothing_and_takes_nothing_away() {
+        let doubted = |merges| {
+            let mut task = task(VerifySource::Base, Some(VerifyStatus::Pass), merges);
+            task.verify.as_mut().unwrap().doubts = vec!["Nothing was changed.".into()];
+            task
+        };
+        let end = |tasks: &[TaskResult]| settle(RunStatus::Completed, tasks.iter());
+        let solid = || task(VerifySource::Base, Some(VerifyStatus::Pass), true);
+        assert_eq!(end(&[doubted(false)]), RunStatus::Completed);
+        assert_eq!(end(&[solid(), doubted(false)]), RunStatus::Verified, "who only looked changed nothing");
+        assert_eq!(end(&[solid(), doubted(true)]), RunStatus::Completed);
+        assert_eq!(doubts([doubted(false), doubted(false)].iter()), "Nothing was changed.");
     }
 
     fn merging(seq: u64, own: u8, base: u8, path: &str) -> [(Header, Event); 2] {
@@ -474,16 +537,7 @@ mod tests {
 
     #[test]
     fn a_check_that_failed_is_named_where_the_run_says_it_is_done() {
-        let ran = CommandResult {
-            command: "one".to_owned(),
-            exit_code: Some(1),
-            stdout: String::new(),
-            stderr: String::new(),
-            truncated: false,
-            duration_ms: 0,
-            log: None,
-            limit: None,
-        };
+        let ran = CommandResult { exit_code: Some(1), ..crate::testing::ran("one") };
         let verify = VerifyResult { commands: vec![ran], ..checked(VerifySource::Person, VerifyStatus::Fail) };
         let task = TaskResult { verify: Some(verify), ..running(TaskId::new(Uuid::nil())) };
         let said = overruled("All done.", [task].iter());

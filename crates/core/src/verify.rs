@@ -1,16 +1,35 @@
 //! What checks say of a task's result.
 
-use crate::discover::Found;
+use crate::beside;
+use crate::discover::{Found, is_words, project};
 use crate::says::Says;
+use crate::told::Told;
 use choir_proto::egress::REGISTRIES;
 use choir_proto::event::ToolOutcome;
 use choir_proto::task::{
-    CommandResult, Egress, TaskResult, TaskStatus, Verify, VerifyMode, VerifyResult, VerifySource, VerifyStatus,
+    CommandResult, Egress, FileChange, TaskResult, TaskStatus, Verify, VerifyMode, VerifyResult, VerifySource,
+    VerifyStatus,
 };
 use choir_proto::wire::TreeFile;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The name under which a check's effect is recorded.
 pub const TOOL: &str = "verify";
+
+/// What is said of a check of nothing new.
+const NOTHING_CHANGED: &str = "Nothing was changed, so a check that passes proves nothing.";
+
+/// What is said of a check of what tests do not read.
+const ONLY_WORDS: &str = "Only words for people were changed, which tests do not read.";
+
+/// What is said of a check that a model made small.
+const ONLY_LOOKED: &str = "It was only looked at in short, and no person wanted that: its tests did not run.";
+
+/// How cargo is asked for every test there is.
+const WORKSPACE: &str = "cargo test --workspace";
+
+/// Paths that a sentence names.
+const PATHS_NAMED_MAX: usize = 5;
 
 /// Checks of a result as they were asked for, and who asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,23 +51,30 @@ impl Checks {
         let Verify { mode, commands } = &self.verify;
         let given = *mode == VerifyMode::Commands && !commands.is_empty();
         let step = |command: &String| Step::check(command.clone(), Says::of(command));
-        given.then(|| Plan {
-            mode: *mode,
-            source: self.source,
-            steps: commands.iter().map(step).collect(),
-            recipes: Vec::new(),
-        })
+        given.then(|| Plan { steps: commands.iter().map(step).collect(), ..Plan::empty(*mode, self.source) })
     }
 
-    /// The checks that the project brings itself, whoever asked for them.
-    pub fn found(&self, found: Found) -> Plan {
-        let Found { steps, recipes } = found;
-        Plan { mode: self.verify.mode, source: VerifySource::Base, steps, recipes }
+    /// The checks that the project brings itself, whoever asked for them, over these changes.
+    pub fn found(&self, found: Found, changed: &[FileChange]) -> Plan {
+        let (mode, source, unseen) = (self.verify.mode, VerifySource::Base, found.unseen(changed));
+        let mut doubts = Vec::new();
+        if changed.is_empty() {
+            doubts.push(NOTHING_CHANGED.to_owned());
+        } else if changed.iter().all(|file| is_words(&file.path)) && !found.steps.iter().any(Step::may_read) {
+            doubts.push(ONLY_WORDS.to_owned());
+        }
+        if mode == VerifyMode::Smoke && self.source == VerifySource::Agent {
+            doubts.push(ONLY_LOOKED.to_owned());
+        }
+        if !unseen.is_empty() {
+            doubts.push(format!("No check looks at {}.", named(&unseen)));
+        }
+        Plan { steps: found.steps, recipes: found.recipes, doubts, ..Plan::empty(mode, source) }
     }
 
     /// What is said when nothing was checked: nothing is claimed.
     pub fn unchecked(&self) -> VerifyResult {
-        Plan { mode: self.verify.mode, source: self.source, steps: Vec::new(), recipes: Vec::new() }.unchecked()
+        Plan::empty(self.verify.mode, self.source).unchecked()
     }
 }
 
@@ -63,6 +89,12 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// What the commands run in turn, as far as it is known.
     pub recipes: Vec<String>,
+    /// Why it will prove less than it seems to, if it passes.
+    pub doubts: Vec<String>,
+    /// Tests that were there before and have to be heard of, each as often as it was there.
+    tests: BTreeMap<String, usize>,
+    /// Whether tests from before may leave themselves out.
+    may_skip: bool,
 }
 
 /// One command of a check.
@@ -112,6 +144,11 @@ impl Step {
         Self { command, kind: StepKind::Preparation }
     }
 
+    /// Whether it may be made for words: what a target of a Makefile looks at nobody knows.
+    fn may_read(&self) -> bool {
+        self.command.contains("make ")
+    }
+
     /// Checks.
     pub fn check(command: String, says: Says) -> Self {
         Self { command, kind: StepKind::Check(says) }
@@ -119,6 +156,11 @@ impl Step {
 }
 
 impl Plan {
+    fn empty(mode: VerifyMode, source: VerifySource) -> Self {
+        let (steps, recipes, doubts) = (Vec::new(), Vec::new(), Vec::new());
+        Self { mode, source, steps, recipes, doubts, tests: BTreeMap::new(), may_skip: true }
+    }
+
     /// The commands, in order.
     pub fn commands(&self) -> Vec<String> {
         self.steps.iter().map(|step| step.command.clone()).collect()
@@ -132,6 +174,84 @@ impl Plan {
     /// Whether what its checks say depends on how the tests are written.
     pub fn runs_node(&self) -> bool {
         self.steps.iter().any(|step| step.kind == StepKind::Check(Says::NodeTests))
+    }
+
+    /// Whether it runs tests of Rust that name themselves.
+    pub fn runs_cargo(&self) -> bool {
+        self.steps.iter().any(|step| step.kind == StepKind::Check(Says::CargoResults))
+    }
+
+    /// Whether it runs tests that may leave themselves out.
+    pub fn runs_python(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step.kind, StepKind::Check(Says::OneOf(["\nOK"] | [" passed"]))))
+    }
+
+    /// Whether something is heard of every check that can be relied on.
+    pub fn is_heard(&self) -> bool {
+        self.steps.iter().all(|step| step.kind != StepKind::Check(Says::Nothing))
+    }
+
+    /// Listens to the runner that a command runs in the end.
+    pub fn hears(&mut self, told: &Told) {
+        for step in &mut self.steps {
+            if let StepKind::Check(says) = &mut step.kind
+                && *says == Says::Nothing
+            {
+                *says = told.says(&step.command);
+            }
+        }
+    }
+
+    /// Expects the tests that were there before.
+    pub fn expects_tests(&mut self, files: &[TreeFile]) {
+        let homes: Vec<&str> = self.steps.iter().filter_map(|step| crate::told::home(&step.command)).collect();
+        let is_whole =
+            |step: &Step| step.kind != StepKind::Check(Says::CargoResults) || step.command.ends_with(WORKSPACE);
+        // Whoever names some tests wants no others.
+        if !self.steps.iter().all(is_whole) || homes.len() > 1 {
+            return;
+        }
+        let within = |file: &&TreeFile| homes.iter().all(|home| crate::discover::is_within(&file.path, home));
+        let is_cargo = |part: &str| matches!(part, "src" | "tests");
+        let taken = |file: &&TreeFile| file.path.split('/').any(is_cargo);
+        self.tests = beside::names(&files.iter().filter(within).filter(taken).cloned().collect::<Vec<_>>());
+    }
+
+    /// Expects of tests that never leave themselves out that none of them does.
+    pub fn expects_skips(&mut self, files: &[TreeFile]) {
+        let skips = |file: &TreeFile| file.text.as_deref().is_none_or(|text| text.to_lowercase().contains("skip"));
+        let is_test = |file: &&TreeFile| crate::checks::is_test(&file.path) || file.path.ends_with("conftest.py");
+        self.may_skip = files.iter().filter(is_test).any(skips);
+    }
+
+    /// Says of changed code that it may have made its own check pass.
+    pub fn doubt_reaching(&mut self, paths: &[String]) {
+        if !paths.is_empty() {
+            let said = "what it says there can end a check or change how it ends.";
+            self.doubts.push(format!("{} speaks to what checks it: {said}", named(paths)));
+        }
+    }
+
+    /// Why what was said proves less than it seems to.
+    fn doubts(&self, ran: &[Ran]) -> Vec<String> {
+        let mut doubts = self.doubts.clone();
+        let said = |says: Says| {
+            let steps = self.steps.iter().zip(ran).filter(move |(step, _)| step.kind == StepKind::Check(says));
+            steps.map(|(_, ran)| {
+                ran.whole.clone().unwrap_or_else(|| format!("{}{}", ran.result.stdout, ran.result.stderr))
+            })
+        };
+        let unheard = beside::unheard(&self.tests, &said(Says::CargoResults).collect::<String>());
+        if !unheard.is_empty() {
+            doubts.push(format!("Tests that were there before did not run: {}.", named(&unheard)));
+        }
+        let skipped =
+            |said: &String| said.contains("skipped=") || said.contains(" skipped") || said.contains("Ran 0 tests");
+        let python = [Says::OneOf(&["\nOK"]), Says::OneOf(&[" passed"])];
+        if !self.may_skip && python.into_iter().flat_map(said).any(|said| skipped(&said)) {
+            doubts.push("Tests were left out that had never left themselves out before.".to_owned());
+        }
+        doubts
     }
 
     /// Expects no more of a runner than the tests that were there before let it say.
@@ -165,9 +285,11 @@ impl Plan {
             }
             _ => VerifyStatus::Unknown,
         };
+        // What did not pass proves nothing anyway.
+        let doubts = if status == VerifyStatus::Pass { self.doubts(&ran) } else { Vec::new() };
         let is_told = |(step, _): &(&Step, _)| !matches!(step.kind, StepKind::Tool(_));
         let commands = self.steps.iter().zip(ran).filter(is_told).map(|(_, ran)| ran.result).collect();
-        VerifyResult { missing, timed_out, ..self.result(status, commands) }
+        VerifyResult { missing, timed_out, doubts, ..self.result(status, commands) }
     }
 
     /// Whether the time was over: a command that is known to have ended has no code then, and of others none was begun.
@@ -192,14 +314,47 @@ impl Plan {
         crate::command::fit(&mut commands);
         let Self { mode, source, .. } = *self;
         let (checks_changed, accepted, missing, timed_out) = (Vec::new(), false, Vec::new(), false);
-        VerifyResult { mode, status, source, checks_changed, accepted, missing, timed_out, commands }
+        VerifyResult {
+            mode,
+            status,
+            source,
+            checks_changed,
+            accepted,
+            missing,
+            timed_out,
+            doubts: Vec::new(),
+            commands,
+        }
     }
+}
+
+/// The first of some paths, for a sentence.
+pub fn named(paths: &[String]) -> String {
+    let some = paths[..paths.len().min(PATHS_NAMED_MAX)].join(", ");
+    let more = paths.len().saturating_sub(PATHS_NAMED_MAX);
+    if more > 0 { format!("{some} and {more} more") } else { some }
 }
 
 /// Where checks may connect to: package registries, if the task itself was allowed these.
 pub fn egress(of_task: Option<&Egress>) -> Egress {
     let allowed = of_task.is_none_or(|egress| egress.allow.iter().any(|entry| entry == REGISTRIES));
     Egress { allow: if allowed { vec![REGISTRIES.to_owned()] } else { Vec::new() } }
+}
+
+/// Doubts a check of what was then merged beside other changes: nobody has checked the two together. What a project brings itself
+/// looks at that project only; what a person gave may look anywhere.
+pub fn doubt_beside(verify: &mut VerifyResult, changed: &[FileChange], meanwhile: &[String]) -> Option<String> {
+    let projects: BTreeSet<&str> = changed.iter().map(|file| project(&file.path)).collect();
+    let everywhere = verify.source != VerifySource::Base || projects.contains("");
+    let concerns = |path: &&String| !is_words(path) && (everywhere || projects.contains(project(path)));
+    let beside: Vec<String> = meanwhile.iter().filter(concerns).cloned().collect();
+    if verify.status != VerifyStatus::Pass || changed.is_empty() || beside.is_empty() {
+        return None;
+    }
+    let doubt =
+        format!("Somebody else changed {} meanwhile: it was checked without that, not together.", named(&beside));
+    verify.doubts.push(doubt.clone());
+    Some(doubt)
 }
 
 /// How a task ends whose work was well and whose result was checked.
@@ -258,6 +413,10 @@ mod tests {
         Checks { verify: Verify { mode: VerifyMode::Commands, commands }, source: VerifySource::Person }
     }
 
+    fn found(steps: Vec<Step>) -> Plan {
+        checks().found(Found { steps, ..Found::default() }, &[])
+    }
+
     fn plan() -> Plan {
         checks().plan().unwrap()
     }
@@ -288,7 +447,7 @@ mod tests {
     fn time_that_is_over_while_checking_is_an_ending_of_its_own() {
         use ToolOutcome::{Error, Ok, Unknown};
         let steps = vec![Step::tool("go"), Step::preparation("get".into()), Step::check("go".into(), Says::Nothing)];
-        let plan = checks().found(Found { steps, recipes: Vec::new() });
+        let plan = found(steps);
         let stopped = |outcome| {
             let mut stopped = ran(outcome);
             stopped.result.exit_code = None;
@@ -311,7 +470,7 @@ mod tests {
     #[test]
     fn a_missing_tool_is_nobodys_failure_and_proves_nothing() {
         let steps = vec![Step::tool("go"), Step::preparation("get".into()), Step::check("go".into(), Says::Nothing)];
-        let plan = checks().found(Found { steps, recipes: Vec::new() });
+        let plan = found(steps);
         let missing = plan.concluded(vec![ran(ToolOutcome::Error)]);
         assert_eq!((missing.status, missing.commands.len()), (VerifyStatus::Unknown, 0));
         assert_eq!((missing.missing.as_slice(), judge(&missing).0), (["go".to_owned()].as_slice(), TaskStatus::Ok));
@@ -327,7 +486,7 @@ mod tests {
             let steps = vec![Step::check("test".into(), says)];
             let mut ran = ran(ToolOutcome::Ok);
             (ran.result.stdout, ran.result.stderr) = (stdout.into(), stderr.into());
-            checks().found(Found { steps, recipes: Vec::new() }).concluded(vec![ran]).status
+            found(steps).concluded(vec![ran]).status
         };
         use VerifyStatus::{Fail, Pass};
         let (two, one) = ("test result: ok. 3 passed\ntest result: ok. 0 passed\n", "test result: ok. 0 passed\n");
@@ -336,6 +495,40 @@ mod tests {
         assert_eq!(status(Says::CargoResults, one, begun), Fail, "one program ended without a result");
         assert_eq!(status(Says::OneOf(&["\nOK"]), "", "Ran 1 test\n\nOK\n"), Pass);
         assert_eq!(status(Says::OneOf(&["\nOK"]), "", ""), Fail);
+    }
+
+    #[test]
+    fn what_proves_less_than_it_seems_says_so() {
+        let changed =
+            |path: &str| vec![FileChange { path: path.into(), change: choir_proto::task::ChangeKind::Modified }];
+        let doubts = |mode, source, files: &[FileChange], outcome| {
+            let checks = Checks { verify: Verify { mode, commands: Vec::new() }, source };
+            let steps = vec![Step::check("make test".into(), Says::Nothing)];
+            let found = Found { steps, homes: vec!["p".into()], ..Found::default() };
+            checks.found(found, files).concluded(vec![ran(outcome)]).doubts
+        };
+        let (ok, agent) = (ToolOutcome::Ok, VerifySource::Agent);
+        assert_eq!(doubts(VerifyMode::Commands, agent, &[], ok), [NOTHING_CHANGED]);
+        assert!(doubts(VerifyMode::Commands, agent, &changed("p/x"), ok).is_empty());
+        assert_eq!(doubts(VerifyMode::Commands, agent, &changed("q/x"), ok), ["No check looks at q/x."]);
+        assert_eq!(doubts(VerifyMode::Smoke, agent, &changed("p/x"), ok), [ONLY_LOOKED]);
+        assert!(doubts(VerifyMode::Smoke, VerifySource::Person, &changed("p/x"), ok).is_empty());
+        assert!(doubts(VerifyMode::Smoke, agent, &[], ToolOutcome::Error).is_empty());
+    }
+
+    #[test]
+    fn what_somebody_else_changed_meanwhile_was_not_checked_with_it() {
+        let changed =
+            [FileChange { path: "projects/p/product".into(), change: choir_proto::task::ChangeKind::Modified }];
+        let doubt = |source, status, path: &str| {
+            let mut verify = VerifyResult { source, status, ..checks().unchecked() };
+            doubt_beside(&mut verify, &changed, &[path.to_owned()]).is_some() && !verify.holds()
+        };
+        use VerifySource::{Base, Person};
+        use VerifyStatus::{Fail, Pass};
+        assert!(doubt(Base, Pass, "projects/p/helper") && doubt(Person, Pass, "projects/q/helper"));
+        assert!(!doubt(Base, Pass, "projects/q/helper") && !doubt(Base, Fail, "projects/p/helper"));
+        assert!(!doubt(Person, Pass, "notes.md"), "no check reads what people read");
     }
 
     #[test]

@@ -83,13 +83,16 @@ struct Checked {
     source: VerifySource,
     #[serde(default)]
     checks_changed: Vec<String>,
+    #[serde(default)]
+    doubts: Vec<String>,
 }
 
 impl Checked {
     fn result(self) -> VerifyResult {
-        let Self { status, source, checks_changed } = self;
+        let Self { status, source, checks_changed, doubts } = self;
         let (mode, missing, commands) = (VerifyMode::Commands, Vec::new(), Vec::new());
-        VerifyResult { mode, status, source, checks_changed, accepted: false, missing, timed_out: false, commands }
+        let (accepted, timed_out) = (false, false);
+        VerifyResult { mode, status, source, checks_changed, accepted, missing, timed_out, doubts, commands }
     }
 }
 

@@ -480,15 +480,18 @@ pub struct VerifyResult {
     /// Whether the task's time was over before the checks had ended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub timed_out: bool,
+    /// Why what passed proves less than it seems to, in sentences. With one of them nothing is called verified.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<String>,
     /// What was run.
     #[serde(default)]
     pub commands: Vec<CommandResult>,
 }
 
 impl VerifyResult {
-    /// Whether its checks are those from before its worker, or a person accepted what became of them.
+    /// Whether its checks are those from before its worker, or a person accepted what became of them; and nothing is doubted.
     pub fn holds(&self) -> bool {
-        self.checks_changed.is_empty() || self.accepted
+        self.doubts.is_empty() && (self.checks_changed.is_empty() || self.accepted)
     }
 }
 

@@ -332,6 +332,9 @@ pub struct AssociateFinished {
     /// Paths that nobody else changed, and that their permissions kept as they are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub forbidden: Vec<String>,
+    /// Files beside its own that somebody else had changed when it was merged; the first of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub meanwhile: Vec<String>,
     /// What it made that no tree can hold, and what it could not see.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<LeftOut>,

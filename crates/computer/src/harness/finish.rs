@@ -8,7 +8,8 @@ use crate::control::ControlError;
 use choir_core::agent::{Ending, Identity};
 use choir_core::fold::task::{run_of, running};
 use choir_core::settle;
-use choir_core::verify::Checks;
+use choir_core::told::Told;
+use choir_core::verify::{Checks, doubt_beside};
 use choir_proto::event::TaskFinished;
 use choir_proto::task::{Diff, Egress, LeftOut, TaskKind, TaskResult, TaskStatus, TaskUsage, VerifySource};
 use choir_proto::wire::FinishAssociate;
@@ -180,6 +181,11 @@ impl Home<'_> {
                 result.held = hold && result.result_tree != result.base_tree;
                 result.files_changed = finished.files_changed;
                 self.name_changed_checks(result);
+                if let Some(verify) = &mut result.verify
+                    && let Some(doubt) = doubt_beside(verify, &result.files_changed, &finished.meanwhile)
+                {
+                    say_too(&mut result.summary, &doubt);
+                }
                 result.diff = self.context.harness.keep_diff(finished.diff).await;
                 if let Some(left_out) = &finished.left_out {
                     say_too(&mut result.summary, &not_kept(left_out));
@@ -301,7 +307,8 @@ impl Home<'_> {
             && verify.commands.is_empty()
             && verify.checks_changed.is_empty()
         {
-            verify.checks_changed = choir_core::checks::changed(&result.files_changed, &checks.verify.commands);
+            let told = Told::of(checks.verify.commands.clone());
+            verify.checks_changed = choir_core::checks::changed(&result.files_changed, &told);
         }
     }
 }

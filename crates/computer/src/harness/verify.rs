@@ -2,27 +2,24 @@
 
 use super::HarnessError;
 use super::exec::{BASH, Place, TIMEOUT_MS};
-use super::finish::{Home, let_go};
+use super::finish::{Home, let_go, say_too};
 use crate::control::ControlError;
 use crate::journal::Scope;
-use choir_core::checks;
 use choir_core::command::Step;
 use choir_core::discover::{NAMES, discover};
-use choir_core::effect;
 use choir_core::says::NODE_TESTS;
-use choir_core::verify::{Checks, Plan, Ran, TOOL, egress, judge, to_accept};
+use choir_core::told::{CODE, Told, is_helper};
+use choir_core::verify::{Checks, Plan, Ran, TOOL, egress, judge, named, to_accept};
+use choir_core::{beside, checks, effect};
 use choir_proto::event::{Actor, ToolOutcome, VerifyFinished, VerifyStarted};
-use choir_proto::task::{TaskResult, TaskStatus, VerifyResult, VerifySource};
-use choir_proto::wire::{AssociateCaptured, CallOf, Check, ReadTree, StartAssociate};
+use choir_proto::task::{FileChange, TaskResult, TaskStatus, VerifyResult, VerifySource};
+use choir_proto::wire::{AssociateCaptured, CallOf, Check, ReadTree, StartAssociate, TreeFiles};
 use choir_proto::{Event, Hash, TaskId};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// How far scripts are followed that run or take in others: what a command names, and what that names in turn.
-const SCRIPT_LEVELS: usize = 2;
-
-/// Paths that are named where a task says what came of it; its result names them all.
-const PATHS_NAMED_MAX: usize = 5;
+/// How far scripts are followed that run or take in others: what a command names, what that names, and so on.
+const SCRIPT_LEVELS: usize = 8;
 
 impl Home<'_> {
     /// Checks the result and says so in it. The tree that was checked, if it may be merged.
@@ -60,49 +57,63 @@ impl Home<'_> {
     /// What will be run, over what, and which changes of the worker touch it.
     async fn examination(&self, checks: &Checks, captured: AssociateCaptured) -> Result<Examination, ControlError> {
         let control = &self.context.harness.control;
-        let files = &captured.files_changed;
+        let (files, base_tree) = (&captured.files_changed, captured.base_tree);
         let mut plan = match checks.plan() {
             Some(plan) => plan,
             None => {
-                let names = NAMES.map(str::to_owned).to_vec();
-                let wanted = ReadTree { names, paths: Vec::new() };
-                let base = control.read_tree(captured.base_tree, wanted).await?;
-                checks.found(discover(&base.files, files, checks.verify.mode))
+                let base = self.named(base_tree, &NAMES).await?;
+                checks.found(discover(&base.files, files, checks.verify.mode), files)
             }
         };
+        let told = if files.is_empty() { Told::of(plan.scripts()) } else { self.told(&plan, files, base_tree).await? };
+        plan.hears(&told);
         if plan.runs_node() {
-            let names = NODE_TESTS.map(str::to_owned).to_vec();
-            plan.expects_of(&control.read_tree(captured.base_tree, ReadTree { names, paths: Vec::new() }).await?.files);
+            plan.expects_of(&self.named(base_tree, &NODE_TESTS).await?.files);
         }
-        let scripts = if files.is_empty() { Vec::new() } else { self.scripts(&plan, captured.base_tree).await? };
-        let mut changed = checks::changed(files, &scripts);
-        let paths = checks::may_hold_tests(files);
+        if plan.runs_cargo() {
+            let base = self.named(base_tree, &["*.rs"]).await?;
+            // Of a part of them nothing can be counted.
+            plan.expects_tests(if base.more { &[] } else { &base.files });
+        }
+        if plan.runs_python() {
+            plan.expects_skips(&self.named(base_tree, &["*.py"]).await?.files);
+        }
+        let mut changed = checks::changed(files, &told);
+        let paths = beside::code(files);
         if !paths.is_empty() {
             let wanted = ReadTree { names: Vec::new(), paths: paths.clone() };
-            let base = control.read_tree(captured.base_tree, wanted.clone()).await?;
+            let base = control.read_tree(base_tree, wanted.clone()).await?;
             let result = control.read_tree(captured.result_tree, wanted).await?;
-            changed.extend(checks::tests_changed(&paths, &base.files, &result.files));
+            changed.extend(beside::tests_changed(files, &base.files, &result.files));
             changed.sort();
             changed.dedup();
+            plan.doubt_reaching(&beside::reaches(&paths, &base.files, &result.files, plan.is_heard()));
         }
-        let from_base = checks::from_base(files, &scripts);
-        let left_out = checks::left_out(files, &scripts);
+        let from_base = checks::from_base(files, &told);
+        let left_out = checks::left_out(files, &told);
         Ok(Examination { plan, changed, from_base, left_out, captured })
     }
 
-    /// Everything that the checks run, as far as what was there before says it.
-    async fn scripts(&self, plan: &Plan, base: Hash) -> Result<Vec<String>, ControlError> {
-        let (mut scripts, mut read) = (plan.scripts(), BTreeSet::new());
+    async fn named(&self, tree: Hash, names: &[&str]) -> Result<TreeFiles, ControlError> {
+        let names = names.iter().map(ToString::to_string).collect();
+        self.context.harness.control.read_tree(tree, ReadTree { names, paths: Vec::new() }).await
+    }
+
+    /// Everything that the checks run and take in, as far as what was there before says it.
+    async fn told(&self, plan: &Plan, files: &[FileChange], base: Hash) -> Result<Told, ControlError> {
+        let (mut told, mut read) = (Told::of(plan.scripts()), BTreeSet::new());
         for _ in 0..SCRIPT_LEVELS {
-            let names: Vec<_> =
-                checks::told_in(&scripts).into_iter().filter(|name| read.insert(name.clone())).collect();
-            if names.is_empty() {
+            let names = told.names();
+            let new: Vec<&str> = names.iter().filter(|name| read.insert((*name).clone())).map(String::as_str).collect();
+            if new.is_empty() {
                 break;
             }
-            let told = self.context.harness.control.read_tree(base, ReadTree { names, paths: Vec::new() }).await?;
-            scripts.extend(told.files.iter().flat_map(checks::commands_in));
+            self.named(base, &new).await?.files.iter().for_each(|file| told.add(file));
         }
-        Ok(scripts)
+        if files.iter().any(|file| is_helper(&file.path)) {
+            self.named(base, &CODE).await?.files.iter().for_each(|file| told.add_test(file));
+        }
+        Ok(told)
     }
 
     /// What a check of this very tree said before a crash.
@@ -231,13 +242,6 @@ fn name_touched(result: &mut TaskResult) {
     }
 }
 
-/// The first of some paths.
-fn named(paths: &[String]) -> String {
-    let some = paths[..paths.len().min(PATHS_NAMED_MAX)].join(", ");
-    let more = paths.len().saturating_sub(PATHS_NAMED_MAX);
-    if more > 0 { format!("{some} and {more} more") } else { some }
-}
-
 /// Says which new tests the check knows nothing of: it says nothing about them either.
 fn name_left_out(result: &mut TaskResult, left_out: &[String]) {
     if left_out.is_empty() {
@@ -254,5 +258,6 @@ fn conclude(result: &mut TaskResult, verify: VerifyResult) {
         let merged = if status == TaskStatus::Ok { "" } else { " Nothing was merged." };
         result.summary = format!("{} {why}{merged}", result.summary).trim().to_owned();
     }
+    verify.doubts.iter().for_each(|doubt| say_too(&mut result.summary, doubt));
     result.verify = Some(verify);
 }

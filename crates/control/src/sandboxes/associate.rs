@@ -76,6 +76,8 @@ pub(super) struct Outcome {
     #[serde(default)]
     forbidden: Vec<String>,
     #[serde(default)]
+    meanwhile: Vec<String>,
+    #[serde(default)]
     left_out: Option<LeftOut>,
     #[serde(default)]
     refused: Vec<String>,
@@ -272,10 +274,11 @@ impl Sandboxes {
         let keeper = self.keeper().await?;
         let captured = keeper.capture_task(&name(task)?, tree(base)).await?;
         let (result, left_out) = (captured.tree, left_out(&captured));
-        let (conflicts, forbidden) = (Vec::new(), Vec::new());
+        let (conflicts, forbidden, meanwhile) = (Vec::new(), Vec::new(), Vec::new());
         let refused = self.refused().get(&task).into_iter().flatten().cloned().collect();
-        let (result_tree, merged, sides) = (hash(result), None, Sides::default());
-        let mut outcome = Outcome { base, result: result_tree, merged, conflicts, forbidden, left_out, refused, sides };
+        let (merged, sides) = (None, Sides::default());
+        let result = hash(result);
+        let mut outcome = Outcome { base, result, merged, conflicts, forbidden, meanwhile, left_out, refused, sides };
         if finish.checked.is_some_and(|checked| checked != outcome.result) {
             return Err(Error::OtherThanChecked);
         }
@@ -284,10 +287,11 @@ impl Sandboxes {
             self.expect_mirrors(task, base, outcome.result).await?;
             // Most tasks that only looked bring nothing, and nothing has to be noted of them.
             let again = outcome.result != base && self.begin_merge(task).await?;
-            let report = keeper.merge(tree(base), result, again).await?;
+            let report = keeper.merge(tree(base), tree(result), again).await?;
             outcome.merged = Some(hash(report.merged));
             outcome.conflicts = report.conflicts.iter().map(text).collect();
             outcome.forbidden = report.forbidden.iter().map(text).collect();
+            outcome.meanwhile = report.meanwhile.iter().map(text).collect();
         }
         self.keep(task, &outcome).await?;
         Ok(outcome)
@@ -316,7 +320,7 @@ impl Sandboxes {
     }
 
     pub(super) async fn describe(&self, outcome: Outcome) -> Result<AssociateFinished, Error> {
-        let Outcome { base, result, merged, conflicts, forbidden, left_out, refused, sides } = outcome;
+        let Outcome { base, result, merged, conflicts, forbidden, meanwhile, left_out, refused, sides } = outcome;
         let (files_changed, diff) = self.difference(base, result).await?;
         Ok(AssociateFinished {
             result_tree: Some(result),
@@ -327,6 +331,7 @@ impl Sandboxes {
             diff,
             conflicts,
             forbidden,
+            meanwhile,
             left_out,
             refused,
         })

@@ -136,6 +136,9 @@ pub struct MergeReport {
     /// Paths that nobody else changed, and that their permissions kept as they are; the first of them.
     #[serde(default)]
     pub forbidden: Vec<RelativePath>,
+    /// Files beside what was merged that somebody else had changed since the base; the first of them.
+    #[serde(default)]
+    pub meanwhile: Vec<RelativePath>,
 }
 
 /// How a command ended.

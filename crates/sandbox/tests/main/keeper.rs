@@ -298,6 +298,9 @@ async fn a_merge_applies_what_it_can_and_names_the_rest() {
     let report = kept.guest.merge(base, result, false).await.expect("merged");
     let conflicts: Vec<_> = report.conflicts.iter().map(ToString::to_string).collect();
     assert_eq!(conflicts, ["dir", "b"]);
+    // What nobody but the person changed was not there when the result was checked.
+    let meanwhile: Vec<_> = report.meanwhile.iter().map(ToString::to_string).collect();
+    assert_eq!(meanwhile, ["dir/mine"]);
     assert_eq!(report.already, 1);
     assert_eq!((kept.read("a"), kept.read("b"), kept.read("c")), ("task\n".into(), "person".into(), "task\n".into()));
     assert!(!kept.live("d").exists());

@@ -6,7 +6,7 @@
 //! What was so already is somebody else's work, and none of what this merge brought: taking the merge back must not take
 //! that too. Only one that is done again counts it, because there it may be what the first try did.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CStr;
 use std::os::fd::OwnedFd;
 
@@ -46,6 +46,8 @@ pub(super) struct Merged {
     pub(super) conflicts: Vec<RelativePath>,
     /// Paths that nobody else changed, and that their permissions, or those of what is above them, kept as they are.
     pub(super) forbidden: Vec<RelativePath>,
+    /// Files beside these that somebody else had changed since the base.
+    pub(super) meanwhile: Vec<RelativePath>,
 }
 
 /// Merges, path by path.
@@ -56,8 +58,15 @@ pub(super) fn merge(sides: &Sides<'_>, files: &Files, store: &Store) -> Result<M
         already: Vec::new(),
         conflicts: Vec::new(),
         forbidden: Vec::new(),
+        meanwhile: Vec::new(),
     };
     let changes = sides.base.changes(sides.result);
+    let own: BTreeSet<&RelativePath> = changes.iter().map(|(path, _)| path).collect();
+    let is_file = |path: &RelativePath| {
+        [sides.base, sides.live].iter().any(|tree| tree.get(path).is_some_and(|node| !is_directory(node)))
+    };
+    let others = sides.base.changes(sides.live).into_iter().map(|(path, _)| path);
+    merged.meanwhile = others.filter(|path| !own.contains(path) && is_file(path)).collect();
     // What is removed goes first, the deepest before what holds it; then what is new, what holds it first.
     let (removed, put): (Vec<_>, Vec<_>) =
         changes.iter().map(|(path, _)| path).partition(|path| is_absent(sides.result, path));

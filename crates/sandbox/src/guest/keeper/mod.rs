@@ -298,7 +298,7 @@ impl Keeper {
     }
 
     fn report(&self, base: TreeId, merged: Merged) -> Result<MergeReport, Fault> {
-        let Merged { tree, applied, already, conflicts, forbidden } = merged;
+        let Merged { tree, applied, already, conflicts, forbidden, meanwhile } = merged;
         let merged = self.store.put_tree(&tree)?;
         let (left, already_paths) = (named(&conflicts), named(&already));
         let conflicts_more = (conflicts.len() - left.len()) as u64;
@@ -311,6 +311,7 @@ impl Keeper {
             conflicts: left,
             conflicts_more,
             forbidden: named(&forbidden),
+            meanwhile: named(&meanwhile),
         })
     }
 
