@@ -37,6 +37,8 @@ impl Driver {
             offers = self.context.harness.control.offers(what) => offers,
             // The loop sees why it was stopped.
             stop = super::stopped(self.context.signal.clone()) => return stop.map(|()| true),
+            // A server that hangs takes no more time than there is.
+            () = tokio::time::sleep(self.purse.time_left()) => return Ok(true),
         };
         let offers = match offers {
             Ok(offers) => offers.offers,

@@ -10,6 +10,7 @@ use choir_llm::scripted::Scenario;
 use choir_proto::inbox::{Ask, AskKind, Asked, Matter, Reach, Verdict, Waits};
 use choir_proto::model::{Answer, ErrorClass, ModelError};
 use choir_proto::run::Run;
+use choir_proto::wire::mcp::{Offers, WhatTools};
 use choir_proto::wire::{
     AssociateCaptured, AssociateFinished, AssociateStarted, ChangesUndone, DocumentSettings, EditFile, Edited,
     EffectRecord, Exec, Exit, Fetch, FinishAssociate, LiveFile, LivePath, Mirror, Mirrored, ModelCall, Models,
@@ -75,6 +76,8 @@ pub(crate) struct Fake {
     pub(crate) inbox: watch::Sender<BTreeMap<InboxId, (Ask, Option<Verdict>)>>,
     /// Whether agents may change a person's words without asking.
     pub(crate) auto_accept: AtomicBool,
+    /// Nobody ever says which tools there are elsewhere.
+    pub(crate) silent_servers: AtomicBool,
     /// Whether the record of effects is of no use.
     pub(crate) forgets: AtomicBool,
     /// Whether the sandbox has died; another one is started when it is asked for.
@@ -119,6 +122,7 @@ impl Fake {
             killed: Notify::new(),
             inbox: watch::Sender::default(),
             auto_accept: AtomicBool::new(false),
+            silent_servers: AtomicBool::new(false),
             forgets: AtomicBool::new(false),
             sandbox_is_dead: AtomicBool::new(false),
             asks_for: Mutex::default(),
@@ -153,6 +157,16 @@ impl Fake {
 }
 
 impl Control for Fake {
+    fn offers(&self, _: WhatTools) -> BoxFuture<'_, Result<Offers, ControlError>> {
+        async {
+            if self.silent_servers.load(Ordering::SeqCst) {
+                std::future::pending::<()>().await;
+            }
+            Ok(Offers::default())
+        }
+        .boxed()
+    }
+
     fn model(&self, call: ModelCall, mut on_heard: OnHeard) -> BoxFuture<'_, Result<Answer, ModelError>> {
         async move {
             if !self.has_model.load(Ordering::SeqCst) {

@@ -261,6 +261,19 @@ async fn a_model_that_fails_for_long_parks_the_run_and_a_word_brings_it_on() {
     assert_eq!(desk.ended(run).await.status, RunStatus::Completed);
 }
 
+#[tokio::test]
+async fn servers_of_tools_that_say_nothing_take_no_more_than_the_time_that_there_is() {
+    let scenario = r#"{"roles": {
+        "conductor": [{"tool_calls": [{"name": "delegate", "arguments": {"role": "terminal", "objective": "look"}}]}],
+        "terminal": [{"tool_calls": [{"name": "finish", "arguments": {"summary": "seen"}}]}]}}"#;
+    let directory = tempfile::tempdir().unwrap();
+    let fake = Fake::new(scenario);
+    fake.silent_servers.store(true, Ordering::SeqCst);
+    let desk = Desk::open(directory.path(), fake).await;
+    let run = desk.accept_with(json!({"prompt": "be quick", "budget": {"time_s": 1.0}})).await;
+    assert_eq!(desk.ended(run).await.status, RunStatus::OutOfTime);
+}
+
 /// Whoever gave their run its time wants an end by then, also where a provider is to blame. Where there is no model at all, only
 /// the person can help, and has all the time they need.
 #[tokio::test]
