@@ -1,5 +1,6 @@
 //! A provider's key, and keeping it out of everything that people and logs see.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// Longest key accepted. Real ones stay below 300 bytes; long-lived tokens of clouds reach a few thousand.
@@ -12,7 +13,40 @@ pub const REDACTED: &str = "[redacted]";
 const REDACT_BYTES_MIN: usize = 4;
 
 /// How keys of the known providers begin.
-const KEY_PREFIXES: [&str; 10] = ["sk-", "sk_", "pk-", "rk-", "gsk_", "xai-", "key-", "AIza", "AKIA", "eyJ"];
+const KEY_PREFIXES: [&str; 29] = [
+    "sk-",
+    "sk_",
+    "pk-",
+    "rk-",
+    "gsk_",
+    "xai-",
+    "key-",
+    "AIza",
+    "AKIA",
+    "ASIA",
+    "eyJ",
+    "ya29.",
+    "glpat-",
+    "ghp_",
+    "gho_",
+    "ghs_",
+    "ghu_",
+    "ghr_",
+    "github_pat_",
+    "xoxa-",
+    "xoxb-",
+    "xoxe-",
+    "xoxp-",
+    "xoxs-",
+    "hf_",
+    "npm_",
+    "pypi-",
+    "tvly-",
+    "dop_v1_",
+];
+
+/// The length of the secret half of a key of AWS, which begins like nothing and holds slashes.
+const AWS_SECRET_BYTES: usize = 40;
 
 /// Shortest text after a known beginning that is taken for a key.
 const PREFIXED_BYTES_MIN: usize = 8;
@@ -82,8 +116,9 @@ impl fmt::Display for Secret {
 
 /// A text without anything that looks like a key: providers like to quote the key they refuse.
 pub fn redact(text: &str) -> String {
+    let text = without_passwords(text);
     let mut clean = String::with_capacity(text.len());
-    let mut rest = text;
+    let mut rest = text.as_ref();
     let mut after_bearer = false;
     while let Some(start) = rest.find(in_word) {
         let word_len = rest[start..].find(|c| !in_word(c)).unwrap_or(rest.len() - start);
@@ -97,6 +132,31 @@ pub fn redact(text: &str) -> String {
     clean
 }
 
+/// A text whose addresses name nobody's password: `https://me:[redacted]@host`.
+fn without_passwords(text: &str) -> Cow<'_, str> {
+    let mut clean = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let authority = &rest[at + "://".len()..];
+        let end = authority
+            .find(|c: char| c.is_whitespace() || matches!(c, '/' | '?' | '#' | '"' | '\''))
+            .unwrap_or(authority.len());
+        let named = authority[..end].rsplit_once('@').and_then(|(who, _)| Some((who, who.split_once(':')?.0)));
+        let (kept, skipped) = match named {
+            Some((who, name)) => (format!("{name}:{REDACTED}"), who.len()),
+            None => (String::new(), 0),
+        };
+        clean.push_str(&rest[..at + "://".len()]);
+        clean.push_str(&kept);
+        rest = &authority[skipped..];
+    }
+    if clean.is_empty() {
+        return text.into();
+    }
+    clean.push_str(rest);
+    clean.into()
+}
+
 /// Characters that keys are made of, with `*` and `.` for keys that were shortened by the provider.
 fn in_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '*' | '+' | '/' | '=')
@@ -104,7 +164,7 @@ fn in_word(c: char) -> bool {
 
 fn redact_word(word: &str, after_bearer: bool) -> &str {
     let prefixed = word.len() >= PREFIXED_BYTES_MIN && KEY_PREFIXES.iter().any(|prefix| holds_prefix(word, prefix));
-    if prefixed || has_key_run(word) || (after_bearer && word.len() >= PREFIXED_BYTES_MIN) {
+    if prefixed || has_key_run(word) || is_aws_secret(word) || (after_bearer && word.len() >= PREFIXED_BYTES_MIN) {
         return REDACTED;
     }
     word
@@ -113,6 +173,16 @@ fn redact_word(word: &str, after_bearer: bool) -> &str {
 /// At the start of the word or of a part of it, as in `key=sk-…`; `task-…` is no key.
 fn holds_prefix(word: &str, prefix: &str) -> bool {
     word.starts_with(prefix) || word.split(['=', '/']).any(|part| part.starts_with(prefix))
+}
+
+fn is_aws_secret(word: &str) -> bool {
+    let key = word.rsplit_once('=').map_or(word, |(_, key)| key);
+    let all = |is: fn(&u8) -> bool| key.bytes().any(|byte| is(&byte));
+    key.len() == AWS_SECRET_BYTES
+        && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'))
+        && all(u8::is_ascii_digit)
+        && all(u8::is_ascii_lowercase)
+        && all(u8::is_ascii_uppercase)
 }
 
 fn has_key_run(word: &str) -> bool {
@@ -151,6 +221,11 @@ mod tests {
         check("0123456789abcdef0123456789abcdef.AbCdEf", "[redacted]");
         check("id 019a8b1c-1111-7abc-8def-0123456789ab", "id 019a8b1c-1111-7abc-8def-0123456789ab");
         check("?key=AIzaSyABCDEFGH", "?[redacted]");
+        check("secret=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "[redacted]");
+        check("glpat-12345678ab xoxb-12-34-abcd ghp_abcdefgh", "[redacted] [redacted] [redacted]");
+        check("git clone https://me:hunter2@host/r.git now", "git clone https://me:[redacted]@host/r.git now");
+        check("http://host:80/a@b and http://[::1]:80/", "http://host:80/a@b and http://[::1]:80/");
+        check("crates/desktop/src/page/apps/settings/a2b", "crates/desktop/src/page/apps/settings/a2b");
         check("the task-force, über alles", "the task-force, über alles");
     }
 
