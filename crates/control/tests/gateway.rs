@@ -186,7 +186,8 @@ async fn a_key_for_one_provider_is_told_where_another_was_there_all_along() {
     let world = World::with(config, FakeComputer::default()).await;
     let mut wanted = call(1);
     wanted.request.model = Some("other/tiny".to_owned());
-    assert_eq!(error(&frames(&world.computer, &wanted).await).0, ErrorClass::NoModel);
+    let (class, why) = error(&frames(&world.computer, &wanted).await);
+    assert!(class == ErrorClass::NoModel && why.contains("`other` has no key yet"), "{why}");
     world.computer.told("/internal/models").await;
     let times = || world.computer.all_told().iter().filter(|(to, _)| to == "/internal/models").count();
     let (before, browser) = (times(), world.browser().await);

@@ -28,7 +28,7 @@ fn in_line(run: &Run) -> usize {
 #[tokio::test]
 async fn so_many_work_at_once_and_the_others_wait_in_line_where_they_are_seen() {
     let directory = tempfile::tempdir().unwrap();
-    let fake = Fake::new(&crowd("writer", "write", &[WORKERS_AT_ONCE_MAX + 3]));
+    let fake = Fake::new(&crowd("researcher", "read", &[WORKERS_AT_ONCE_MAX + 3]));
     fake.is_slow.store(true, Ordering::SeqCst);
     let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
     let id = desk.accept("all at once").await;

@@ -1,7 +1,7 @@
 //! One call to a model: chosen, checked against the budget, sent, streamed through, and paid for.
 
 use super::listen::{Broken, STALL, let_end, listen};
-use super::provider::Provider;
+use super::provider::{KeyFrom, Provider};
 use super::spending::Bill;
 use super::tariff::Tariff;
 use super::veil::Veil;
@@ -60,7 +60,16 @@ impl Gateway {
                 answered => return answered,
             }
         }
-        Err(failed.unwrap_or_else(|| no_model(asked.as_deref())))
+        Err(failed.unwrap_or_else(|| self.nobody(asked.as_deref())))
+    }
+
+    /// Why nobody can be asked. Where only a key is missing, that is what people want to know.
+    fn nobody(&self, asked: Option<&str>) -> ModelError {
+        let wanted = asked.and_then(|model| model.split_once('/')).map(|(provider, _)| provider);
+        let is_meant = |name: &str| wanted.is_none_or(|wanted| wanted == name);
+        let lacks =
+            self.providers().into_iter().find(|known| known.key_from == KeyFrom::Missing && is_meant(&known.name));
+        lacks.map_or_else(|| no_model(asked), |provider| keyless(&provider.name))
     }
 
     async fn ask_chosen(
@@ -326,6 +335,13 @@ pub(super) fn no_model(asked: Option<&str>) -> ModelError {
         Some(asked) => format!("there is no usable provider for `{asked}`"),
         None => "no model is configured".to_owned(),
     };
+    ModelError { class: ErrorClass::NoModel, message, retry_after_ms: None }
+}
+
+/// A provider that lacks nothing but its key.
+pub(super) fn keyless(name: &str) -> ModelError {
+    let message =
+        format!("`{name}` has no key yet; add one in Settings, or set the variable that choir.toml names for it");
     ModelError { class: ErrorClass::NoModel, message, retry_after_ms: None }
 }
 

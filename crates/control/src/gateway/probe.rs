@@ -1,8 +1,8 @@
 //! Whether a provider answers, and what it has: for a person who wants to know before anything depends on it.
 
 use super::Gateway;
-use super::model::{UNNAMED_MODEL, no_model, outgoing, prefix, refused, unreachable};
-use super::provider::Provider;
+use super::model::{UNNAMED_MODEL, keyless, no_model, outgoing, prefix, refused, unreachable};
+use super::provider::{KeyFrom, Provider};
 use crate::config::ProviderKind;
 use choir_llm::price;
 use choir_proto::Role;
@@ -25,6 +25,9 @@ impl Gateway {
     /// Tries a provider: its models, or why it does not answer. A server need not list what it has, and a list that everybody
     /// may read says nothing about a key: then it is asked for one token.
     pub async fn test(&self, provider: &Provider) -> Result<Vec<String>, ModelError> {
+        if provider.key_from == KeyFrom::Missing {
+            return Err(keyless(&provider.name));
+        }
         if !provider.is_usable() {
             return Err(no_model(Some(&provider.name)));
         }
