@@ -9,6 +9,7 @@ import { createInterface } from "node:readline";
 import test from "node:test";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
+import { rest } from "./speech.mjs";
 
 /// How long the binary may take until it says that it is ready, on a machine that is busy compiling.
 const START_MS = 30_000;
@@ -130,6 +131,8 @@ export class World {
   async assertAccessible(page) {
     // Evaluated through the debugger, which the page's own content policy does not bind.
     await page.evaluate(await axeSource());
+    // A notice half faded in has the contrast of half a notice.
+    await rest(page);
     const { violations } = await page.evaluate(() => globalThis.axe.run());
     const grave = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
     const lines = grave.flatMap(({ id, help, nodes }) => nodes.map(({ html }) => `${id}: ${help}: ${html}`));

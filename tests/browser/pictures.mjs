@@ -3,7 +3,7 @@
 
 import { join } from "node:path";
 import { World } from "./harness.mjs";
-import { ask, call, choose, compare, menu, open, prompt, text, until, window } from "./speech.mjs";
+import { ask, call, choose, compare, menu, open, prompt, rest, text, until, window } from "./speech.mjs";
 
 const THEMES = ["matins", "vespers"];
 const SCREEN = { width: 1440, height: 900 };
@@ -246,11 +246,7 @@ async function each(page, name, themes = THEMES) {
   for (const theme of themes) {
     await call(page, "POST", "/api/desktop", { command: "theme", theme });
     await page.locator(`html[data-theme=${theme}]`).waitFor();
-    // What moves has come to rest, except what never does, and every letter has its face.
-    await page.evaluate(() => {
-      const ends = document.getAnimations().filter((one) => Number.isFinite(one.effect.getComputedTiming().endTime));
-      return Promise.all([document.fonts.ready, ...ends.map((one) => one.finished)]);
-    });
+    await rest(page);
     const scale = LARGE.includes(name) || name.includes("-phone") ? "device" : "css";
     await page.screenshot({ path: join(directory, `${name}-${theme}.png`), scale });
     console.error(`${name}-${theme}`);

@@ -67,3 +67,12 @@ export async function open(page, title) {
   await text(writer).waitFor();
   return writer;
 }
+
+/// Waits until what moves has come to rest, except what never does, and every letter has its face.
+export async function rest(page) {
+  await page.evaluate(() => {
+    const ends = document.getAnimations().filter((one) => Number.isFinite(one.effect.getComputedTiming().endTime));
+    // What leaves the page while it moves ends by being given up.
+    return Promise.allSettled([document.fonts.ready, ...ends.map((one) => one.finished)]).then(() => {});
+  });
+}

@@ -174,11 +174,13 @@ journey("the name at another's caret is never cut off by the paper", {}, async (
     for (const key of keys) await two.keyboard.press(key);
     const name = text(mine).getByText("Somebody else");
     await name.waitFor();
-    await one.waitForFunction((name) => {
+    // The name is drawn anew wherever the caret goes, so it is looked for each time.
+    const isInside = (name) => {
+      const paper = name.closest(".cm-scroller")?.getBoundingClientRect();
       const { left, right, top } = name.getBoundingClientRect();
-      const paper = name.closest(".cm-scroller").getBoundingClientRect();
-      return left >= paper.left && right <= paper.right && top >= paper.top;
-    }, await name.elementHandle());
+      return Boolean(paper) && left >= paper.left && right <= paper.right && top >= paper.top;
+    };
+    while (!(await name.evaluate(isInside))) await one.evaluate(() => new Promise((drawn) => requestAnimationFrame(drawn)));
   };
   for (const keys of [["Home"], ["End"], ["ArrowUp", "End"], ["Control+Home"]]) await inside(keys);
   assert.equal(await text(mine).evaluate((content) => content.parentElement.scrollWidth > content.parentElement.clientWidth), false);
