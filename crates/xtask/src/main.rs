@@ -7,6 +7,7 @@
 mod browser;
 mod call;
 mod check;
+mod claim;
 mod clients;
 mod desktop;
 mod needs;
@@ -71,6 +72,7 @@ fn run(arguments: &[String]) -> Result<()> {
         return Ok(());
     }
     let paths = Paths::discover()?;
+    claim::claim(&paths)?;
     match command.as_str() {
         "up" => up::run(&paths, rest),
         "bench" if rest == ["desktop"] => suite::bench_desktop(&paths),
