@@ -8,6 +8,8 @@ const INLINE = { StrongEmphasis: 'md-strong', Emphasis: 'md-em', InlineCode: 'md
 const LINES = { FencedCode: 'md-fence', CodeBlock: 'md-fence', Blockquote: 'md-quote', Table: 'md-table' };
 // Scripts that are read from the right: a line of them begins there.
 const FROM_RIGHT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]/;
+// The name of a box that can be ticked is the beginning of what stands behind it.
+const TASK_CHARACTERS_MAX = 80;
 const MARKS = new Set(['HeaderMark', 'EmphasisMark', 'CodeMark', 'LinkMark', 'StrikethroughMark', 'QuoteMark']);
 
 class Bullet extends WidgetType {
@@ -19,6 +21,42 @@ class Bullet extends WidgetType {
   }
 
   eq() {
+    return true;
+  }
+}
+
+// A box that can be ticked by mouse, touch or keyboard; the text is changed as if it had been written.
+class Task extends WidgetType {
+  constructor(done, words, locked) {
+    super();
+    Object.assign(this, { done, words, locked });
+  }
+
+  toDOM(view) {
+    const box = document.createElement('input');
+    box.type = 'checkbox';
+    box.className = 'md-task';
+    this.updateDOM(box);
+    box.onchange = () => {
+      const from = view.posAtDOM(box);
+      view.dispatch({ changes: { from, to: from + '[ ]'.length, insert: box.checked ? '[x]' : '[ ]' }, userEvent: 'input' });
+    };
+    return box;
+  }
+
+  // One that was ticked is the same box still, and keeps the focus.
+  updateDOM(box) {
+    box.checked = this.done;
+    box.disabled = this.locked;
+    box.setAttribute('aria-label', this.words);
+    return true;
+  }
+
+  eq(other) {
+    return other.done === this.done && other.words === this.words && other.locked === this.locked;
+  }
+
+  ignoreEvent() {
     return true;
   }
 }
@@ -64,17 +102,23 @@ function decorations(view, met) {
         if (node.name === 'ListItem') line(node.from, 'md-item');
         if (LINES[node.name]) lines(node, LINES[node.name]);
         if (INLINE[node.name] && node.to > node.from) found.push(Decoration.mark({ class: INLINE[node.name] }).range(node.from, node.to));
-        mark(node.node, doc, active, found);
+        mark(node.node, view.state, active, found);
       },
     });
   }
   return Decoration.set(found, true);
 }
 
-function mark(node, doc, active, found) {
+function mark(node, { doc, readOnly }, active, found) {
   const around = node.parent && node.name !== 'HorizontalRule' ? node.parent : node;
   const { from, to } = doc.lineAt(node.from);
-  if (node.name === 'ListMark' && /[-*+]/.test(doc.sliceString(node.from, node.to)) && !active(node.from, node.to)) {
+  if (node.name === 'TaskMarker' && !active(from, node.to)) {
+    const done = doc.sliceString(node.from + 1, node.from + 2) !== ' ';
+    const words = doc.sliceString(node.to, Math.min(to, node.to + TASK_CHARACTERS_MAX)).replace(/[*_`~]/g, '').trim() || 'Task';
+    found.push(Decoration.replace({ widget: new Task(done, words, readOnly) }).range(node.from, node.to));
+  } else if (node.name === 'ListMark' && node.nextSibling?.name === 'Task' && !active(from, node.nextSibling.from + '[ ]'.length)) {
+    found.push(hidden.range(node.from, space(doc, node.to)));
+  } else if (node.name === 'ListMark' && /[-*+]/.test(doc.sliceString(node.from, node.to)) && !active(node.from, node.to)) {
     found.push(bullet.range(node.from, node.to));
   } else if (node.name === 'HorizontalRule' && !active(from, to)) {
     found.push(rule.range(node.from, node.to));
@@ -101,7 +145,8 @@ const plugin = ViewPlugin.fromClass(
     update(update) {
       this.met ||= update.transactions.some((one) => ['select', 'input', 'delete', 'move'].some((kind) => one.isUserEvent(kind)));
       const parsed = syntaxTree(update.startState) !== syntaxTree(update.state);
-      if (update.docChanged || update.viewportChanged || update.selectionSet || update.focusChanged || parsed) {
+      const unlocked = update.startState.readOnly !== update.state.readOnly;
+      if (update.docChanged || update.viewportChanged || update.selectionSet || update.focusChanged || parsed || unlocked) {
         this.decorations = decorations(update.view, this.met);
       }
     }
