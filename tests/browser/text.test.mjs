@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { journey } from "./harness.mjs";
-import { call, choose, open, prompt, saving, text } from "./speech.mjs";
+import { call, choose, open, prompt, saving, text, until } from "./speech.mjs";
 
 /// One dot.
 const PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==";
@@ -69,6 +69,35 @@ journey("tables and pictures are shown, the outline leads, words are counted, an
     await paper.getByText(words, { exact: true }).filter({ visible: true }).first().waitFor();
   }
   await paper.getByRole("cell", { name: "pears", includeHidden: true }).filter({ visible: true }).waitFor();
+});
+
+journey("tasks in a text are ticked by hand and by keys, and the text says so", {}, async (world) => {
+  await world.start();
+  const page = await world.signIn();
+  await prompt(page).waitFor();
+  const { document_id } = await call(page, "POST", "/api/documents", { title: "Picnic", content: "# Picnic\n\n- [ ] Buy pears\n- [x] Ask *everybody*\n- a plain point\n\n**Bread** and\n***butter***\n> said Ann\n\nThe end\n" });
+  const writer = await open(page, "Picnic");
+  const box = (name) => text(writer).getByRole("checkbox", { name });
+  assert.equal(await box("Ask").isChecked(), true);
+  await box("Buy pears").check();
+  await box("Ask").focus();
+  await page.keyboard.press("Space");
+  assert.equal(await box("Ask").isChecked(), false);
+  await world.assertAccessible(page);
+  await saving(writer).filter({ hasText: "Saved" }).waitFor();
+  await until(page, async (id) => (await (await fetch(`/api/documents/${id}`)).json()).content.includes("- [x] Buy pears\n- [ ] Ask *everybody*\n- a plain"), document_id);
+  // Whoever goes there with the caret writes the marks themselves, and the keys pass no line by.
+  await text(writer).getByText("The end").click();
+  await page.keyboard.press("Home");
+  for (const line of ["", "> said Ann", "***butter***", "**Bread** and", "", "- a plain point", "- [ ] Ask *everybody*", "- [x] Buy pears"]) {
+    await page.keyboard.press("ArrowUp");
+    await page.keyboard.press("Home");
+    await until(page, (expected) => {
+      const { anchorNode } = getSelection();
+      const within = anchorNode.nodeType === Node.TEXT_NODE ? anchorNode.parentElement : anchorNode;
+      return within.closest(".cm-line")?.textContent === expected;
+    }, line);
+  }
 });
 
 journey("a picture that takes its time stands where it was put, and leaves whoever goes on writing elsewhere alone", {}, async (world) => {
