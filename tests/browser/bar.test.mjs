@@ -41,6 +41,17 @@ journey("the prompt bar remembers, says what Enter will do, and completes what i
   await mentioned.getByRole("button", { name: "Take notes/bees.md away" }).click();
   await mentioned.waitFor({ state: "detached" });
 
+  // In the middle of a sentence too, and by a name whose folder nobody remembers.
+  await prompt(page).fill("Read  to me.");
+  for (let at = 0; at < " to me.".length; at++) await prompt(page).press("ArrowLeft");
+  await prompt(page).pressSequentially("@bees");
+  await page.getByRole("option", { name: /notes\/bees\.md/ }).click();
+  await mentioned.getByText("notes/bees.md").waitFor();
+  assert.equal(await prompt(page).inputValue(), "Read  to me.");
+  await prompt(page).pressSequentially("it");
+  assert.equal(await prompt(page).inputValue(), "Read it to me.");
+  await mentioned.getByRole("button", { name: "Take notes/bees.md away" }).click();
+
   // Documents and runs as well, by keys or by a click; Escape leaves what was typed.
   const option = (name, kind) => page.getByRole("option", { name }).filter({ hasText: kind });
   await prompt(page).fill("");

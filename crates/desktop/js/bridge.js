@@ -259,6 +259,19 @@ export function grow(element) {
   element.style.height = `${element.scrollHeight}px`;
 }
 
+// The words before the caret of a field.
+export function before(id) {
+  const { value = '', selectionEnd } = document.getElementById(id) ?? {};
+  return value.slice(0, selectionEnd ?? value.length);
+}
+
+// Gives a field other words, with the caret between them.
+export function write(id, before, after) {
+  const field = document.getElementById(id);
+  field.value = before + after;
+  field.setSelectionRange(before.length, before.length);
+}
+
 // --- files ----------------------------------------------------------------------------------------------------------
 
 // Files, or a whole folder, of which the browser tells every file with its path.

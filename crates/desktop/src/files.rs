@@ -59,6 +59,12 @@ pub enum Kind {
     Other,
 }
 
+/// Whether the names inside belong to the person's work, as far as its own name tells.
+pub fn is_looked_into(entry: &Entry) -> bool {
+    let is_made = ["node_modules", "target", "dist", "build", "vendor", "__pycache__"].contains(&entry.name.as_str());
+    entry.kind == Kind::Directory && !entry.name.starts_with('.') && !is_made
+}
+
 /// How a file can be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preview {

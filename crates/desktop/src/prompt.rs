@@ -168,7 +168,15 @@ impl Mention {
     }
 }
 
-/// The text before an `@` at the end of a prompt, and the word after it that is being completed.
+/// A prompt before and after its caret. What was read before the prompt became another one says nothing: then it is the end.
+pub fn around<'a>(prompt: &'a str, before: &str) -> (&'a str, &'a str) {
+    match prompt.strip_prefix(before) {
+        Some(after) if !before.is_empty() => (&prompt[..before.len()], after),
+        _ => (prompt, ""),
+    }
+}
+
+/// The text before an `@` at the end of a text, and the word after it that is being completed.
 pub fn completing(text: &str) -> Option<(&str, &str)> {
     let (before, word) = text.rsplit_once('@')?;
     let begins = before.is_empty() || before.ends_with(char::is_whitespace);
@@ -318,6 +326,13 @@ mod tests {
         assert_eq!(completing("me@example"), None);
         assert_eq!(completing("see @a b"), None);
         assert_eq!(completing("nothing"), None);
+    }
+
+    #[test]
+    fn a_name_is_asked_for_wherever_the_caret_is() {
+        assert_eq!(around("see @rea for this", "see @rea"), ("see @rea", " for this"));
+        assert_eq!(around("sent, and empty", "see @rea"), ("sent, and empty", ""));
+        assert_eq!(around("brought from before", ""), ("brought from before", ""));
     }
 
     #[test]

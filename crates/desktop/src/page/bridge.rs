@@ -74,6 +74,8 @@ extern "C" {
     pub(crate) fn bring(id: &str);
     pub(crate) fn copy(text: &str);
     pub(crate) fn grow(element: &Element);
+    pub(crate) fn before(id: &str) -> String;
+    pub(crate) fn write(id: &str, before: &str, after: &str);
     pub(crate) fn remember(key: &str, value: &str);
     pub(crate) fn recall(key: &str) -> Option<String>;
 

@@ -1,12 +1,17 @@
 //! `@` in the prompt bar: documents, files and runs that the agents should look at.
 
+use super::bridge;
 use super::desk::Desk;
 use super::rich::Glyph;
 use super::server;
-use choir_desktop::files::{Listing, Sorted, folder, join, query};
+use choir_desktop::files::{Listing, Sorted, folder, is_looked_into, join, query};
 use choir_desktop::icon::Icon;
-use choir_desktop::prompt::{Mention, candidates, completing};
+use choir_desktop::prompt::{Mention, around, candidates, completing};
 use dioxus::prelude::*;
+use std::collections::VecDeque;
+
+/// So many folders are looked into for a name without its path.
+const FOLDERS_MAX: usize = 40;
 
 /// What is offered, and which of it Enter would take.
 #[derive(Clone, Copy, PartialEq)]
@@ -16,7 +21,9 @@ pub(crate) struct Offer {
     /// A folder and the paths in it: the workspace at first, then whichever folder is being typed.
     files: Signal<Option<(String, Vec<String>)>>,
     found: Memo<Vec<Mention>>,
-    /// The prompt for which the person closed the list.
+    /// What stands before the caret, which may be anywhere in the prompt.
+    before: Signal<String>,
+    /// The words before the caret for which the person closed the list.
     refused: Signal<String>,
 }
 
@@ -25,16 +32,18 @@ impl Offer {
     pub(crate) fn new(desk: Desk) -> Self {
         let mut at = use_signal(|| 0);
         let files = use_signal(|| None::<(String, Vec<String>)>);
-        let refused = use_signal(String::new);
+        let (before, refused) = use_hook(|| (Signal::new(String::new()), Signal::new(String::new())));
         let found = use_memo(move || {
-            let prompt = desk.prompt.read();
-            let Some((_, word)) = completing(&prompt).filter(|_| *refused.read() != *prompt) else { return Vec::new() };
+            let (prompt, before) = (desk.prompt.read(), before.read());
+            let (before, _) = around(&prompt, &before);
+            let Some((_, word)) = completing(before).filter(|_| *refused.read() != before) else { return Vec::new() };
             let files = files.read();
             let paths = files.as_ref().map(|(_, paths)| paths.as_slice()).unwrap_or_default();
             candidates(word, &desk.runs.read(), &desk.documents.read(), paths)
         });
         use_effect(move || {
-            let inside = completing(&desk.prompt.read()).map(|(_, word)| folder(word).to_owned());
+            let (prompt, before) = (desk.prompt.read(), before.read());
+            let inside = completing(around(&prompt, &before).0).map(|(_, word)| folder(word).to_owned());
             at.set(0);
             if let Some(inside) = inside
                 && files.peek().as_ref().is_none_or(|(known, _)| *known != inside)
@@ -42,7 +51,14 @@ impl Offer {
                 read(inside, files);
             }
         });
-        Self { desk, at, files, found, refused }
+        Self { desk, at, files, found, before, refused }
+    }
+
+    /// The caret is somewhere else, or there are other words before it.
+    pub(crate) fn follow(mut self, before: String) {
+        if *self.before.peek() != before {
+            self.before.set(before);
+        }
     }
 
     /// Whether there is something to choose.
@@ -61,7 +77,10 @@ impl Offer {
             Key::ArrowDown => self.at.set((at + 1) % count),
             Key::ArrowUp => self.at.set((at + count - 1) % count),
             Key::Enter | Key::Tab => self.take(at),
-            Key::Escape => self.refused.set(self.desk.prompt.peek().clone()),
+            Key::Escape => {
+                let before = around(&self.desk.prompt.peek(), &self.before.peek()).0.to_owned();
+                self.refused.set(before);
+            }
             _ => return false,
         }
         true
@@ -69,19 +88,37 @@ impl Offer {
 
     fn take(mut self, index: usize) {
         let Some(mention) = self.found.peek().get(index).cloned() else { return };
-        let before = completing(&self.desk.prompt.peek()).map(|(before, _)| before.to_owned());
-        self.desk.prompt.set(before.unwrap_or_default());
+        let (kept, after) = {
+            let (prompt, before) = (self.desk.prompt.peek(), self.before.peek());
+            let (before, after) = around(&prompt, &before);
+            let Some((kept, _)) = completing(before) else { return };
+            (kept.to_owned(), after.to_owned())
+        };
+        bridge::write("prompt", &kept, &after);
+        self.desk.prompt.set(format!("{kept}{after}"));
+        self.before.set(kept);
         self.desk.mention(mention);
     }
 }
 
+/// Looks into a folder and those in it, the nearest first: a name is often all that somebody remembers of a path.
 fn read(inside: String, mut files: Signal<Option<(String, Vec<String>)>>) {
     files.set(Some((inside.clone(), Vec::new())));
     spawn(async move {
-        // Without a workspace the list has documents and runs only.
-        if let Ok(listing) = server::get::<Listing>(&format!("/api/files/list?path={}", query(&inside))).await {
-            let paths = Sorted::from(listing).shown("").into_iter().map(|entry| join(&inside, &entry.name)).collect();
-            files.set(Some((inside, paths)));
+        let mut ahead = VecDeque::from([inside.clone()]);
+        for _ in 0..FOLDERS_MAX {
+            let Some(next) = ahead.pop_front() else { break };
+            // Without a workspace the list has documents and runs only.
+            let Ok(listing) = server::get::<Listing>(&format!("/api/files/list?path={}", query(&next))).await else {
+                break;
+            };
+            let entries = Sorted::from(listing);
+            let found: Vec<_> = entries.shown("").into_iter().map(|entry| (join(&next, &entry.name), entry)).collect();
+            ahead.extend(found.iter().filter(|(_, entry)| is_looked_into(entry)).map(|(path, _)| path.clone()));
+            let mut known = files.write();
+            // Somebody types another folder by now.
+            let Some((_, paths)) = known.as_mut().filter(|(known, _)| *known == inside) else { break };
+            paths.extend(found.into_iter().map(|(path, _)| path));
         }
     });
 }

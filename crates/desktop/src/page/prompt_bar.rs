@@ -146,7 +146,11 @@ fn Field(choice: Choice, send: EventHandler<()>) -> Element {
             enterkeyhint: "send",
             value: "{desk.prompt}",
             onmounted: move |event| element.set(event.data().downcast::<Node>().cloned()),
+            // Wherever the caret is put, by keys, hand or mouse.
+            onkeyup: move |_| offer.follow(bridge::before("prompt")),
+            onclick: move |_| offer.follow(bridge::before("prompt")),
             oninput: move |event| {
+                offer.follow(bridge::before("prompt"));
                 desk.prompt.set(event.value());
                 recall.set(Recall::default());
             },
