@@ -153,14 +153,17 @@ journey("files and pictures are pasted and dropped into the prompt bar, and reac
   await prompt(page).evaluate(give, { event: "drop", name: "table.csv", type: "text/csv", bytes: [97, 44, 98, 10] });
   const mentioned = page.getByRole("list", { name: "To look at" });
   for (const name of ["uploads/picture.png", "uploads/table.csv"]) await mentioned.getByText(name).waitFor();
+  // What misses the bar does not make the browser leave the desktop for the file.
+  await page.getByRole("main").evaluate(give, { event: "drop", name: "notes.txt", type: "text/plain", bytes: [104, 105] });
+  await mentioned.getByText("uploads/notes.txt").waitFor();
   await ask(page, FIRST);
   await text(window(page, "Writer").first()).filter({ hasText: "The answer is 42." }).waitFor();
   await mentioned.waitFor({ state: "detached" });
   const { events } = await call(page, "GET", "/api/events?kind=run.accepted");
   const paths = events[0].payload.request.context.map(({ path }) => path);
-  assert.deepEqual(paths.sort(), ["uploads/picture.png", "uploads/table.csv"]);
+  assert.deepEqual(paths.sort(), ["uploads/notes.txt", "uploads/picture.png", "uploads/table.csv"]);
   const { files } = await call(page, "GET", "/api/files/list?path=uploads");
-  assert.deepEqual(files.map(({ name, size }) => [name, size]), [["picture.png", 4], ["table.csv", 4]]);
+  assert.deepEqual(files.map(({ name, size }) => [name, size]), [["notes.txt", 2], ["picture.png", 4], ["table.csv", 4]]);
 });
 
 journey("what is called alike is attached side by side, and nothing takes the place of another", { scenario: "document.json" }, async (world) => {

@@ -348,12 +348,7 @@ export function watchDrop(element, onFile) {
     if (event.dataTransfer.types.includes(MOVED)) return;
     event.preventDefault();
     leave();
-    // Both have to be asked for before this returns; what they name may be read later.
-    const folders = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry?.()).filter((entry) => entry?.isDirectory);
-    const files = [...event.dataTransfer.files].filter(({ name }) => !folders.some((folder) => folder.name === name));
-    files.forEach((file) => onFile(file.name, file));
-    // One that cannot be read to its end is not begun.
-    folders.forEach((folder) => inside(folder, folder.name).then((all) => onFile(folder.name, all), () => onFile(folder.name, [])));
+    take(event.dataTransfer, onFile);
   };
   const paste = (event) => {
     const files = [...(event.clipboardData?.files ?? [])];
@@ -364,6 +359,41 @@ export function watchDrop(element, onFile) {
   for (const [name, listen] of Object.entries(heard)) element.addEventListener(name, listen);
   return () => {
     for (const [name, listen] of Object.entries(heard)) element.removeEventListener(name, listen);
+  };
+}
+
+// What was dropped: files, and folders with the paths of all that is in them.
+function take({ items, files }, onFile) {
+  // Both have to be asked for before this returns; what they name may be read later.
+  const folders = [...items].map((item) => item.webkitGetAsEntry?.()).filter((entry) => entry?.isDirectory);
+  const plain = [...files].filter(({ name }) => !folders.some((folder) => folder.name === name));
+  plain.forEach((file) => onFile(file.name, file));
+  // One that cannot be read to its end is not begun.
+  folders.forEach((folder) => inside(folder, folder.name).then((all) => onFile(folder.name, all), () => onFile(folder.name, [])));
+}
+
+// Files dropped where nothing else takes them: without this the browser would leave the desktop to show them. `element` is
+// where they go, and says so.
+export function watchStrays(element, onFile) {
+  const isStray = (event) => !event.defaultPrevented && event.dataTransfer.types.includes('Files');
+  const heard = {
+    dragover: (event) => {
+      const stray = isStray(event);
+      if (stray) event.preventDefault();
+      if (stray) element.dataset.drop = '';
+      else if (!element.contains(event.target)) delete element.dataset.drop;
+    },
+    dragleave: (event) => event.relatedTarget ?? delete element.dataset.drop,
+    drop: (event) => {
+      if (!isStray(event)) return;
+      event.preventDefault();
+      delete element.dataset.drop;
+      take(event.dataTransfer, onFile);
+    },
+  };
+  for (const [name, listen] of Object.entries(heard)) document.addEventListener(name, listen);
+  return () => {
+    for (const [name, listen] of Object.entries(heard)) document.removeEventListener(name, listen);
   };
 }
 

@@ -94,6 +94,8 @@ extern "C" {
     fn choose_files(on_file: &JsValue, folder: bool);
     #[wasm_bindgen(js_name = watchDrop)]
     fn watch_drop(element: &Element, on_file: &Closure<dyn FnMut(String, JsValue)>) -> Function;
+    #[wasm_bindgen(js_name = watchStrays)]
+    fn watch_strays(element: &Element, on_file: &Closure<dyn FnMut(String, JsValue)>) -> Function;
     #[wasm_bindgen(js_name = watchMoves)]
     fn watch_moves(element: &Element, on_move: &Closure<dyn FnMut(String, String)>) -> Function;
     /// Does what a button of a window does; answers whether it has it now.
@@ -359,6 +361,12 @@ pub(crate) fn moves(element: &Element, on_move: impl FnMut(String, String) + 'st
 pub(crate) fn drops(element: &Element, on_file: impl FnMut(String, JsValue) + 'static) -> Held {
     let on_file = Closure::new(on_file);
     Held { stop: watch_drop(element, &on_file), _closures: vec![Box::new(on_file)] }
+}
+
+/// Files that are dropped where nothing else takes them; `element` shows that it will.
+pub(crate) fn strays(element: &Element, on_file: impl FnMut(String, JsValue) + 'static) -> Held {
+    let on_file = Closure::new(on_file);
+    Held { stop: watch_strays(element, &on_file), _closures: vec![Box::new(on_file)] }
 }
 
 /// The bytes of a file as the browser holds them.

@@ -25,6 +25,7 @@ pub(crate) fn PromptBar() -> Element {
     let send = move || submit(desk, choice.now());
     use_effect(move || remember_draft(desk));
     let (mut drops, given) = use_hook(|| (Signal::new(None::<Held>), Signal::new(Vec::new())));
+    let mut strays = use_signal(|| None::<Held>);
     rsx! {
         form {
             class: "prompt",
@@ -32,6 +33,7 @@ pub(crate) fn PromptBar() -> Element {
             onmounted: move |event| {
                 let Some(element) = event.data().downcast::<Node>().cloned() else { return };
                 drops.set(Some(bridge::drops(&element, move |name, file| attach(desk, given, name, file))));
+                strays.set(Some(bridge::strays(&element, move |name, file| attach(desk, given, name, file))));
             },
             Precautions {}
             Mentions {}
