@@ -15,6 +15,9 @@ journey("folders are made, files dropped, looked at, renamed, thrown away and br
   await choose(page, "Files");
   const files = window(page, "Files");
   await files.getByRole("button", { name: "New folder" }).click();
+  await files.getByRole("button", { name: "Make no folder" }).click();
+  await files.getByRole("textbox", { name: "Name of the folder" }).waitFor({ state: "detached" });
+  await files.getByRole("button", { name: "New folder" }).click();
   await files.getByRole("textbox", { name: "Name of the folder" }).fill("papers");
   await files.getByRole("textbox", { name: "Name of the folder" }).press("Enter");
   await files.getByRole("button", { name: "papers", exact: true }).last().click();
@@ -34,6 +37,8 @@ journey("folders are made, files dropped, looked at, renamed, thrown away and br
   await files.getByRole("heading", { name: "Pears" }).waitFor();
   await world.assertAccessible(page);
 
+  await files.getByRole("button", { name: "Rename pears.md" }).click();
+  await files.getByRole("button", { name: "Keep the name" }).click();
   await files.getByRole("button", { name: "Rename pears.md" }).click();
   await files.getByRole("textbox", { name: "New name" }).fill("fruit.md");
   await files.getByRole("textbox", { name: "New name" }).press("Enter");

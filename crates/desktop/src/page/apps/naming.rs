@@ -1,7 +1,9 @@
 //! Giving a name in Files: to a new folder, and to what has one already.
 
 use super::files::Folder;
+use crate::page::rich::IconButton;
 use choir_desktop::files::Entry;
+use choir_desktop::icon::Icon;
 use dioxus::prelude::*;
 
 #[component]
@@ -30,6 +32,7 @@ pub(super) fn NewFolder(folder: Folder) -> Element {
                 },
             }
             button { class: "secondary", "Make folder" }
+            IconButton { icon: Icon::Close, label: "Make no folder", onclick: move |_| making.set(None) }
             {fault(folder)}
         }
     }
@@ -60,6 +63,7 @@ pub(super) fn Rename(folder: Folder, entry: Entry) -> Element {
                 },
             }
             button { class: "secondary", "Rename" }
+            IconButton { icon: Icon::Close, label: "Keep the name", onclick: move |_| folder.renaming.set(None) }
             {fault(folder)}
         }
     }
