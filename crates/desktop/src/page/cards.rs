@@ -141,12 +141,16 @@ pub(crate) fn Receipt(run: Run) -> Element {
     let desk = use_desk();
     let until = run.ended_at.unwrap_or_else(|| *desk.now.read());
     let words = run_words(run.status);
+    // Whoever asked no model is not told that it was for nothing.
+    let has_cost = run.ended_at.is_none() || run.usage.tokens() > 0;
     rsx! {
         p { class: "receipt",
             span { "{words}" }
             span { class: "figure", {elapsed(run.accepted_at, until)} }
-            span { class: "figure", {format!("{} tokens", tokens(run.usage.tokens()))} }
-            span { class: "figure", {cost(&run.usage)} }
+            if has_cost {
+                span { class: "figure", {format!("{} tokens", tokens(run.usage.tokens()))} }
+                span { class: "figure", {cost(&run.usage)} }
+            }
         }
     }
 }
