@@ -276,7 +276,8 @@ async fn shown(output: &mut TerminalOutput) -> anyhow::Result<Option<Bytes>> {
     }
 }
 
-/// A terminal without a sandbox, with a program on it.
+/// A terminal without a sandbox, with a program on it that leads a session of its own, as in every terminal: the kernel shares
+/// its processors between sessions first.
 struct Bare {
     terminal: File,
     child: Child,
@@ -290,8 +291,11 @@ impl Bare {
         let name = rustix::pty::ptsname(&terminal, Vec::new())?;
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let other = rustix::fs::open(name.as_c_str(), flags, rustix::fs::Mode::empty())?;
-        let mut command = Command::new("/bin/sh");
-        command.arg("-c").arg(text).stdin(Stdio::from(other.try_clone()?)).stdout(Stdio::from(other.try_clone()?));
+        let mut command = Command::new("setsid");
+        command
+            .args(["--ctty", "/bin/sh", "-c", text])
+            .stdin(Stdio::from(other.try_clone()?))
+            .stdout(Stdio::from(other.try_clone()?));
         let child = command.stderr(Stdio::from(other)).spawn()?;
         Ok(Self { terminal: terminal.into(), child })
     }
