@@ -157,4 +157,7 @@ journey("an error stays until it is put away, whatever else was told before it",
   await page.clock.fastForward(10_000);
   await told.waitFor({ state: "detached" });
   await alert.waitFor();
+  // Nor does it give way to what is told beside it.
+  for (const line of ["Print", "Pause run", "Outline", "Paste", "Find"]) await choose(page, line);
+  await alert.waitFor();
 });

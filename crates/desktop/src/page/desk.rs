@@ -19,7 +19,8 @@ use js_sys::Function;
 use serde::de::IgnoredAny;
 use wasm_bindgen_futures::spawn_local;
 
-/// Notices shown at once; an older one gives way.
+/// Notices shown at once; an older one that only tells gives way. Errors stay until they are put away, and what can be stopped
+/// until it has ended.
 const NOTICES_MAX: usize = 4;
 /// A notice that only tells leaves after this long. Errors stay.
 const NOTICE_MS: u32 = 6_000;
@@ -294,7 +295,7 @@ impl Desk {
         if matches!(failure, Failure::Locked) {
             self.link.set(Link::Locked);
         } else {
-            let id = self.notice(Tone::Warn, format!("{failure} {kept}"));
+            let id = self.notice(Tone::Warn, format!("{failure} {kept}").trim_end().to_owned());
             let away = matches!(failure, Failure::Unreachable);
             if let Some(notice) = self.notices.write().iter_mut().find(|notice| notice.id == id) {
                 notice.away = away;
@@ -318,15 +319,21 @@ impl Desk {
 
     fn notice(mut self, tone: Tone, text: String) -> u32 {
         let mut notices = self.notices.write();
-        if let Some(same) = notices.iter().find(|notice| notice.text == text) {
-            return same.id;
+        match notices.iter().position(|notice| notice.text == text && notice.stop.is_none()) {
+            // Said again, it is news again.
+            Some(same) if tone == Tone::Tell => drop(notices.remove(same)),
+            Some(same) => return notices[same].id,
+            None => {}
         }
         // Never given twice: what puts a notice away after a while must not put away a later one.
         let id = *self.noticed.peek() + 1;
         self.noticed.set(id);
         notices.push(Notice { id, tone, text, away: false, stop: None });
-        if notices.len() > NOTICES_MAX {
-            notices.remove(0);
+        let passes = |notice: &Notice| notice.tone == Tone::Tell && notice.stop.is_none() && notice.id != id;
+        if notices.len() > NOTICES_MAX
+            && let Some(oldest) = notices.iter().position(passes)
+        {
+            notices.remove(oldest);
         }
         id
     }
