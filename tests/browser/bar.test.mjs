@@ -166,6 +166,65 @@ journey("files and pictures are pasted and dropped into the prompt bar, and reac
   assert.deepEqual(files.map(({ name, size }) => [name, size]), [["notes.txt", 2], ["picture.png", 4], ["table.csv", 4]]);
 });
 
+journey("what is attached goes with its own words, however slow the line is, and what is dropped on a text is not lost", { scenario: "told.json" }, async (world) => {
+  await world.start();
+  const page = await world.signIn();
+  await prompt(page).waitFor();
+  for (const name of ["a", "b"]) await call(page, "PUT", `/api/files?path=${name}.md`, name, "text/markdown");
+  const mentioned = page.getByRole("list", { name: "To look at" });
+  const mention = async (name) => {
+    await prompt(page).pressSequentially(` @${name}.md`);
+    await page.getByRole("option", { name: new RegExp(`${name}\\.md`) }).click();
+    await mentioned.getByText(`${name}.md`).waitFor();
+  };
+  const asked = ["How much is six times seven?", "And how much is six times seven?"];
+
+  // Two prompts whose answers are still on their way when something is attached to a third.
+  let pass;
+  const held = new Promise((resolve) => (pass = resolve));
+  await page.route(/\/api\/runs$/, async (route) => (await held, route.continue()));
+  await prompt(page).fill(asked[0]);
+  await mention("a");
+  await prompt(page).press("Enter");
+  await ask(page, asked[1]);
+  await prompt(page).fill("Once more");
+  await mention("b");
+  pass();
+  for (const words of asked) await page.getByRole("article", { name: "Answer" }).getByRole("button", { name: words, exact: true }).waitFor();
+  await page.unroute(/\/api\/runs$/);
+  const context = async (words) => {
+    const { events } = await call(page, "GET", "/api/events?kind=run.accepted");
+    return events.map(({ payload }) => payload.request).find(({ prompt }) => prompt === words)?.context ?? [];
+  };
+  assert.deepEqual(await context(asked[0]), [{ path: "a.md" }]);
+  assert.deepEqual(await context(asked[1]), []);
+  await mentioned.getByText("b.md").waitFor();
+  await mentioned.getByRole("button", { name: "Take b.md away" }).click();
+
+  // Enter while a file is on its way waits for it. It misses the bar and falls on a text, which takes pictures only.
+  const { document_id } = await call(page, "POST", "/api/documents", { title: "Bees", content: "# Bees\n" });
+  await call(page, "POST", "/api/desktop", { command: "open", app: "writer", subject: { document: document_id } });
+  await text(window(page, "Writer — Bees")).filter({ hasText: "Bees" }).waitFor();
+  let arrive;
+  const under = new Promise((resolve) => (arrive = resolve));
+  await page.route(/\/api\/files\?path=uploads.+paper/, async (route) => (await under, route.continue()));
+  await text(window(page, "Writer — Bees")).evaluate(give, { event: "drop", name: "paper.pdf", type: "application/pdf", bytes: [37, 80, 68, 70] });
+  await page.getByRole("status").getByText(/^Uploading paper\.pdf/).waitFor();
+  await prompt(page).fill("Once more, how much is six times seven?");
+  await prompt(page).press("Enter");
+  await page.getByRole("status").getByText("Your words go as soon as the file is there.").waitFor();
+  arrive();
+  await page.getByRole("article", { name: "Answer" }).getByRole("button", { name: /^Once more/ }).waitFor();
+  assert.deepEqual(await context("Once more, how much is six times seven?"), [{ path: "uploads/paper.pdf" }]);
+  await mentioned.waitFor({ state: "detached" });
+  assert.equal((await call(page, "GET", `/api/documents/${document_id}`)).content, "# Bees\n");
+
+  // A file that came since is found by its name.
+  await call(page, "PUT", "/api/files?path=late.md", "late", "text/markdown");
+  await prompt(page).fill("");
+  await mention("late");
+});
+
 journey("what is called alike is attached side by side, and nothing takes the place of another", { scenario: "document.json" }, async (world) => {
   await world.start();
   const page = await world.signIn();

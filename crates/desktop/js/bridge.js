@@ -190,7 +190,15 @@ export function focus(selector) {
 }
 
 // A browser that does not give its clipboard away has said so to the person.
-export const copy = (text) => navigator.clipboard?.writeText(text).catch(() => {});
+// Whether it is there now; a page that is not reached safely has no clipboard.
+export async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 export const leave = () => document.activeElement?.blur();
 
@@ -372,28 +380,41 @@ function take({ items, files }, onFile) {
   folders.forEach((folder) => inside(folder, folder.name).then((all) => onFile(folder.name, all), () => onFile(folder.name, [])));
 }
 
+// Pictures that a text takes; it would take any other file as letters.
+const PICTURE = /^image\/(png|jpeg|gif|webp)$/;
+
 // Files dropped where nothing else takes them: without this the browser would leave the desktop to show them. `element` is
 // where they go, and says so.
 export function watchStrays(element, onFile) {
-  const isStray = (event) => !event.defaultPrevented && event.dataTransfer.types.includes('Files');
-  const heard = {
-    dragover: (event) => {
-      const stray = isStray(event);
-      if (stray) event.preventDefault();
-      if (stray) element.dataset.drop = '';
-      else if (!element.contains(event.target)) delete element.dataset.drop;
-    },
-    dragleave: (event) => event.relatedTarget ?? delete element.dataset.drop,
-    drop: (event) => {
-      if (!isStray(event)) return;
-      event.preventDefault();
-      delete element.dataset.drop;
-      take(event.dataTransfer, onFile);
-    },
+  const brings = ({ dataTransfer }) => dataTransfer.types.includes('Files');
+  const isText = ({ target }) => !!target.closest?.('.cm-content[contenteditable=true]');
+  const isPictures = ({ dataTransfer }) => [...dataTransfer.items].every(({ kind, type }) => kind === 'file' && PICTURE.test(type));
+  const leave = () => delete element.dataset.drop;
+  const gather = (event) => {
+    event.preventDefault();
+    take(event.dataTransfer, onFile);
   };
-  for (const [name, listen] of Object.entries(heard)) document.addEventListener(name, listen);
+  const heard = [
+    ['dragover', (event) => {
+      if (!brings(event)) return;
+      const stray = !event.defaultPrevented && !(isText(event) && isPictures(event));
+      if (!event.defaultPrevented) event.preventDefault();
+      if (stray) element.dataset.drop = '';
+      else if (!element.contains(event.target)) leave();
+    }],
+    ['dragleave', (event) => event.relatedTarget ?? leave()],
+    // Before the text takes them.
+    ['drop', (event) => {
+      leave();
+      if (!brings(event) || !isText(event) || isPictures(event)) return;
+      event.stopPropagation();
+      gather(event);
+    }, true],
+    ['drop', (event) => brings(event) && !event.defaultPrevented && gather(event)],
+  ];
+  for (const one of heard) document.addEventListener(...one);
   return () => {
-    for (const [name, listen] of Object.entries(heard)) document.removeEventListener(name, listen);
+    for (const one of heard) document.removeEventListener(...one);
   };
 }
 

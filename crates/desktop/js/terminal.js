@@ -72,7 +72,7 @@ export function openTerminal(parent, id, onState) {
     },
     paste: () => paste(terminal),
     // What is selected, or else what is on the screen.
-    copy: () => navigator.clipboard?.writeText(terminal.getSelection() || screen(terminal)),
+    copy: () => write(terminal.getSelection() || screen(terminal)),
     close: () => {
       line.close();
       sizes.disconnect();
@@ -185,7 +185,7 @@ function follow(address) {
 function clipboard(terminal, event) {
   if (event.type !== 'keydown' || !event.ctrlKey || !event.shiftKey) return false;
   if (event.code === 'KeyC' && terminal.hasSelection()) {
-    navigator.clipboard?.writeText(terminal.getSelection());
+    write(terminal.getSelection());
     event.preventDefault();
     return true;
   }
@@ -197,8 +197,10 @@ function clipboard(terminal, event) {
   return false;
 }
 
-// A browser that does not give the clipboard away has said so to the person.
-const paste = (terminal) => navigator.clipboard?.readText().then((text) => terminal.paste(text), () => {});
+// Both say whether the browser gave the clipboard away.
+const gave = (wish) => wish().then(() => true, () => false);
+const write = (text) => gave(async () => navigator.clipboard.writeText(text));
+const paste = (terminal) => gave(async () => terminal.paste(await navigator.clipboard.readText()));
 
 function screen(terminal) {
   const { active } = terminal.buffer;

@@ -1,6 +1,6 @@
 //! The doors to the browser, typed. Whatever is started here ends when its [`Held`] is dropped.
 
-use js_sys::Function;
+use js_sys::{Function, Promise};
 use std::any::Any;
 use wasm_bindgen::prelude::*;
 use web_sys::Element;
@@ -72,7 +72,8 @@ extern "C" {
     pub(crate) fn focus_window(id: &str);
     pub(crate) fn leave();
     pub(crate) fn bring(id: &str);
-    pub(crate) fn copy(text: &str);
+    /// Whether it is in the clipboard.
+    pub(crate) async fn copy(text: &str) -> JsValue;
     pub(crate) fn grow(element: &Element);
     pub(crate) fn before(id: &str) -> String;
     pub(crate) fn write(id: &str, before: &str, after: &str);
@@ -124,10 +125,10 @@ extern "C" {
     pub(crate) fn press(this: &Terminal, keys: &str);
     /// Types what is in the clipboard.
     #[wasm_bindgen(method, js_name = paste)]
-    pub(crate) fn paste_into(this: &Terminal);
+    pub(crate) fn paste_into(this: &Terminal) -> Promise;
     /// Puts what is selected, or the screen, into the clipboard.
     #[wasm_bindgen(method, js_name = copy)]
-    pub(crate) fn copy_from(this: &Terminal);
+    pub(crate) fn copy_from(this: &Terminal) -> Promise;
 
     /// A version of a document, shown.
     type Version;

@@ -7,11 +7,15 @@ use super::server;
 use choir_desktop::files::{Listing, Sorted, folder, is_looked_into, join, query};
 use choir_desktop::icon::Icon;
 use choir_desktop::prompt::{Mention, around, candidates, completing};
+use choir_proto::Seq;
 use dioxus::prelude::*;
 use std::collections::VecDeque;
 
 /// So many folders are looked into for a name without its path.
 const FOLDERS_MAX: usize = 40;
+
+/// A folder, the paths in it, and the last event that it knows of.
+type Known = (String, Vec<String>, Seq);
 
 /// What is offered, and which of it Enter would take.
 #[derive(Clone, Copy, PartialEq)]
@@ -19,7 +23,7 @@ pub(crate) struct Offer {
     desk: Desk,
     pub(crate) at: Signal<usize>,
     /// A folder and the paths in it: the workspace at first, then whichever folder is being typed.
-    files: Signal<Option<(String, Vec<String>)>>,
+    files: Signal<Option<Known>>,
     found: Memo<Vec<Mention>>,
     /// What stands before the caret, which may be anywhere in the prompt.
     before: Signal<String>,
@@ -31,24 +35,25 @@ impl Offer {
     /// Follows the prompt bar's text.
     pub(crate) fn new(desk: Desk) -> Self {
         let mut at = use_signal(|| 0);
-        let files = use_signal(|| None::<(String, Vec<String>)>);
+        let files = use_signal(|| None::<Known>);
         let (before, refused) = use_hook(|| (Signal::new(String::new()), Signal::new(String::new())));
         let found = use_memo(move || {
             let (prompt, before) = (desk.prompt.read(), before.read());
             let (before, _) = around(&prompt, &before);
             let Some((_, word)) = completing(before).filter(|_| *refused.read() != before) else { return Vec::new() };
             let files = files.read();
-            let paths = files.as_ref().map(|(_, paths)| paths.as_slice()).unwrap_or_default();
+            let paths = files.as_ref().map(|(_, paths, _)| paths.as_slice()).unwrap_or_default();
             candidates(word, &desk.runs.read(), &desk.documents.read(), paths)
         });
         use_effect(move || {
             let (prompt, before) = (desk.prompt.read(), before.read());
             let inside = completing(around(&prompt, &before).0).map(|(_, word)| folder(word).to_owned());
+            let upto = *desk.files.read();
             at.set(0);
             if let Some(inside) = inside
-                && files.peek().as_ref().is_none_or(|(known, _)| *known != inside)
+                && files.peek().as_ref().is_none_or(|(known, _, seen)| *known != inside || *seen != upto)
             {
-                read(inside, files);
+                read(inside, upto, files);
             }
         });
         Self { desk, at, files, found, before, refused }
@@ -102,8 +107,8 @@ impl Offer {
 }
 
 /// Looks into a folder and those in it, the nearest first: a name is often all that somebody remembers of a path.
-fn read(inside: String, mut files: Signal<Option<(String, Vec<String>)>>) {
-    files.set(Some((inside.clone(), Vec::new())));
+fn read(inside: String, upto: Seq, mut files: Signal<Option<Known>>) {
+    files.set(Some((inside.clone(), Vec::new(), upto)));
     spawn(async move {
         let mut ahead = VecDeque::from([inside.clone()]);
         for _ in 0..FOLDERS_MAX {
@@ -117,7 +122,8 @@ fn read(inside: String, mut files: Signal<Option<(String, Vec<String>)>>) {
             ahead.extend(found.iter().filter(|(_, entry)| is_looked_into(entry)).map(|(path, _)| path.clone()));
             let mut known = files.write();
             // Somebody types another folder by now.
-            let Some((_, paths)) = known.as_mut().filter(|(known, _)| *known == inside) else { break };
+            let is_asked = |(known, _, seen): &&mut Known| *known == inside && *seen == upto;
+            let Some((_, paths, _)) = known.as_mut().filter(is_asked) else { break };
             paths.extend(found.into_iter().map(|(path, _)| path));
         }
     });

@@ -8,7 +8,7 @@ use choir_desktop::computer::{Documents, Runs, focused};
 use choir_desktop::geometry::{self, Size};
 use choir_desktop::inbox::{Inbox, Item};
 use choir_desktop::menu::Wish;
-use choir_desktop::prompt::{Mention, Precaution, Sent};
+use choir_desktop::prompt::{Intention, Mention, Precaution, Sent};
 use choir_desktop::settings::Settings;
 use choir_proto::api::Health;
 use choir_proto::desktop::{App, Desktop, DesktopCommand, Rect, Shape, Subject, Window};
@@ -94,6 +94,12 @@ pub(crate) struct Desk {
     pub(crate) prompt: Signal<String>,
     /// Words that were sent, of which nobody knows whether the computer took them.
     pub(crate) unsure: Signal<Option<Sent>>,
+    /// What those words went with, by its keys.
+    pub(crate) unsure_of: Signal<Vec<String>>,
+    /// Files on their way to the prompt.
+    pub(crate) attaching: Signal<u32>,
+    /// What Enter meant while they were.
+    pub(crate) held: Signal<Option<Intention>>,
     /// What the agents should look at.
     pub(crate) mentions: Signal<Vec<Mention>>,
     /// What is wanted of the next run beside its work.
@@ -138,6 +144,9 @@ impl Desk {
                 now: Signal::new(bridge::time()),
                 prompt: Signal::new(draft),
                 unsure: Signal::new(unsure),
+                unsure_of: Signal::new(Vec::new()),
+                attaching: Signal::new(0),
+                held: Signal::new(None),
                 mentions: Signal::new(Vec::new()),
                 precautions: Signal::new(Vec::new()),
                 inbox: Signal::new(Vec::new()),

@@ -16,6 +16,7 @@ use choir_proto::desktop::{App, Subject};
 use choir_proto::document::DocumentSummary;
 use choir_proto::run::Run;
 use dioxus::prelude::*;
+use wasm_bindgen_futures::spawn_local;
 
 /// Each shows another face: a document with sources, work with a check, a short answer.
 const EXAMPLES: [(&str, &str); 3] = [
@@ -53,7 +54,10 @@ fn Example(title: &'static str, prompt: &'static str) -> Element {
             r#type: "button",
             class: "example",
             onclick: move |_| {
-                desk.prompt.set(prompt.to_owned());
+                // Words that are there stay before it.
+                let draft = desk.prompt.peek().trim_end().to_owned();
+                let is_example = EXAMPLES.iter().any(|(_, other)| *other == draft);
+                desk.prompt.set(if draft.is_empty() || is_example { prompt.to_owned() } else { format!("{draft}\n{prompt}") });
                 bridge::focus(PROMPT);
             },
             strong { "{title}" }
@@ -95,8 +99,13 @@ fn mends(desk: Desk, condition: Condition) -> Element {
                 r#type: "button",
                 class: "mend",
                 onclick: move |_| {
-                    bridge::copy(&command);
-                    desk.tell(format!("Copied: `{command}`"));
+                    let command = command.clone();
+                    spawn_local(async move {
+                        match bridge::copy(&command).await.is_truthy() {
+                            true => desk.tell(format!("Copied: `{command}`")),
+                            false => desk.tell(format!("Type this into a terminal: `{command}`")),
+                        }
+                    });
                 },
                 Glyph { icon: Icon::Copy }
                 "Copy the command"

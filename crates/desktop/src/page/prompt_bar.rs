@@ -236,23 +236,35 @@ fn Mentions() -> Element {
 }
 
 /// A file that was dropped or pasted goes into the workspace, and the agents are shown it.
-fn attach(desk: Desk, given: Signal<Vec<String>>, name: String, file: wasm_bindgen::JsValue) {
+fn attach(mut desk: Desk, given: Signal<Vec<String>>, name: String, file: wasm_bindgen::JsValue) {
     if js_sys::Array::is_array(&file) {
         return desk.tell("A folder goes into the workspace by being dropped on Files.");
     }
     if !is_name(&name) {
         return desk.tell(format!("“{name}” is not a name for a file."));
     }
+    *desk.attaching.write() += 1;
     spawn_local(async move {
         let sent = async {
             let path = join(UPLOADS, &claim(given, &name).await?);
             let moved = upload(desk, &format!("/api/files?path={}", query(&path)), &name, file).await?;
             Ok((path, moved))
         };
-        match sent.await {
+        let sent = sent.await;
+        if !matches!(sent, Ok((_, Moved::Whole))) {
+            // Whoever meant to send it decides anew.
+            desk.held.set(None);
+        }
+        match sent {
             Ok((path, Moved::Whole)) => desk.mention(Mention::Path(path)),
             Ok((_, Moved::Stopped)) => desk.tell(format!("{} was not attached.", plainly(&name))),
             Err(failure) => desk.fail(&format!("{} was not attached.", plainly(&name)), &failure),
+        }
+        *desk.attaching.write() -= 1;
+        if *desk.attaching.peek() == 0
+            && let Some(meant) = desk.held.take()
+        {
+            submit(desk, meant);
         }
     });
 }

@@ -5,7 +5,7 @@ use super::bridge;
 use super::desk::{Desk, Link};
 use super::server::{self, Failure};
 use super::stream::open_if_ready;
-use choir_desktop::prompt::{Intention, Mention, Sent, steered};
+use choir_desktop::prompt::{Intention, Mention, Precaution, Sent, steered};
 use choir_desktop::words::headline;
 use choir_proto::api::{RunAccepted, Steer};
 use choir_proto::run::NewRun;
@@ -44,11 +44,35 @@ pub(crate) fn recall_draft() -> (String, Option<Sent>) {
     }
 }
 
+/// What goes with words: it leaves the bar with them, so that none of it goes with the next.
+struct Along {
+    mentions: Vec<Mention>,
+    precautions: Vec<Precaution>,
+}
+
+impl Along {
+    fn take(mut desk: Desk) -> Self {
+        Self { mentions: desk.mentions.take(), precautions: desk.precautions.take() }
+    }
+
+    /// The words are in the bar again, and so is this.
+    fn give_back(self, mut desk: Desk) {
+        self.mentions.into_iter().for_each(|mention| desk.mention(mention));
+        let mut wanted = desk.precautions.write();
+        let missing: Vec<_> = self.precautions.into_iter().filter(|one| !wanted.contains(one)).collect();
+        wanted.extend(missing);
+    }
+}
+
 /// Sends what the bar holds, and empties it.
 pub(crate) fn submit(mut desk: Desk, intention: Intention) {
     let text = desk.prompt.peek().trim().to_owned();
     if text.is_empty() {
         return;
+    }
+    if *desk.attaching.peek() > 0 {
+        desk.held.set(Some(intention));
+        return desk.tell("Your words go as soon as the file is there.");
     }
     let again = desk.unsure.peek().as_ref().is_some_and(|sent| sent.text() == text);
     if again && *desk.link.peek() != Link::Live {
@@ -56,27 +80,31 @@ pub(crate) fn submit(mut desk: Desk, intention: Intention) {
     }
     desk.unsure.set(None);
     desk.prompt.set(String::new());
+    let along = Along::take(desk);
     spawn_local(async move {
         let waiting = Waiting::begin(desk, &text);
         match intention {
-            Intention::Steer { run_id, .. } => steer(desk, run_id, text).await,
-            Intention::Continue { document_id, .. } => ask(desk, Some(document_id), text).await,
-            Intention::New => ask(desk, None, text).await,
+            Intention::Steer { run_id, .. } => steer(desk, run_id, text, along).await,
+            Intention::Continue { document_id, .. } => ask(desk, Some(document_id), text, along).await,
+            Intention::New => ask(desk, None, text, along).await,
         }
         waiting.end(desk);
     });
 }
 
 /// Says something to the agents at work.
-async fn steer(mut desk: Desk, run_id: RunId, text: String) {
-    let body = Steer { text: steered(&text, &desk.mentions.peek()) };
+async fn steer(mut desk: Desk, run_id: RunId, text: String, mut along: Along) {
+    let body = Steer { text: steered(&text, &along.mentions) };
     let answer: Result<IgnoredAny, Failure> = server::send("POST", &format!("/api/runs/{run_id}/steer"), &body).await;
     match answer {
         Ok(_) => {
-            desk.mentions.write().clear();
+            // What is wanted of the next run was not wanted of this one.
+            along.mentions.clear();
+            along.give_back(desk);
             desk.tell("Told the agents.");
         }
         Err(failure) => {
+            along.give_back(desk);
             let back = Sent::new(text, *desk.seq.peek()).back_in(&desk.prompt.peek());
             desk.prompt.set(back);
             desk.fail(KEPT, &failure);
@@ -85,12 +113,12 @@ async fn steer(mut desk: Desk, run_id: RunId, text: String) {
 }
 
 /// Starts a run.
-async fn ask(mut desk: Desk, document_id: Option<DocumentId>, text: String) {
+async fn ask(mut desk: Desk, document_id: Option<DocumentId>, text: String, along: Along) {
     let sent = Sent::new(text, *desk.seq.peek());
     bridge::remember(SENT_KEY, &sent.note());
-    let context = desk.mentions.peek().iter().map(Mention::context).collect();
+    let context = along.mentions.iter().map(Mention::context).collect();
     let mut body = NewRun { document_id, context, ..NewRun::new(sent.text().to_owned()) };
-    desk.precautions.peek().iter().for_each(|precaution| precaution.put_into(&mut body));
+    along.precautions.iter().for_each(|precaution| precaution.put_into(&mut body));
     let answer: Result<RunAccepted, Failure> = server::send("POST", "/api/runs", &body).await;
     let failure = match answer {
         Ok(accepted) => return taken(desk, accepted.run_id),
@@ -102,6 +130,8 @@ async fn ask(mut desk: Desk, document_id: Option<DocumentId>, text: String) {
     }
     let back = sent.back_in(&desk.prompt.peek());
     desk.prompt.set(back);
+    let keys = along.mentions.iter().map(Mention::key).collect();
+    along.give_back(desk);
     match failure {
         Failure::Unreachable | Failure::Odd(_) => {
             desk.fail(
@@ -109,6 +139,7 @@ async fn ask(mut desk: Desk, document_id: Option<DocumentId>, text: String) {
                 &failure,
             );
             desk.unsure.set(Some(sent));
+            desk.unsure_of.set(keys);
         }
         Failure::Locked | Failure::Refused(_) => {
             desk.fail(KEPT, &failure);
@@ -121,8 +152,6 @@ async fn ask(mut desk: Desk, document_id: Option<DocumentId>, text: String) {
 fn taken(mut desk: Desk, run: RunId) {
     bridge::remember(SENT_KEY, "");
     desk.unsure.set(None);
-    desk.mentions.write().clear();
-    desk.precautions.write().clear();
     desk.sent.write().push(run);
     // The event may have come before this answer.
     open_if_ready(desk, run);
@@ -135,6 +164,9 @@ pub(crate) fn settle(mut desk: Desk) {
     let rest = sent.gone_from(&desk.prompt.peek());
     if let Some(rest) = rest {
         desk.prompt.set(rest);
+        let went = desk.unsure_of.take();
+        desk.mentions.write().retain(|mention| !went.contains(&mention.key()));
+        desk.precautions.write().clear();
     }
     desk.is_back();
     desk.tell(format!("“{}” had been taken.", headline(sent.text(), TITLE_CHARACTERS_MAX)));

@@ -9,8 +9,9 @@ use choir_desktop::menu::Act;
 use choir_proto::desktop::{App, DesktopCommand, Subject};
 use choir_proto::{TerminalId, WindowId};
 use dioxus::prelude::*;
+use js_sys::Promise;
 use serde::{Deserialize, Serialize};
-use wasm_bindgen_futures::spawn_local;
+use wasm_bindgen_futures::{JsFuture, spawn_local};
 use web_sys::Element as Node;
 
 /// The size until the window has measured itself.
@@ -152,6 +153,16 @@ fn start(desk: Desk, window_id: WindowId, refused: Box<dyn FnOnce(Failure)>) {
     });
 }
 
+/// What became of a wish for the clipboard, which some browsers give to no page.
+fn heard(desk: Desk, given: Promise, done: Option<&'static str>) {
+    spawn_local(async move {
+        match JsFuture::from(given).await {
+            Ok(given) if given.is_truthy() => done.into_iter().for_each(|words| desk.tell(words)),
+            _ => desk.tell("The browser does not give the clipboard to this page."),
+        }
+    });
+}
+
 /// For hands without a keyboard and a mouse.
 #[component]
 fn Hand(console: Console) -> Element {
@@ -162,15 +173,12 @@ fn Hand(console: Console) -> Element {
             for (label, keys) in KEYS {
                 button { key: "{label}", r#type: "button", class: "secondary", onclick: move |_| console.with_screen(|screen| screen.press(keys)), "{label}" }
             }
-            button { r#type: "button", class: "secondary", "data-act": Act::Paste.name(), onclick: move |_| console.with_screen(Screen::paste_into), "Paste" }
+            button { r#type: "button", class: "secondary", "data-act": Act::Paste.name(), onclick: move |_| console.with_screen(|screen| heard(desk, screen.paste_into(), None)), "Paste" }
             button {
                 r#type: "button",
                 class: "secondary",
                 "data-act": Act::Copy.name(),
-                onclick: move |_| {
-                    console.with_screen(Screen::copy_from);
-                    desk.tell("Copied.");
-                },
+                onclick: move |_| console.with_screen(|screen| heard(desk, screen.copy_from(), Some("Copied."))),
                 "Copy"
             }
             button { r#type: "button", class: "secondary", onclick: move |_| wanted.set(Some(String::new())), "Find" }
