@@ -100,6 +100,25 @@ journey("tasks in a text are ticked by hand and by keys, and the text says so", 
   }
 });
 
+journey("a link opens by keys and by a finger, and only where it leads to a web page", {}, async (world) => {
+  await world.start();
+  const page = await world.signIn({ hasTouch: true });
+  await prompt(page).waitFor();
+  await call(page, "POST", "/api/documents", { title: "Links", content: "# Links\n\nSee [the web](https://choir.invalid/).\n\n[A trick](javascript:alert(1))\n" });
+  const writer = await open(page, "Links");
+  await page.evaluate(() => {
+    globalThis.opened = [];
+    globalThis.open = (address) => void globalThis.opened.push(address);
+  });
+  await text(writer).getByText("the web").click();
+  await page.keyboard.press("Control+Enter");
+  await text(writer).getByText("Links").click();
+  await text(writer).getByText("the web").tap();
+  await text(writer).getByText("A trick").tap();
+  assert.deepEqual(await page.evaluate(() => globalThis.opened), ["https://choir.invalid/", "https://choir.invalid/"]);
+  assert.equal((await call(page, "GET", "/api/documents")).documents[0].version, 1, "nothing was written");
+});
+
 journey("a picture that takes its time stands where it was put, and leaves whoever goes on writing elsewhere alone", {}, async (world) => {
   await world.start();
   const page = await world.signIn();

@@ -1,8 +1,9 @@
 // Markdown shown in place: marks step back where the caret is not, and the text looks as it means. Only classes and
-// spans are made; a link opens on Ctrl/⌘ and a click, and only a web address does.
+// spans are made; a link opens on Ctrl/⌘ and a click or Enter, or at the touch of a finger, and only a web address does.
 
 import { syntaxTree } from '@codemirror/language';
-import { Decoration, EditorView, ViewPlugin, WidgetType } from '@codemirror/view';
+import { Prec } from '@codemirror/state';
+import { Decoration, EditorView, ViewPlugin, WidgetType, keymap } from '@codemirror/view';
 
 const INLINE = { StrongEmphasis: 'md-strong', Emphasis: 'md-em', InlineCode: 'md-code', Strikethrough: 'md-strike', Link: 'md-link', URL: 'md-url', CodeInfo: 'md-info' };
 const LINES = { FencedCode: 'md-fence', CodeBlock: 'md-fence', Blockquote: 'md-quote', Table: 'md-table' };
@@ -56,8 +57,9 @@ class Task extends WidgetType {
     return other.done === this.done && other.words === this.words && other.locked === this.locked;
   }
 
-  ignoreEvent() {
-    return true;
+  // What the box does itself is its own; undo and the like are the editor's.
+  ignoreEvent(event) {
+    return !(event.ctrlKey || event.metaKey);
   }
 }
 
@@ -101,7 +103,8 @@ function decorations(view, met) {
         if (heading) line(node.from, `md-heading md-h${heading[1]}`);
         if (node.name === 'ListItem') line(node.from, 'md-item');
         if (LINES[node.name]) lines(node, LINES[node.name]);
-        if (INLINE[node.name] && node.to > node.from) found.push(Decoration.mark({ class: INLINE[node.name] }).range(node.from, node.to));
+        const dead = node.name === 'Link' && !address(view.state, node.from + 1);
+        if (INLINE[node.name] && node.to > node.from && !dead) found.push(Decoration.mark({ class: INLINE[node.name] }).range(node.from, node.to));
         mark(node.node, view.state, active, found);
       },
     });
@@ -116,9 +119,11 @@ function mark(node, { doc, readOnly }, active, found) {
     const done = doc.sliceString(node.from + 1, node.from + 2) !== ' ';
     const words = doc.sliceString(node.to, Math.min(to, node.to + TASK_CHARACTERS_MAX)).replace(/[*_`~]/g, '').trim() || 'Task';
     found.push(Decoration.replace({ widget: new Task(done, words, readOnly) }).range(node.from, node.to));
-  } else if (node.name === 'ListMark' && node.nextSibling?.name === 'Task' && !active(from, node.nextSibling.from + '[ ]'.length)) {
-    found.push(hidden.range(node.from, space(doc, node.to)));
-  } else if (node.name === 'ListMark' && /[-*+]/.test(doc.sliceString(node.from, node.to)) && !active(node.from, node.to)) {
+  } else if (node.name === 'ListMark' && !/[-*+]/.test(doc.sliceString(node.from, node.to))) {
+    // A number is a word of the text.
+  } else if (node.name === 'ListMark' && node.nextSibling?.name === 'Task') {
+    if (!active(from, node.nextSibling.from + '[ ]'.length)) found.push(hidden.range(node.from, space(doc, node.to)));
+  } else if (node.name === 'ListMark' && !active(node.from, node.to)) {
     found.push(bullet.range(node.from, node.to));
   } else if (node.name === 'HorizontalRule' && !active(from, to)) {
     found.push(rule.range(node.from, node.to));
@@ -164,15 +169,21 @@ function address(state, at) {
   return null;
 }
 
+function follow(view, at) {
+  const target = at === null ? null : address(view.state, at);
+  if (target) window.open(target, '_blank', 'noopener,noreferrer');
+  return !!target;
+}
+
+const under = (view, { clientX: x, clientY: y }) => view.posAtCoords({ x, y });
+
 const links = EditorView.domEventHandlers({
-  mousedown: (event, view) => {
-    if (!(event.ctrlKey || event.metaKey)) return false;
-    const at = view.posAtCoords({ x: event.clientX, y: event.clientY });
-    const target = at === null ? null : address(view.state, at);
-    if (!target) return false;
-    window.open(target, '_blank', 'noopener,noreferrer');
-    return true;
-  },
+  mousedown: (event, view) => (event.ctrlKey || event.metaKey) && follow(view, under(view, event)),
+  // Whoever writes in a link has its address before them.
+  click: (event, view) => event.pointerType === 'touch' && !!event.target.closest?.('.md-link') && follow(view, under(view, event)),
 });
 
-export const preview = [plugin, links];
+// Before the keys of writing: there it would begin a line.
+const enter = Prec.high(keymap.of([{ key: 'Mod-Enter', run: (view) => follow(view, view.state.selection.main.head) }]));
+
+export const preview = [plugin, links, enter];

@@ -107,8 +107,9 @@ fn Piece(block: Block) -> Element {
         Block::Heading(1 | 2, parts) => rsx! { h3 { Parts { parts } } },
         Block::Heading(_, parts) => rsx! { h4 { Parts { parts } } },
         Block::Paragraph(parts) => rsx! { p { Parts { parts } } },
-        Block::Point(number, parts) => {
-            let bullet = number.map_or_else(|| "•".to_owned(), |number| format!("{number}."));
+        Block::Point(number, mut parts) => {
+            let box_of = parts.first_mut().and_then(ticked);
+            let bullet = number.map(|number| format!("{number}.")).unwrap_or_else(|| box_of.unwrap_or("•").to_owned());
             rsx! { p { class: "point", span { class: "bullet", "{bullet}" }, span { Parts { parts } } } }
         }
         Block::Quote(parts) => rsx! { blockquote { Parts { parts } } },
@@ -116,6 +117,15 @@ fn Piece(block: Block) -> Element {
         Block::Table(rows) => grid(rows),
         Block::Rule => rsx! { hr {} },
     }
+}
+
+/// The box of a task, taken from its words.
+fn ticked(first: &mut Inline) -> Option<&'static str> {
+    let Inline::Text(text) = first else { return None };
+    let (mark, shown) =
+        [("[ ] ", "☐"), ("[x] ", "☑"), ("[X] ", "☑")].into_iter().find(|(mark, _)| text.starts_with(mark))?;
+    text.drain(..mark.len());
+    Some(shown)
 }
 
 fn grid(rows: Vec<Vec<Vec<Inline>>>) -> Element {
