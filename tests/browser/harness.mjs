@@ -93,9 +93,9 @@ export class World {
   }
 
   /// A second browser of the same person: the session of the first, and nothing else of it.
-  async join(page) {
+  async join(page, screen) {
     const { cookies } = await page.context().storageState();
-    return this.#open(new URL(this.#choir.url).origin, cookies);
+    return this.#open(new URL(this.#choir.url).origin, cookies, screen);
   }
 
   async #open(address, cookies = [], screen = { viewport: { width: 1440, height: 900 } }) {

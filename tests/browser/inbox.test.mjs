@@ -33,6 +33,18 @@ journey("a question is answered, and a command runs only after it was shown and 
   assert.equal(await exists(page), true);
 });
 
+journey("a plan waits in the inbox too, with its yes beside it", { scenario: "studio.json" }, async (world) => {
+  await world.start();
+  const page = await world.signIn();
+  await prompt(page).waitFor();
+  await call(page, "POST", "/api/runs", { prompt: "Translate the greeting.", plan_first: true });
+  await page.getByRole("button", { name: "Inbox, 1 waiting" }).click();
+  const inbox = window(page, "Inbox");
+  await inbox.getByRole("button", { name: "Go on with this plan" }).click();
+  await page.getByRole("article", { name: "Answer" }).filter({ hasText: "The greeting is German now." }).waitFor();
+  await inbox.getByText("Nothing waits for you").waitFor();
+});
+
 journey("what is denied does not run", { scenario: "studio.json" }, async (world) => {
   await world.start();
   const page = await world.signIn();

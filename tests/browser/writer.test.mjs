@@ -111,14 +111,14 @@ journey("what a run changed lies side by side, and goes back file by file or as 
   await call(page, "PUT", "/api/files?path=greeting/words.txt", "Hello, world\n", "application/octet-stream");
   await ask(page, "Translate the greeting.");
   const writer = window(page, "Writer");
-  await writer.getByRole("button", { name: "Undo", exact: true }).waitFor();
+  const undo = writer.getByRole("button", { name: "Undo", exact: true });
+  const read = (path) => page.evaluate(async (path) => (await fetch(`/api/files?path=${path}`)).text(), path);
   await writer.getByRole("button", { name: "Changes", exact: true }).click();
   const words = writer.getByRole("article", { name: "greeting/words.txt" });
   await words.getByText("Hello, world", { exact: true }).waitFor();
   await words.getByText("Hallo, Welt", { exact: true }).waitFor();
   await world.assertAccessible(page);
 
-  const read = (path) => page.evaluate(async (path) => (await fetch(`/api/files?path=${path}`)).text(), path);
   await words.getByRole("button", { name: "Undo greeting/words.txt" }).click();
   await words.getByText("taken back").waitFor();
   assert.equal(await read("greeting/words.txt"), "Hello, world\n");
@@ -129,6 +129,16 @@ journey("what a run changed lies side by side, and goes back file by file or as 
   // Asked beside the page, for which this would be an error.
   const gone = await page.request.get(new URL("/api/files?path=greeting/greet.sh", page.url()).href);
   assert.equal(gone.status(), 404);
+
+  // The margin knows that too, and the second click of two was meant for the first.
+  await writer.getByRole("button", { name: "Changes", exact: true }).click();
+  await writer.getByRole("button", { name: "Bring it back" }).click();
+  await undo.waitFor();
+  assert.match(await read("greeting/greet.sh"), /words\.txt/);
+  await undo.dblclick();
+  await writer.getByRole("button", { name: "Bring it back" }).waitFor();
+  const again = await page.request.get(new URL("/api/files?path=greeting/greet.sh", page.url()).href);
+  assert.equal(again.status(), 404);
 });
 
 journey("what is held for review arrives file by file or as a whole, when a person says so", { scenario: "studio.json" }, async (world) => {
@@ -143,7 +153,8 @@ journey("what is held for review arrives file by file or as a whole, when a pers
   await call(page, "PUT", "/api/files?path=greeting/words.txt", "Hello, world\n", "application/octet-stream");
   await ask(page, "Translate the greeting.");
   const writer = window(page, "Writer");
-  await writer.getByRole("button", { name: "Undo", exact: true }).waitFor();
+  // The answer stands where the empty document was.
+  await writer.getByText("The greeting is German now.").waitFor();
   await writer.getByRole("button", { name: "Changes", exact: true }).click();
   await writer.getByText("held until you have looked at it").waitFor();
   const read = (path) => page.evaluate(async (path) => (await fetch(`/api/files?path=${path}`)).text(), path);

@@ -11,6 +11,7 @@ use choir_desktop::surface::{Surface, surface};
 use choir_desktop::tour::tour;
 use choir_desktop::words::{cost, elapsed, tokens};
 use choir_proto::desktop::{App, Subject, Window};
+use choir_proto::event::BlockedOn;
 use choir_proto::run::{Run, RunStatus};
 use dioxus::prelude::*;
 use wasm_bindgen_futures::spawn_local;
@@ -132,6 +133,22 @@ fn CardBody(run: Run) -> Element {
                 "Add a key"
             }
         }
+        GoOn { run }
+    }
+}
+
+/// The yes to a plan, wherever the plan is shown.
+#[component]
+pub(crate) fn GoOn(run: Run) -> Element {
+    let desk = use_desk();
+    if run.blocked_on != Some(BlockedOn::Plan) {
+        return rsx! {};
+    }
+    rsx! {
+        button { r#type: "button", class: "mend", onclick: move |_| control(desk, run.run_id, "resume"),
+            super::rich::Glyph { icon: Icon::Check }
+            "Go on with this plan"
+        }
     }
 }
 
@@ -159,7 +176,7 @@ pub(crate) fn Receipt(run: Run) -> Element {
 pub(crate) fn control(desk: Desk, id: choir_proto::RunId, verb: &'static str) {
     spawn_local(async move {
         if let Err(failure) = server::act("POST", &format!("/api/runs/{id}/{verb}")).await {
-            desk.undone("The run goes on as it was.", &failure);
+            desk.undone("", &failure);
         }
     });
 }

@@ -95,10 +95,7 @@ pub(crate) fn Changes(run: RunId) -> Element {
 #[component]
 fn Found(review: Review, changes: Vec<Change>) -> Element {
     let held = changes.iter().any(|change| change.state == ChangeState::Held);
-    let mut in_effect = changes.iter().filter(|change| change.state == ChangeState::Merged).peekable();
-    let any = in_effect.peek().is_some();
-    // What an undo took back, another one brings back: then the tasks' own changes are in effect again.
-    let undone = !in_effect.any(|change| change.undo_id.is_none());
+    let taken_back = is_taken_back(&changes);
     let mut files: Vec<&str> = Vec::new();
     for FileChange { path, .. } in changes.iter().flat_map(listed) {
         if !files.contains(&path.as_str()) {
@@ -115,7 +112,7 @@ fn Found(review: Review, changes: Vec<Change>) -> Element {
                     "Keep all that was held"
                 }
             }
-            if any {
+            if let Some(undone) = taken_back {
                 button {
                     r#type: "button",
                     class: "secondary",
@@ -128,6 +125,14 @@ fn Found(review: Review, changes: Vec<Change>) -> Element {
         }
         for change in changes { ChangeView { key: "{change.seq.0}", review, change } }
     }
+}
+
+/// Whether an undo of the run would bring back what another one took; nothing where there is nothing to undo.
+pub(super) fn is_taken_back(changes: &[Change]) -> Option<bool> {
+    let mut in_effect = changes.iter().filter(|change| change.state == ChangeState::Merged).peekable();
+    in_effect.peek()?;
+    // Once it is brought back, the tasks' own changes are in effect again.
+    Some(!in_effect.any(|change| change.undo_id.is_none()))
 }
 
 /// The files of a change. A folder says nothing that its files do not say.

@@ -1,5 +1,6 @@
 //! Questions and approvals: exactly what will run, and what the person says to it.
 
+use crate::page::cards::GoOn;
 use crate::page::desk::{Desk, use_desk};
 use crate::page::home::RunRow;
 use crate::page::rich::{Brief, Glyph, Rich};
@@ -53,7 +54,7 @@ fn WaitingRun(run: Run) -> Element {
     rsx! {
         article { class: "ask", "aria-label": "Waiting run",
             RunRow { run: run.clone() }
-            if let Some(reason) = run.reason { div { class: "reason", Rich { text: reason } } }
+            if let Some(reason) = run.reason.clone() { div { class: "reason", Rich { text: reason } } }
             if no_model {
                 div { class: "controls",
                     button { r#type: "button", class: "mend", onclick: move |_| desk.open(App::Settings, None),
@@ -62,6 +63,7 @@ fn WaitingRun(run: Run) -> Element {
                     }
                 }
             }
+            div { class: "controls", GoOn { run } }
         }
     }
 }
@@ -191,7 +193,7 @@ fn decide(desk: Desk, item: &Item, mut body: Value) {
     spawn_local(async move {
         let answer = crate::page::bridge::call("POST", &format!("/api/inbox/{id}"), Some(&body.to_string())).await;
         if let Err(failure) = server::done(answer) {
-            desk.undone("Nothing was decided.", &failure);
+            desk.undone("", &failure);
         }
         desk.refresh_inbox();
     });

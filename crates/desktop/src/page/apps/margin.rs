@@ -1,8 +1,8 @@
 //! A run beside its document: agents, progress, receipt, and what can be done about it.
 
-use super::changes::Changes;
+use super::changes::{Changes, is_taken_back};
 use crate::page::cards::{Receipt, control};
-use crate::page::desk::{Desk, use_desk};
+use crate::page::desk::{Desk, late, use_desk};
 use crate::page::keys::PROMPT;
 use crate::page::rich::{Brief, Glyph, Rich, Standing};
 use crate::page::server::{self, Failure};
@@ -12,7 +12,7 @@ use choir_desktop::icon::Icon;
 use choir_desktop::menu::Act;
 use choir_desktop::status::{Mark, task_words};
 use choir_desktop::words::{count, objective};
-use choir_proto::api::{NewUndo, Undo};
+use choir_proto::api::{Changes as Changed, NewUndo, Undo};
 use choir_proto::desktop::App;
 use choir_proto::event::BlockedOn;
 use choir_proto::run::{Run, RunStatus, TaskSummary};
@@ -21,6 +21,8 @@ use choir_proto::{RunId, TaskId};
 use dioxus::prelude::*;
 use wasm_bindgen_futures::spawn_local;
 
+/// How long an undo rests before it can be asked for again.
+const REST_MS: u32 = 600;
 /// Characters of what a task is for, and of what it said at its end.
 const OBJECTIVE_CHARACTERS_MAX: usize = 120;
 const SAID_CHARACTERS_MAX: usize = 240;
@@ -148,22 +150,61 @@ fn Controls(run: Run, reviewing: bool, changes: EventHandler<()>) -> Element {
                 Control { icon: Icon::Stop, label: "Cancel", act: move |()| control(desk, id, "cancel") }
             }
             Control { icon: Icon::Changes, label: "Changes", mark: Act::Changes, act: move |()| changes.call(()) }
-            if !open && !reviewing { Control { icon: Icon::Undo, label: "Undo", act: move |()| undo(desk, id) } }
+            if !open && !reviewing { TakeBack { run: id } }
             Control { icon: Icon::Trace, label: "Trace", act: move |()| cards::open_trace(desk, id) }
+        }
+    }
+}
+
+/// Undo, or the way back, for a run that changed something. It rests for a moment after each: the second click of two was meant for
+/// the first.
+#[component]
+fn TakeBack(run: RunId) -> Element {
+    let desk = use_desk();
+    let (taken, resting) = use_hook(|| (Signal::new(None::<bool>), Signal::new(false)));
+    use_effect(move || {
+        desk.changed.read();
+        spawn(async move {
+            // What cannot be read now is read when something changes.
+            if let Ok(found) = server::get::<Changed>(&format!("/api/runs/{run}/changes")).await {
+                late(taken, is_taken_back(&found.changes));
+            }
+        });
+    });
+    let turn = move |_| {
+        if *resting.peek() {
+            return;
+        }
+        late(resting, true);
+        spawn_local(async move {
+            undo_once(desk, run).await;
+            bridge::pause(REST_MS).await;
+            late(resting, false);
+        });
+    };
+    let Some(taken) = taken() else { return rsx! {} };
+    rsx! {
+        button { r#type: "button", class: "secondary", disabled: resting(), onclick: turn,
+            Glyph { icon: Icon::Undo }
+            if taken { "Bring it back" } else { "Undo" }
         }
     }
 }
 
 /// Takes back what the run changed in the workspace; asked again, it brings it back.
 pub(crate) fn undo(desk: Desk, id: RunId) {
-    spawn_local(async move {
-        let answer: Result<Undo, Failure> =
-            server::send("POST", &format!("/api/runs/{id}/undo"), &NewUndo::default()).await;
-        match answer {
-            Ok(undo) => desk.tell(undo.summary),
-            Err(failure) => desk.undone("The workspace stayed as it was.", &failure),
-        }
-    });
+    spawn_local(undo_once(desk, id));
+}
+
+async fn undo_once(desk: Desk, id: RunId) {
+    let answer: Result<Undo, Failure> =
+        server::send("POST", &format!("/api/runs/{id}/undo"), &NewUndo::default()).await;
+    match answer {
+        Ok(undo) => desk.tell(undo.summary),
+        // That there is nothing to take back is no fault of anybody.
+        Err(failure @ Failure::Refused(_)) => desk.tell(failure.to_string()),
+        Err(failure) => desk.undone("The workspace stayed as it was.", &failure),
+    }
 }
 
 #[component]
