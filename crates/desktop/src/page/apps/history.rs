@@ -51,6 +51,9 @@ pub(crate) fn History(page: Page) -> Element {
             for (version, against) in listed.iter().cloned().zip(before).take(LISTED_MAX) {
                 VersionRow { key: "{version.version}", page, version, against }
             }
+            if listed.len() > LISTED_MAX {
+                p { class: "none", "The newest {LISTED_MAX} are listed. All of them are in the log." }
+            }
         }
     }
 }

@@ -86,7 +86,8 @@ fn Documents(window_id: WindowId, wanted: Signal<String>, put_away: PutAway) -> 
         section { "aria-label": "Documents",
             h2 { "Documents" }
             {cut(all)}
-            if found.is_empty() { p { class: "none", "No document yet. A prompt that needs more than a short answer begins one." } }
+            if found.is_empty() && !wanted.read().is_empty() { p { class: "none", "No document has these words." } }
+            else if found.is_empty() { p { class: "none", "No document yet. A prompt that needs more than a short answer begins one." } }
             for document in found { Named { key: "{document.document_id}", window_id, document, put_away } }
         }
     }
@@ -134,6 +135,7 @@ fn Named(window_id: WindowId, document: DocumentSummary, put_away: PutAway) -> E
                 },
             }
             button { class: "secondary", "Rename" }
+            IconButton { icon: Icon::Close, label: "Keep the title", onclick: move |_| name.set(None) }
         }
     }
 }
@@ -169,7 +171,8 @@ fn Runs(window_id: WindowId, wanted: Signal<String>, put_away: PutAway) -> Eleme
         section { "aria-label": "Runs",
             h2 { "Runs" }
             {cut(all)}
-            if found.is_empty() { p { class: "none", "No run yet. Type what you want into the prompt bar." } }
+            if found.is_empty() && !wanted.read().is_empty() { p { class: "none", "No run has these words." } }
+            else if found.is_empty() { p { class: "none", "No run yet. Type what you want into the prompt bar." } }
             for run in found { Ended { key: "{run.run_id}", window_id, run, put_away } }
         }
     }

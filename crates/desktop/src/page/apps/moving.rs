@@ -3,9 +3,11 @@
 use super::files::{By, Folder, Gone, shift};
 use super::naming::fault;
 use crate::page::desk::late;
+use crate::page::rich::IconButton;
 use crate::page::server::Failure;
 use crate::page::transfer::{Moved, listing, make_folder, upload};
 use choir_desktop::files::{Entry, Kind, crumbs, folder as folder_of, free_name, join, moved, plainly, query};
+use choir_desktop::icon::Icon;
 use choir_desktop::words::count;
 use dioxus::prelude::*;
 use js_sys::Array;
@@ -113,6 +115,7 @@ pub(super) fn MoveTo(folder: Folder, entry: Entry) -> Element {
                 event.prevent_default();
                 folder.relocate(path.clone(), &to.peek(), Moving::ByName);
             },
+            span { class: "name", "{plainly(&entry.name)} →" }
             input {
                 "aria-label": "Folder for {plainly(&entry.name)}",
                 placeholder: "Workspace",
@@ -130,6 +133,7 @@ pub(super) fn MoveTo(folder: Folder, entry: Entry) -> Element {
             }
             datalist { id: "near-folders", for path in near { option { key: "{path}", value: "{path}" } } }
             button { class: "secondary", "Move" }
+            IconButton { icon: Icon::Close, label: "Leave it here", onclick: move |_| folder.moving.set(None) }
             {fault(folder)}
         }
     }
