@@ -183,6 +183,25 @@ journey("the menu has every app and every action, and the keys that it teaches d
   await find.waitFor({ state: "detached" });
   await text(writer).press(pressed(taught.get("Find and replace")));
   await find.waitFor();
+  await find.pressSequentially("ripe");
+  assert.equal(await find.getAttribute("aria-invalid"), "false");
+  await find.pressSequentially("ness");
+  assert.equal(await find.getAttribute("aria-invalid"), "true", "what is nowhere is said to be nowhere");
+  await find.press("Escape");
+
+  // Within the menu: letters lead to what begins with them, the arrows to the side from group to group.
+  const focused = page.getByRole("menuitem").and(page.locator(":focus"));
+  await menu(page).click();
+  await focused.waitFor();
+  await page.keyboard.press("d");
+  await focused.filter({ hasText: "Dismiss all answers" }).waitFor();
+  const groups = await page.getByRole("menu").getByRole("group").all();
+  await page.keyboard.press("Home");
+  await page.keyboard.press("ArrowRight");
+  assert.equal(await groups[1].getByRole("menuitem").first().evaluate((item) => item === document.activeElement), true);
+  await page.keyboard.press("ArrowLeft");
+  assert.equal(await groups[0].getByRole("menuitem").first().evaluate((item) => item === document.activeElement), true);
+  await page.keyboard.press("Escape");
 });
 
 journey("what the menu says of a window its buttons do, and where there is nothing to do it says what is missing", {}, async (world) => {

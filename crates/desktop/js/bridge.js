@@ -247,11 +247,15 @@ export function watchSize(element, onSize) {
   return () => observer.disconnect();
 }
 
+// A keyboard of other letters has the same keys for what is not writing.
+const letter = ({ key, code, ctrlKey, metaKey }) =>
+  (ctrlKey || metaKey) && key.length === 1 && key > '~' && code.startsWith('Key') ? code.slice(3).toLowerCase() : key;
+
 // Reports keys that mean something wherever the focus is; `onKey` says whether it took the key.
 export function watchKeys(onKey) {
   const listen = (event) => {
     const typing = event.target.closest?.('input, textarea, select, [contenteditable="true"]') != null;
-    const name = [event.ctrlKey || event.metaKey ? 'Ctrl' : '', event.altKey ? 'Alt' : '', event.shiftKey ? 'Shift' : '', event.key];
+    const name = [event.ctrlKey || event.metaKey ? 'Ctrl' : '', event.altKey ? 'Alt' : '', event.shiftKey ? 'Shift' : '', letter(event)];
     if (onKey(name.filter(Boolean).join(' '), typing)) {
       event.preventDefault();
       event.stopPropagation();

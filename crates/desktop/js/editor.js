@@ -5,7 +5,7 @@ import { defaultKeymap } from '@codemirror/commands';
 import { markdown, markdownKeymap } from '@codemirror/lang-markdown';
 import { syntaxTree } from '@codemirror/language';
 import { getChunks, unifiedMergeView } from '@codemirror/merge';
-import { highlightSelectionMatches, openSearchPanel, search, searchKeymap } from '@codemirror/search';
+import { getSearchQuery, highlightSelectionMatches, openSearchPanel, search, searchKeymap, setSearchQuery } from '@codemirror/search';
 import { Compartment, EditorSelection, EditorState } from '@codemirror/state';
 import { EditorView, drawSelection, keymap, placeholder } from '@codemirror/view';
 import { GFM } from '@lezer/markdown';
@@ -146,7 +146,7 @@ export async function openReader(parent, id, onState) {
       extensions: [
         locks(true),
         base(),
-        search({ top: true }),
+        finding,
         keymap.of(searchKeymap),
         EditorView.contentAttributes.of({ 'aria-label': 'Document', 'aria-readonly': 'true', role: 'textbox', tabindex: '0' }),
       ],
@@ -235,6 +235,19 @@ const WORDS = {
   'replace all': 'Replace all',
 };
 
+// A field whose words are nowhere in the text says so.
+const unfound = EditorView.updateListener.of(({ view, state, docChanged, transactions }) => {
+  const field = view.dom.querySelector('.cm-search [main-field]');
+  const isNew = docChanged || transactions.some(({ effects }) => effects.some((effect) => effect.is(setSearchQuery)));
+  if (!field || !isNew) return;
+  const query = getSearchQuery(state);
+  const none = query.search !== '' && (!query.valid || query.getCursor(state).next().done === true);
+  field.setAttribute('aria-invalid', String(none));
+  field.closest('.cm-search').dataset.none = none ? 'Nothing found' : '';
+});
+
+const finding = [search({ top: true }), unfound];
+
 // Until the text is there, keys would go to the wrong place.
 const locks = (locked) => [EditorState.readOnly.of(locked), EditorView.editable.of(!locked)];
 
@@ -293,7 +306,7 @@ function writable() {
     base(),
     blocks,
     drawSelection(),
-    search({ top: true }),
+    finding,
     highlightSelectionMatches(),
     keymap.of([...yUndoManagerKeymap, ...markdownKeymap, ...defaultKeymap, ...searchKeymap]),
     placeholder('Write, or ask for something below'),

@@ -45,6 +45,9 @@ fn Menu(open: Signal<bool>) -> Element {
                 let next = match event.key() {
                     Key::ArrowDown => (at() + 1) % count,
                     Key::ArrowUp => (at() + count - 1) % count,
+                    Key::ArrowRight => first((section(at()) + 1) % SECTIONS.len()),
+                    Key::ArrowLeft => first((section(at()) + SECTIONS.len() - 1) % SECTIONS.len()),
+                    Key::Character(letter) if event.modifiers().is_empty() => beginning(at(), &letter),
                     Key::Home => 0,
                     Key::End => count - 1,
                     Key::Escape | Key::Tab => { close(); return event.prevent_default() }
@@ -66,6 +69,19 @@ fn Menu(open: Signal<bool>) -> Element {
             }
         }
     }
+}
+
+/// The section of an item.
+fn section(item: usize) -> usize {
+    (0..SECTIONS.len()).rfind(|section| first(*section) <= item).unwrap_or_default()
+}
+
+/// The next item that begins with a letter; the same one where none does.
+fn beginning(at: usize, letter: &str) -> usize {
+    let labels: Vec<&str> = SECTIONS.iter().flat_map(|(_, items)| items.iter().map(|item| item.label)).collect();
+    let begins =
+        |place: &usize| labels[*place].get(..letter.len()).is_some_and(|start| start.eq_ignore_ascii_case(letter));
+    (1..labels.len()).map(|step| (at + step) % labels.len()).find(begins).unwrap_or(at)
 }
 
 /// The number of a section's first item.
