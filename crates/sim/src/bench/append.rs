@@ -7,8 +7,6 @@ use crate::table::{Table, Verdict};
 use choir_store::{Expect, Log};
 use rusqlite::Connection;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Callers at once, and rows of the bare loop in one commit.
@@ -62,24 +60,24 @@ fn compare(callers: usize) -> anyhow::Result<Rates> {
     let log = runtime.block_on(async { Log::open(ours_at.path()) })?;
     let bare = open_bare(bare_at.path())?;
     let (mut ours_rates, mut bare_rates) = (Vec::new(), Vec::new());
-    let ids = Ids::default();
+    let began = Instant::now();
     for _ in 0..ROUNDS {
-        ours_rates.push(runtime.block_on(append_from(&log, callers, &ids))?);
+        ours_rates.push(runtime.block_on(append_from(&log, callers, began))?);
         bare_rates.push(commit_bare(&bare, callers)?);
     }
     runtime.block_on(log.close());
     Ok(Rates { ours: median(&mut ours_rates), bare: median(&mut bare_rates) })
 }
 
-async fn append_from(log: &Log, callers: usize, ids: &Ids) -> anyhow::Result<f64> {
+async fn append_from(log: &Log, callers: usize, began: Instant) -> anyhow::Result<f64> {
     let started = Instant::now();
     let tasks: Vec<_> = (0..callers)
         .map(|_| {
-            let (log, ids) = (log.clone(), ids.clone());
+            let log = log.clone();
             tokio::spawn(async move {
                 let mut appended = 0_u64;
                 while started.elapsed() < ROUND {
-                    log.append(vec![event::note(ids.next())], Expect::Any).await?;
+                    log.append(vec![event::note(id(began))], Expect::Any).await?;
                     appended += 1;
                 }
                 anyhow::Ok(appended)
@@ -93,14 +91,9 @@ async fn append_from(log: &Log, callers: usize, ids: &Ids) -> anyhow::Result<f64
     Ok(events as f64 / started.elapsed().as_secs_f64())
 }
 
-/// Ids as a computer makes them: growing with time, random below.
-#[derive(Debug, Clone, Default)]
-struct Ids(Arc<AtomicU64>);
-
-impl Ids {
-    fn next(&self) -> u128 {
-        u128::from(self.0.fetch_add(1, Ordering::Relaxed)) << 64 | u128::from(fastrand::u64(..))
-    }
+/// An id as a computer makes it: growing with time, random below. Callers do not take turns for it.
+fn id(began: Instant) -> u128 {
+    began.elapsed().as_nanos() << 64 | u128::from(fastrand::u64(..))
 }
 
 fn open_bare(directory: &Path) -> anyhow::Result<Connection> {

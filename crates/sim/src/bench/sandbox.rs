@@ -31,7 +31,7 @@ const CHANGED: usize = 10;
 /// Keys that are pressed, and bytes that a terminal shows.
 const KEYS: usize = 300;
 const BULK_BYTES: usize = 64 << 20;
-const BULKS: usize = 3;
+const BULKS: usize = 5;
 const FIRST_BYTES: usize = 40;
 const INTERRUPTS: usize = 10;
 /// Output after which a flood is interrupted.
