@@ -6,11 +6,11 @@ use super::finish::{Home, let_go, say_too};
 use crate::control::ControlError;
 use crate::journal::Scope;
 use choir_core::command::Step;
+use choir_core::data::is_data;
 use choir_core::discover::{NAMES, discover};
-use choir_core::says::NODE_TESTS;
 use choir_core::told::{CODE, Told, is_helper};
 use choir_core::verify::{Checks, Plan, Ran, TOOL, egress, judge, named, to_accept};
-use choir_core::{beside, checks, effect};
+use choir_core::{beside, checks, effect, reach};
 use choir_proto::event::{Actor, ToolOutcome, VerifyFinished, VerifyStarted};
 use choir_proto::task::{FileChange, TaskResult, TaskStatus, VerifyResult, VerifySource};
 use choir_proto::wire::{AssociateCaptured, CallOf, Check, ReadTree, StartAssociate, TreeFiles};
@@ -67,27 +67,24 @@ impl Home<'_> {
         };
         let told = if files.is_empty() { Told::of(plan.scripts()) } else { self.told(&plan, files, base_tree).await? };
         plan.hears(&told);
-        if plan.runs_node() {
-            plan.expects_of(&self.named(base_tree, &NODE_TESTS).await?.files);
+        let mut called = BTreeSet::new();
+        for says in plan.runners() {
+            let base = self.named(base_tree, says.files()).await?;
+            plan.expects(says, &base);
+            called.extend(beside::called(&base.files));
         }
-        if plan.runs_cargo() {
-            let base = self.named(base_tree, &["*.rs"]).await?;
-            // Of a part of them nothing can be counted.
-            plan.expects_tests(if base.more { &[] } else { &base.files });
-        }
-        if plan.runs_python() {
-            plan.expects_skips(&self.named(base_tree, &["*.py"]).await?.files);
-        }
+        plan.doubt_silent(&told);
         let mut changed = checks::changed(files, &told);
-        let paths = beside::code(files);
+        let paths = reach::code(files);
         if !paths.is_empty() {
             let wanted = ReadTree { names: Vec::new(), paths: paths.clone() };
             let base = control.read_tree(base_tree, wanted.clone()).await?;
             let result = control.read_tree(captured.result_tree, wanted).await?;
-            changed.extend(beside::tests_changed(files, &base.files, &result.files));
+            changed.extend(beside::tests_changed(files, &base.files, &result.files, &called));
             changed.sort();
             changed.dedup();
-            plan.doubt_reaching(&beside::reaches(&paths, &base.files, &result.files, plan.is_heard()));
+            plan.doubt_reaching(&reach::reaches(&paths, &base.files, &result.files));
+            plan.doubt_unread(&reach::unread(&paths, &result.files));
         }
         let from_base = checks::from_base(files, &told);
         let left_out = checks::left_out(files, &told);
@@ -110,9 +107,10 @@ impl Home<'_> {
             }
             self.named(base, &new).await?.files.iter().for_each(|file| told.add(file));
         }
-        if files.iter().any(|file| is_helper(&file.path)) {
-            self.named(base, &CODE).await?.files.iter().for_each(|file| told.add_test(file));
+        if files.iter().any(|file| is_helper(&file.path) || is_data(&file.path)) {
+            self.named(base, &CODE).await?.files.iter().for_each(|file| told.add_code(file));
         }
+        told.compare();
         Ok(told)
     }
 
