@@ -1,6 +1,7 @@
 //! Code that is wrong, and fools what checks it: each of these was once called verified, with nothing said of it.
 
-use crate::support::Instance;
+use crate::support::{Instance, ends_within, watch};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 const RUST: &str = "#[cfg(unix)]\nuse std::env as _;\n\npub fn cents(x: f64) -> i64 {\n    (x * 100.0) as i64\n}\n\n#[cfg(test)]\nmod tests {\n    \
@@ -84,6 +85,19 @@ fn other_ways_to_fool_a_check_are_doubted_too() {
 }
 
 #[test]
+fn what_a_task_brought_that_nobody_checked_is_no_check_either() {
+    let instance = nobody(&[MANIFEST, ("projects/p/src/lib.rs", RUST)]);
+    let poison = "mkdir -p projects/p/.cargo; printf '[target.\"cfg(all())\"]\\nrunner = [\"echo\", \"test tests::rounds ... \
+                  ok\\\\ntest result: ok. 1 passed; 0 failed\"]\\n' > projects/p/.cargo/config.toml";
+    let brought =
+        instance.task(&json!({"kind": "run", "instruction": "a test", "commands": [poison], "egress": {"allow": []}}));
+    assert_eq!(brought["status"], "ok", "{brought}");
+    let result = check(&instance, "sed -i 's/100.0/99.0/' projects/p/src/lib.rs", &[]);
+    assert!(has_no_tool(&result) || result["verify"]["doubts"].to_string().contains(".cargo/config.toml"), "{result}");
+    assert!(!holds(&result), "{result}");
+}
+
+#[test]
 fn tests_beside_the_code_still_verify_honest_work() {
     let instance = nobody(&[MANIFEST, ("projects/p/src/lib.rs", RUST)]);
     let honest = check(&instance, "sed -i 's/) as i64/).round() as i64/' projects/p/src/lib.rs", &[]);
@@ -105,6 +119,8 @@ fn code_that_changes_what_its_test_asserts_with_verifies_nothing() {
     ] {
         let result = check(&instance, &format!("sed -i '1i {first}' {lib}"), &[]);
         assert!(!holds(&result), "{first}: {result}");
+        let next = check(&instance, "echo '// more' >> projects/p/lib.js", &[]);
+        assert!(next["verify"]["doubts"].to_string().contains("no person has accepted"), "the run after it: {next}");
         put(&instance, &[(lib, wrong)]);
     }
     let honest = check(&instance, &format!("sed -i 's/floor/round/' {lib}"), &[]);
@@ -237,4 +253,84 @@ fn a_package_whose_test_does_nothing_verifies_nothing() {
             assert!(result["verify"]["doubts"].to_string().contains("runs no test"), "{script}: {result}");
         }
     }
+}
+
+/// One worker after another, each in a run of its own.
+fn runs(works: &[(&str, &str)]) -> Instance {
+    let turn = |role: &str, turn: u32, prompt: Option<&str>, call: Value| json!({"when": {"role": role, "turn": turn, "prompt_contains": prompt}, "answer": {"tool_calls": [call]}});
+    let finish = json!({"name": "finish", "arguments": {"summary": "done"}});
+    let mut turns = Vec::new();
+    for (prompt, work) in works {
+        let delegate = json!({"name": "delegate", "arguments": {"role": "terminal", "objective": prompt}});
+        turns.push(turn("conductor", 1, Some(prompt), delegate));
+        turns.push(turn("terminal", 1, Some(prompt), json!({"name": "bash", "arguments": {"command": work}})));
+    }
+    turns.extend(["conductor", "terminal"].map(|role| turn(role, 2, None, finish.clone())));
+    turns.iter_mut().for_each(|turn| {
+        turn["when"].as_object_mut().unwrap().retain(|_, value| !value.is_null());
+    });
+    Instance::start(&json!({"turns": turns}).to_string())
+}
+
+/// How a run ended that a prompt began, and what its worker's check says.
+fn run(instance: &Instance, prompt: &str) -> (Value, Value) {
+    let (status, accepted) =
+        instance.api("POST /api/runs", &json!({"prompt": prompt, "verify": {"mode": "commands", "commands": []}}));
+    assert_eq!(status, 202, "{accepted}");
+    let id = accepted["run_id"].clone();
+    let ended = instance.follow(|event| event["kind"] == "run.ended" && event["run"] == id);
+    let finished =
+        instance.follow(|event| event["kind"] == "task.finished" && event["run"] == id && event["actor"] == "terminal");
+    (ended["payload"].clone(), finished["payload"]["result"].clone())
+}
+
+/// What one run does to the checks, the next would take for how they had always been.
+#[test]
+fn checks_that_nobody_accepted_stay_doubtful_in_the_runs_after() {
+    let poison = "mkdir -p projects/p/.cargo; printf '[target.\"cfg(all())\"]\\nrunner = [\"echo\", \"test tests::rounds ... \
+                  ok\\\\ntest result: ok. 1 passed; 0 failed\"]\\n' > projects/p/.cargo/config.toml; \
+                  sed -i 's/) as i64/).round() as i64/' projects/p/src/lib.rs";
+    let instance = runs(&[
+        ("set it up", poison),
+        ("make it worse", "sed -i 's/100.0/99.0/' projects/p/src/lib.rs"),
+        ("go on with it", "sed -i 's/99.0/98.0/' projects/p/src/lib.rs"),
+        ("mend it", "sed -i 's/98.0/100.0/' projects/p/src/lib.rs"),
+    ]);
+    put(&instance, &[MANIFEST, ("projects/p/src/lib.rs", RUST)]);
+    let (first, worker) = run(&instance, "set it up");
+    if has_no_tool(&worker) {
+        return;
+    }
+    assert_eq!(first["status"], "completed", "{first}");
+    let (second, doubted) = run(&instance, "make it worse");
+    assert_eq!(second["status"], "completed", "{second}: {doubted}");
+    let said = second["summary"].as_str().unwrap();
+    assert!(said.contains("projects/p/.cargo/config.toml") && said.contains("accept"), "{said}");
+    let computer = instance.computer();
+    let ended = watch(computer);
+    rustix::process::kill_process(computer, Signal::KILL).unwrap();
+    assert!(ends_within(&ended, 10));
+    let (third, _) = run(&instance, "go on with it");
+    assert_eq!(third["status"], "completed", "what is known is known after a restart: {third}");
+    let accept = format!("POST /api/tasks/{}/accept", worker["task_id"].as_str().unwrap());
+    assert_eq!(instance.api(&accept, &json!({})).0, 200);
+    let (last, mended) = run(&instance, "mend it");
+    assert_eq!(last["status"], "verified", "a person has accepted it: {last}: {mended}");
+}
+
+#[test]
+fn a_manifest_that_a_worker_brought_is_no_check_until_it_is_accepted_or_replaced() {
+    let brings = format!("printf '%s' '{}' > projects/p/package.json", package("grep -q . lib.js"));
+    let instance = runs(&[
+        ("bring it", &brings),
+        ("use it", "echo b > projects/p/lib.js"),
+        ("go on", "echo c > projects/p/lib.js"),
+    ]);
+    put(&instance, &[("projects/p/lib.js", "a\n")]);
+    assert_eq!(run(&instance, "bring it").0["status"], "completed");
+    let (second, doubted) = run(&instance, "use it");
+    assert_eq!(second["status"], "completed", "{second}: {doubted}");
+    assert!(second["summary"].as_str().unwrap().contains("projects/p/package.json"), "{second}");
+    put(&instance, &[("projects/p/package.json", &package("grep -q c lib.js"))]);
+    assert_eq!(run(&instance, "go on").0["status"], "verified", "it is the person's now");
 }

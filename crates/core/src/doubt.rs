@@ -3,6 +3,7 @@
 use crate::discover::{is_words, project};
 use crate::told::{Runs, Told};
 use crate::verify::{Plan, named};
+use choir_proto::TaskId;
 use choir_proto::task::{FileChange, VerifyMode, VerifyResult, VerifySource, VerifyStatus};
 use std::collections::BTreeSet;
 
@@ -33,6 +34,7 @@ impl Plan {
         if !paths.is_empty() {
             let said = "what it says there can end a check or change how it ends.";
             self.doubts.push(format!("{} speaks to what checks it: {said}", named(paths)));
+            self.doubtful.extend_from_slice(paths);
         }
     }
 
@@ -40,7 +42,22 @@ impl Plan {
     pub fn doubt_unread(&mut self, paths: &[String]) {
         if !paths.is_empty() {
             self.doubts.push(format!("What {} does to its check cannot be read.", named(paths)));
+            self.doubtful.extend_from_slice(paths);
         }
+    }
+
+    /// Doubts a check that relies on what nobody has accepted.
+    pub fn doubt_carried(&mut self, paths: &[String], tasks: &BTreeSet<TaskId>) {
+        if paths.is_empty() {
+            return;
+        }
+        let accept: Vec<String> = tasks.iter().map(|task| format!("`POST /api/tasks/{task}/accept`")).collect();
+        self.doubts.push(format!(
+            "The check relies on {}, which an earlier run changed and no person has accepted: look at it and accept it ({}), or \
+             put it right.",
+            named(paths),
+            named(&accept)
+        ));
     }
 }
 
@@ -110,5 +127,20 @@ mod tests {
         assert!(doubt(Base, Pass, "projects/p/helper") && doubt(Person, Pass, "projects/q/helper"));
         assert!(!doubt(Base, Pass, "projects/q/helper") && !doubt(Base, Fail, "projects/p/helper"));
         assert!(!doubt(Person, Pass, "notes.md"), "no check reads what people read");
+    }
+
+    #[test]
+    fn who_has_to_accept_what_is_said() {
+        let mut plan = found(Vec::new());
+        plan.doubts.clear();
+        let task = TaskId::new(uuid::Uuid::nil());
+        plan.doubt_carried(&[], &BTreeSet::from([task]));
+        assert!(plan.doubts.is_empty());
+        plan.doubt_carried(&[".cargo/config.toml".to_owned()], &BTreeSet::from([task]));
+        let said = plan.doubts.join(" ");
+        assert!(
+            said.contains(".cargo/config.toml") && said.contains(&format!("POST /api/tasks/{task}/accept")),
+            "{said}"
+        );
     }
 }

@@ -259,6 +259,21 @@ impl Told {
         lines.iter().rev().map(|line| Says::of(line)).find(|says| *says != Says::Nothing).unwrap_or(Says::Nothing)
     }
 
+    /// Whether what earlier runs made of a check matters to these commands, run in these places: it stands in one of their
+    /// projects, or above it and is about how everything beneath is checked. Where they only look, what they run is theirs.
+    pub fn relies_on(&self, path: &str, places: &[String]) -> bool {
+        let is_run = self.parts().iter().any(|part| part.names(path));
+        let only_looks = self.commands.iter().all(|command| self.only_looks(command));
+        let own = project(path);
+        let is_near = places.iter().any(|place| project(place) == own || project(place).is_empty());
+        is_run || !only_looks && (is_near || own.is_empty() && crate::checks::is_known_check(path))
+    }
+
+    fn only_looks(&self, command: &str) -> bool {
+        let is_looker = |name: &str| name == "cd" || IDLE.contains(&name) || LOOKING.contains(&name);
+        programs(&[command.to_owned()]).iter().all(|(name, _)| is_looker(name))
+    }
+
     /// What a command runs in the end, where that stands in a file of the project.
     pub fn runs(&self, command: &str) -> Runs {
         let mut called = Vec::new();

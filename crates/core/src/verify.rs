@@ -93,6 +93,10 @@ pub struct Plan {
     pub recipes: Vec<String>,
     /// Why it will prove less than it seems to, if it passes.
     pub doubts: Vec<String>,
+    /// Changed code because of which it will prove less.
+    pub(crate) doubtful: Vec<String>,
+    /// Changed code in which tests may have been that are not heard of.
+    pub code: Vec<String>,
     /// Tests that were there before and have to be heard of.
     expected: Expected,
 }
@@ -165,7 +169,8 @@ impl Ran {
 impl Plan {
     fn empty(mode: VerifyMode, source: VerifySource) -> Self {
         let (steps, recipes, doubts) = (Vec::new(), Vec::new(), Vec::new());
-        Self { mode, source, steps, recipes, doubts, expected: Expected::default() }
+        let (doubtful, code, expected) = (Vec::new(), Vec::new(), Expected::default());
+        Self { mode, source, steps, recipes, doubts, doubtful, code, expected }
     }
 
     /// The commands, in order.
@@ -194,6 +199,16 @@ impl Plan {
             StepKind::Check(says) => Some((step, says)),
             StepKind::Tool(_) | StepKind::Preparation => None,
         })
+    }
+
+    /// Where its commands look: where they go, and where something was changed.
+    pub fn places(&self, changed: &[FileChange]) -> Vec<String> {
+        let homes = self.checks().map(|(step, _)| home(&step.command).unwrap_or_default().to_owned());
+        match self.source {
+            VerifySource::Base => changed.iter().map(|file| file.path.clone()).collect(),
+            // What a person gave may look anywhere, unless it says where it goes.
+            VerifySource::Person | VerifySource::Agent => homes.collect(),
+        }
     }
 
     /// Listens to the runner that a command runs in the end.
@@ -232,14 +247,17 @@ impl Plan {
         whole || by_script || self.source == VerifySource::Base && step.command.contains("python3 -m ")
     }
 
-    /// Why what was said proves less than it seems to.
-    fn doubts(&self, ran: &[Ran]) -> Vec<String> {
+    /// Why what was said proves less than it seems to, and because of which code.
+    fn doubts(&self, ran: &[Ran]) -> (Vec<String>, Vec<String>) {
         let said = self.steps.iter().zip(ran).filter_map(|(step, ran)| match step.kind {
             StepKind::Check(says) => Some((says, ran.said())),
             StepKind::Tool(_) | StepKind::Preparation => None,
         });
         let said: Vec<_> = said.collect();
-        self.doubts.iter().cloned().chain(self.expected.doubts(&said)).collect()
+        let unheard = self.expected.doubts(&said);
+        // Where tests are missing, any of it may be why.
+        let doubtful = if unheard.is_empty() { &self.doubtful } else { &self.code };
+        (self.doubts.iter().cloned().chain(unheard).collect(), doubtful.clone())
     }
 
     /// Expects no more of node than the tests that were there before let it say.
@@ -276,10 +294,14 @@ impl Plan {
             _ => VerifyStatus::Unknown,
         };
         // What did not pass proves nothing anyway.
-        let doubts = if status == VerifyStatus::Pass { self.doubts(&ran) } else { Vec::new() };
+        let (doubts, doubtful) = match status {
+            VerifyStatus::Pass => self.doubts(&ran),
+            // What was not checked may be merged all the same.
+            VerifyStatus::Fail | VerifyStatus::Unknown => (Vec::new(), self.doubtful.clone()),
+        };
         let is_told = |(step, _): &(&Step, _)| !matches!(step.kind, StepKind::Tool(_));
         let commands = self.steps.iter().zip(ran).filter(is_told).map(|(_, ran)| ran.result).collect();
-        VerifyResult { missing, timed_out, doubts, ..self.result(status, commands) }
+        VerifyResult { missing, timed_out, doubts, doubtful, ..self.result(status, commands) }
     }
 
     /// Whether the time was over: a command that is known to have ended has no code then, and of others none was begun.
@@ -313,6 +335,7 @@ impl Plan {
             missing,
             timed_out,
             doubts: Vec::new(),
+            doubtful: self.doubtful.clone(),
             commands,
         }
     }
