@@ -12,6 +12,7 @@ mod discovering;
 mod documents;
 mod door;
 mod egress;
+mod fooling;
 mod large;
 mod mcp;
 mod mirrors;

@@ -1,6 +1,7 @@
 //! The folds of `core` as views of the store, and typed reading of their rows.
 
 use choir_core::fold::Fold;
+use choir_core::fold::carried::Carried;
 use choir_core::fold::desktop::Desktops;
 use choir_core::fold::document::{Documents, Texts, Titles, Versions};
 use choir_core::fold::evidence::{Artifacts, Citations};
@@ -27,6 +28,7 @@ pub fn projections() -> Vec<Box<dyn Projection>> {
         Box::new(Typed::<TaskRuns>::default()),
         Box::new(Typed::<TaskWishes>::default()),
         Box::new(Typed::<ActiveUndos>::default()),
+        Box::new(Typed::<Carried>::default()),
         Box::new(Typed::<Documents>::default()),
         Box::new(Typed::<Titles>::default()),
         Box::new(Typed::<Versions>::default()),

@@ -1,55 +1,24 @@
-//! Tests that stand beside the code that they test, and code that reaches for its tests.
+//! Tests that stand beside the code that they test.
 
 use crate::checks::is_test;
+use crate::rust;
 use choir_proto::task::{ChangeKind, FileChange};
 use choir_proto::wire::TreeFile;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
-/// Files of code, by how their names end.
-const CODE_ENDS: [&str; 10] = [".rs", ".py", ".js", ".mjs", ".cjs", ".ts", ".tsx", ".rb", ".go", ".pl"];
-
-/// Words by which code ends the program that it runs in. Whoever does it in a test ends the test with it.
-const ENDING: [&str; 16] = [
-    "process.exit",
-    "process.reallyExit",
-    "process.abort",
-    "process.kill",
-    "process.on(",
-    "os._exit",
-    "sys.exit",
-    "os.kill",
-    "os.abort",
-    "os.execv",
-    "SystemExit",
-    "process::exit",
-    "process::abort",
-    "Deno.exit",
-    "os.Exit",
-    "exit(0)",
-];
-
-/// Words by which code speaks to the runner of its tests.
-const REACHING: [&str; 9] = [
-    "unittest",
-    "pytest",
-    "SkipTest",
-    "node:test",
-    "sys.modules",
-    "sys.settrace",
-    "AssertionError",
-    "builtins",
-    "require.cache",
-];
-
-/// Changed files of code, which may hold tests or reach for them.
-pub fn code(files: &[FileChange]) -> Vec<String> {
-    let is = |file: &&FileChange| CODE_ENDS.iter().any(|end| file.path.ends_with(end));
-    files.iter().filter(is).map(|file| file.path.clone()).collect()
-}
-
-/// Of these, those of Rust whose tests are not what they were. What cannot be compared counts as changed.
-pub fn tests_changed(files: &[FileChange], base: &[TreeFile], result: &[TreeFile]) -> Vec<String> {
+/// Of these, those of Rust whose tests are not what they were, or where something stands in front of macros that tests call. What
+/// cannot be compared counts as changed.
+pub fn tests_changed(
+    files: &[FileChange],
+    base: &[TreeFile],
+    result: &[TreeFile],
+    called: &BTreeSet<String>,
+) -> Vec<String> {
+    let read = |files: &[TreeFile], path: &str| rust::read(text(files, path).unwrap_or_default());
     let differs = |file: &&FileChange| {
+        if !rust::fronts(&read(base, &file.path), &read(result, &file.path), called).is_empty() {
+            return true;
+        }
         let (before, after) = (text(base, &file.path), text(result, &file.path));
         match (before.map(within), after.map(within)) {
             (Some(before), Some(after)) => !before.are_in(&after),
@@ -63,61 +32,13 @@ pub fn tests_changed(files: &[FileChange], base: &[TreeFile], result: &[TreeFile
     files.iter().filter(|file| file.path.ends_with(".rs")).filter(differs).map(|file| file.path.clone()).collect()
 }
 
-/// Why what passed may have been made to: the words by which changed code speaks to its runner, or, where nothing is heard of a
-/// runner, ends the program that checks it.
-pub fn reaches(paths: &[String], base: &[TreeFile], result: &[TreeFile], is_heard: bool) -> Vec<String> {
-    let ending: &[&str] = if is_heard { &[] } else { &ENDING };
-    let words = |path: &&String| {
-        let (before, after) = (text(base, path).unwrap_or_default(), text(result, path).unwrap_or_default());
-        REACHING.iter().chain(ending).any(|word| after.matches(word).count() > before.matches(word).count())
+/// Macros that these files' tests call.
+pub fn called(files: &[TreeFile]) -> BTreeSet<String> {
+    let read = |file: &TreeFile| {
+        let read = rust::read(file.text.as_deref().unwrap_or_default());
+        if is_test(&file.path) { read.every } else { read.called }
     };
-    paths.iter().filter(|path| !is_test(path)).filter(words).cloned().collect()
-}
-
-/// The names of the tests in files of Rust, each with how often it is there. What only some machines build is left out.
-pub fn names(files: &[TreeFile]) -> BTreeMap<String, usize> {
-    let mut names = BTreeMap::new();
-    for file in files.iter().filter(|file| !is_beside(&file.path)) {
-        let text = file.text.as_deref().unwrap_or_default();
-        let is_conditional =
-            |line: &str| line.contains("cfg(") && !line.contains("cfg(test)") || line.contains("cfg_attr");
-        if text.lines().any(is_conditional) || text.contains("macro_rules!") || text.contains("/*") {
-            continue;
-        }
-        let mut is_marked = false;
-        for line in text.lines().map(str::trim) {
-            is_marked |= line.starts_with("#[test]") || line.starts_with("#[tokio::test");
-            let name = line.split_once("fn ").and_then(|(_, rest)| rest.split(['(', '<']).next());
-            if let Some(name) = name.filter(|_| is_marked) {
-                *names.entry(name.trim().to_owned()).or_default() += 1;
-                is_marked = false;
-            }
-        }
-    }
-    names
-}
-
-/// Whether cargo takes this up for nothing by itself.
-fn is_beside(path: &str) -> bool {
-    path.split('/').any(|part| matches!(part, "fixtures" | "testdata" | "examples" | "benches" | "target" | "vendor"))
-}
-
-/// Tests of which nothing was heard.
-pub(crate) fn unheard(names: &BTreeMap<String, usize>, said: &str) -> Vec<String> {
-    let mut ran: BTreeMap<&str, usize> = BTreeMap::new();
-    for line in said.lines() {
-        let name = line.strip_prefix("test ").and_then(|line| line.split_once(" ..."));
-        if let Some((path, _)) = name {
-            *ran.entry(path.split(" - ").next().and_then(|path| path.rsplit("::").next()).unwrap_or(path))
-                .or_default() += 1;
-        }
-    }
-    // A runner that was told to be quiet names nothing.
-    if ran.is_empty() && said.contains("passed") && !said.contains("running 0 tests") {
-        return Vec::new();
-    }
-    let missing = |(name, count): &(&String, &usize)| ran.get(name.as_str()).copied().unwrap_or_default() < **count;
-    names.iter().filter(missing).map(|(name, _)| name.clone()).collect()
+    files.iter().filter(|file| file.path.ends_with(".rs")).flat_map(read).collect()
 }
 
 fn text<'a>(files: &'a [TreeFile], path: &str) -> Option<&'a str> {
@@ -147,7 +68,7 @@ fn within(text: &str) -> Within<'_> {
         let conditional = line.contains("cfg") && line.contains("test");
         conditional || line.contains("#[test") || line.contains("::test")
     };
-    let begins = text.lines().position(is_mark);
+    let begins = text.lines().position(is_mark).map(|begins| above(text, begins));
     let (mut found, mut example, mut marks) = (Within::default(), false, Vec::new());
     for (at, line) in text.lines().enumerate() {
         let bare = line.trim();
@@ -157,9 +78,7 @@ fn within(text: &str) -> Within<'_> {
             found.tests.push(line);
         }
         example = comment.is_some() && (example != fence);
-        let shadows = bare.contains("macro_rules!") && ["assert", "panic"].iter().any(|word| bare.contains(word));
-        let renames = bare.contains("use ") && ["assert", "panic"].iter().any(|word| bare.contains(word));
-        if bare.starts_with("#![cfg") || bare.starts_with("#[macro_use") || shadows || renames {
+        if bare.starts_with("#![cfg") || bare.starts_with("#[macro_use") || bare.contains("include!") {
             found.fronts.push(bare);
         }
         if bare.starts_with("#[") {
@@ -173,6 +92,21 @@ fn within(text: &str) -> Within<'_> {
     found
 }
 
+/// The line where what belongs to this one begins: other marks stand before it, and may leave it out.
+fn above(text: &str, begins: usize) -> usize {
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let is_aside = |line: &&str| line.is_empty() || line.starts_with("//");
+    let mut begins = begins;
+    while let Some(at) = lines[..begins].iter().rposition(|line| !is_aside(line)) {
+        // What came before ends with its line, unless a mark closes on it.
+        if lines[at].ends_with([';', '}']) || !lines[at].ends_with([']', ')', ',', '(']) {
+            break;
+        }
+        begins = at;
+    }
+    begins
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,7 +116,7 @@ mod tests {
     }
 
     fn changed(change: ChangeKind, before: &[TreeFile], after: &[TreeFile]) -> bool {
-        !tests_changed(&[FileChange { path: "src/lib.rs".into(), change }], before, after).is_empty()
+        !tests_changed(&[FileChange { path: "src/lib.rs".into(), change }], before, after, &called(before)).is_empty()
     }
 
     #[test]
@@ -199,6 +133,9 @@ mod tests {
         assert!(
             differs(&format!("#![cfg(not(any(test)))]\n{before}")) && differs(&format!("#![cfg(windows)]\n{before}"))
         );
+        assert!(differs(&before.replace("#[cfg(test)]", "#[cfg(any())]\n\n// why\n#[cfg(test)]")), "switched off");
+        assert!(differs(&before.replace("#[cfg(test)]", "#[cfg(\nany()\n)]\n#[cfg(test)]")), "over many lines");
+        assert!(differs(&format!("macro_rules!\nassert_eq {{ ($($t:tt)*) => {{}} }}\n{before}")));
         assert!(differs(&format!("macro_rules! assert_eq {{ ($($t:tt)*) => {{}} }}\n{before}")));
         assert!(changed(ChangeKind::Deleted, &file(before), &[]), "a file that is gone");
         assert!(!changed(ChangeKind::Deleted, &file("fn plain() {}"), &[]));
@@ -213,31 +150,5 @@ mod tests {
         assert!(!differs("pub mod more;\npub mod round;\n"), "one more is work");
         assert!(differs("pub mod round { }\n") && differs("#[path = \"r2.rs\"]\npub mod round;\n"));
         assert!(differs("#[cfg(windows)]\npub mod round;\n"));
-    }
-
-    #[test]
-    fn tests_that_were_there_are_heard_of_or_missed() {
-        let base = file(
-            "fn a() {}\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn rounds() {}\n    #[test]\n    fn adds() {}\n}\n",
-        );
-        let names = names(&base);
-        assert_eq!(names.keys().collect::<Vec<_>>(), ["adds", "rounds"]);
-        let said = "running 2 tests\ntest tests::adds ... ok\ntest tests::rounds ... ok\n";
-        assert!(unheard(&names, said).is_empty());
-        assert_eq!(unheard(&names, &said.replace("rounds", "other")), ["rounds"]);
-        assert_eq!(unheard(&names, "running 0 tests\ntest result: ok. 0 passed\n").len(), 2);
-        assert!(
-            unheard(&names, "running 2 tests\n..\ntest result: ok. 2 passed\n").is_empty(),
-            "it was told to be quiet"
-        );
-        assert!(super::names(&file("#[cfg(unix)]\n#[test]\nfn here() {}\n")).is_empty());
-    }
-
-    #[test]
-    fn code_that_reaches_for_its_runner_is_known() {
-        let paths = ["src/lib.rs".to_owned()];
-        let does = |after: &str, heard| !reaches(&paths, &file("fn a() {}"), &file(after), heard).is_empty();
-        assert!(does("std::process::exit(0)", false) && !does("std::process::exit(0)", true));
-        assert!(does("raise unittest.SkipTest('later')", true) && !does("fn b() {}", false));
     }
 }

@@ -95,7 +95,8 @@ const LIBRARY: &str = "abc argparse array ast asyncio atexit base64 bdb binascii
     pstats pty pwd py_compile pydoc queue random re readline reprlib resource runpy sched secrets select selectors shelve \
     shlex shutil signal site socket socketserver sqlite3 ssl stat statistics string struct subprocess sys sysconfig tarfile \
     tempfile textwrap threading time timeit token tokenize tomllib trace traceback tracemalloc tty types typing unicodedata \
-    unittest urllib uuid venv warnings weakref xml xmlrpc zipfile zipimport zlib zoneinfo pluggy iniconfig packaging _pytest";
+    unittest urllib uuid venv warnings weakref xml xmlrpc zipfile zipimport zlib zoneinfo pluggy iniconfig packaging _pytest \
+    __future__ _colorize _pydecimal _strptime nt posix";
 
 /// What of npm's manifest belongs to the checks.
 const PACKAGE_CHECKS: [&str; 5] = ["scripts", "jest", "mocha", "ava", "config"];
@@ -107,7 +108,7 @@ const DEFINING_DIRECTORIES: [&str; 6] = [".cargo", ".github", ".config", ".bin",
 const TEST_DIRECTORIES: [&str; 4] = ["tests", "test", "__tests__", "spec"];
 
 /// Directories of what tests are given.
-const DATA_DIRECTORIES: [&str; 2] = ["testdata", "fixtures"];
+const DATA_DIRECTORIES: [&str; 6] = ["testdata", "fixtures", "snapshots", "__snapshots__", "golden", "goldens"];
 
 /// Endings of files that nobody runs.
 const DATA_ENDS: [&str; 8] = [".csv", ".html", ".json", ".md", ".txt", ".xml", ".yaml", ".yml"];
@@ -121,7 +122,8 @@ pub fn changed(files: &[FileChange], told: &Told) -> Vec<String> {
     let of = Of::new(told);
     let concerns = |file: &&FileChange| {
         let is_left_out = is_left_out(file, told) || of.is_brought(file);
-        !is_left_out && (is_manifest(file) || of.is_check(file) || named(file)) || wanted(file)
+        let is_read = told.data.is_read(file);
+        !is_left_out && (is_manifest(file) || of.is_check(file) || named(file) || is_read) || wanted(file)
     };
     files.iter().filter(concerns).map(|file| file.path.clone()).collect()
 }
@@ -129,7 +131,9 @@ pub fn changed(files: &[FileChange], told: &Told) -> Vec<String> {
 /// Changed paths that are checked as they were before the worker: absent if they were absent then.
 pub fn from_base(files: &[FileChange], told: &Told) -> Vec<String> {
     let of = Of::new(told);
-    let taken = |file: &&FileChange| of.is_check(file) || is_left_out(file, told) || of.is_brought(file);
+    let is_kept = |file: &FileChange| told.data.is_kept(file, files) && !is_manifest(file);
+    let taken =
+        |file: &&FileChange| of.is_check(file) || is_left_out(file, told) || of.is_brought(file) || is_kept(file);
     files.iter().filter(taken).map(|file| file.path.clone()).collect()
 }
 
@@ -192,11 +196,20 @@ impl<'a> Of<'a> {
         file.change == ChangeKind::Added && self.told.makes(&file.path) && !is_manifest(file)
     }
 
-    /// Whether a file stands in front of the library of Python.
+    /// Whether a file stands in front of the library of Python, or, being made from another file, in front of that.
     fn is_front(&self, path: &str) -> bool {
         let Some(homes) = &self.fronts else { return false };
-        let module = path.strip_suffix("/__init__.py").or_else(|| path.strip_suffix(".py")).unwrap_or_default();
-        let (directory, name) = module.rsplit_once('/').unwrap_or(("", module));
+        let (directory, file) = path.rsplit_once('/').unwrap_or(("", path));
+        let (stem, end) = (file.split('.').next().unwrap_or(file), file.rsplit('.').next().unwrap_or_default());
+        if matches!(end, "pyc" | "pyo" | "pyd") {
+            return true;
+        }
+        let is_package = stem == "__init__";
+        let (directory, name) =
+            if is_package { directory.rsplit_once('/').unwrap_or(("", directory)) } else { (directory, stem) };
+        if !matches!(end, "py" | "pyw" | "so") {
+            return false;
+        }
         let is_first = directory.is_empty() || homes.iter().any(|home| home == directory);
         let is_beside =
             directory.rsplit('/').next().is_some_and(|last| TEST_DIRECTORIES.contains(&last) || last == "src");
@@ -251,6 +264,11 @@ fn is_definition(path: &str) -> bool {
     let installed =
         path.split('/').any(|part| [".dist-info", ".egg-info", ".pth"].iter().any(|end| part.ends_with(end)));
     DEFINITIONS.contains(&name) || begins || ends || within || installed
+}
+
+/// Whether a path is named in any case when it is changed.
+pub(crate) fn is_known_check(path: &str) -> bool {
+    is_definition(path) || MANIFESTS.contains(&name(path))
 }
 
 pub(crate) fn is_test(path: &str) -> bool {

@@ -182,7 +182,7 @@ impl Sort {
                 project.check(found, "cargo", "cargo test --workspace", Says::CargoResults);
             }
             (Self::Go, VerifyMode::Smoke) => project.check(found, "go", "go vet ./...", Says::Nothing),
-            (Self::Go, VerifyMode::Commands) => project.check(found, "go", "go test ./...", Says::Nothing),
+            (Self::Go, VerifyMode::Commands) => project.check(found, "go", "go test -v ./...", Says::GoTests),
             (Self::Python, VerifyMode::Smoke) => {
                 project.check(found, "python3", "python3 -m compileall -q .", Says::Nothing);
             }
@@ -398,7 +398,7 @@ mod tests {
                 "python3 -c 'import pytest'",
                 "cd 'e' && python3 -m pytest -q",
                 "command -v go",
-                "cd 'f' && go test ./...",
+                "cd 'f' && go test -v ./...",
                 "command -v make",
                 "cd 'c' && make test",
             ]

@@ -1,5 +1,6 @@
 //! Views of the log. Each fold says which row an event concerns and how the row changes.
 
+pub mod carried;
 pub mod desktop;
 pub mod document;
 pub mod evidence;

@@ -17,8 +17,10 @@ pub const NODE_TESTS: [&str; 9] = [
 ];
 
 /// Runners by the words that begin their command, and what they say.
-const RUNNERS: [(&[&str], Says); 15] = [
+const RUNNERS: [(&[&str], Says); 16] = [
     (&["cargo", "test"], Says::CargoResults),
+    // Without `-v` it names nothing.
+    (&["go", "test", "-v"], Says::GoTests),
     (&["python3", "-m", "unittest"], Says::OneOf(&["\nOK"])),
     (&["python", "-m", "unittest"], Says::OneOf(&["\nOK"])),
     (&["python3", "-m", "pytest"], Says::OneOf(&[" passed"])),
@@ -49,7 +51,12 @@ pub enum Says {
     CargoResults,
     /// Tests that passed, and none that is a whole file: node takes a file that ended before its tests for one that passed.
     NodeTests,
+    /// Tests by their names.
+    GoTests,
 }
+
+/// What node says where its tests are files of statements.
+const PLAIN_FILES: Says = Says::OneOf(&["pass "]);
 
 impl Says {
     /// By the command that runs it, where it is one of a known runner in its usual form.
@@ -64,10 +71,15 @@ impl Says {
         said.unwrap_or(Self::Nothing)
     }
 
+    /// Whether it tells that tests ran, and not only that something ended well.
+    pub(crate) fn names_tests(self) -> bool {
+        self != Self::Nothing && self != PLAIN_FILES
+    }
+
     /// Tests that are only a file of statements say nothing else than that their file ended well.
     pub(crate) fn of_files(self, tests: &[TreeFile]) -> Self {
         let is_plain = |file: &TreeFile| !file.text.as_deref().unwrap_or_default().contains("node:test");
-        if self == Self::NodeTests && tests.iter().any(is_plain) { Self::OneOf(&["pass "]) } else { self }
+        if self == Self::NodeTests && tests.iter().any(is_plain) { PLAIN_FILES } else { self }
     }
 
     /// Whether a command that ended well said so, with everything that it said where its result holds a part only.
@@ -83,6 +95,7 @@ impl Says {
                 };
                 parts[0].matches("test result: ok.").count() >= parts[1].lines().filter(begun).count()
             }
+            Self::GoTests => parts.iter().any(|part| part.lines().any(|line| line.starts_with("ok "))),
             Self::NodeTests => {
                 let passed: Vec<_> = parts[0].lines().filter_map(node_test).collect();
                 !passed.is_empty() && !passed.iter().any(|name| is_file(name))
@@ -92,7 +105,7 @@ impl Says {
 }
 
 /// The name of a test that node says has passed.
-fn node_test(line: &str) -> Option<&str> {
+pub(crate) fn node_test(line: &str) -> Option<&str> {
     let line = line.trim();
     let name = match line.strip_prefix("✔ ") {
         Some(spec) => spec.rsplit_once(" (").map_or(spec, |(name, _)| name),

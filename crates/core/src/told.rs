@@ -1,6 +1,7 @@
 //! What a project's own files tell of a check: the recipes of Makefiles, the scripts of packages, and what scripts take in.
 
 use crate::checks::is_test;
+use crate::data::Data;
 use crate::discover::{fits, is_makefile, npm_script, project};
 use crate::recipe::{Kind, Part, is_checking, is_helping, parts, programs};
 use crate::says::Says;
@@ -17,11 +18,22 @@ pub(crate) const PACKAGE: &str = "package.json";
 /// Managers of packages that run what a manifest says.
 const MANAGERS: [&str; 4] = ["npm", "pnpm", "yarn", "bun"];
 
+/// Programs that do nothing which could fail because of what is checked.
+const IDLE: [&str; 9] = ["true", ":", "exit", "echo", "printf", "set", "sleep", "fi", "done"];
+
+/// Programs that look at files, and run nothing of what they look at.
+const LOOKING: [&str; 21] = [
+    "grep", "egrep", "fgrep", "rg", "test", "[", "[[", "diff", "cmp", "cat", "head", "tail", "wc", "ls", "sort",
+    "uniq", "cut", "tr", "stat", "jq", "false",
+];
+
 /// Scripts that run with a test, or with getting what it needs.
 const WITH_TEST: [&str; 7] = ["pretest", "test", "posttest", "preinstall", "install", "postinstall", "prepare"];
 
 /// Files that may hold tests and take others in.
-pub const CODE: [&str; 8] = ["*.py", "*.js", "*.mjs", "*.cjs", "*.ts", "*.tsx", "*.rs", "*.rb"];
+pub const CODE: [&str; 14] = [
+    "*.py", "*.js", "*.mjs", "*.cjs", "*.ts", "*.tsx", "*.rs", "*.rb", "*.go", "*.c", "*.h", "*.cc", "*.cpp", "*.java",
+];
 
 /// The commands of a check, and what the files that they name tell of it.
 #[derive(Debug, Clone, Default)]
@@ -35,6 +47,21 @@ pub struct Told {
     rules: Vec<Rule>,
     /// Scripts of packages that run with a test.
     scripts: Vec<String>,
+    /// Scripts for a shell, by their paths, with what they run.
+    bodies: Vec<(String, Vec<String>)>,
+    /// What tests read, and what the product does.
+    pub(crate) data: Data,
+}
+
+/// What a command runs in the end, as far as anybody can say without running it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Runs {
+    /// Nothing that could fail because of what it checks.
+    Nothing,
+    /// Programs that look at files and run none of them.
+    Lookers,
+    /// Something else.
+    Anything,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -58,6 +85,19 @@ impl Told {
             homes.extend(into.map(|home| home.trim_matches('/').trim_start_matches("./").to_owned()));
         }
         Self { commands, homes, ..Self::default() }
+    }
+
+    /// Takes in what a file of code from before reads.
+    pub fn add_code(&mut self, file: &TreeFile) {
+        self.add_test(file);
+        self.data.add(file);
+    }
+
+    /// Takes in what the commands compare, when all of them are known.
+    pub fn compare(&mut self) {
+        let lines = self.commands.iter().chain(self.bodies.iter().flat_map(|(_, lines)| lines));
+        let lines: Vec<String> = lines.cloned().collect();
+        self.data.add_commands(&lines);
     }
 
     /// Every word that makes a file part of the check.
@@ -92,7 +132,7 @@ impl Told {
         } else if is_makefile(name) || name.ends_with(".mk") || is_included {
             self.add_makefile(home, text);
         } else if is_for_a_shell(name, text) {
-            self.add_script(text);
+            self.add_script(&file.path, text);
         } else {
             self.add_test(file);
         }
@@ -150,9 +190,10 @@ impl Told {
     }
 
     /// What a script runs is mostly what it looks at, unless its name tells of checks.
-    fn add_script(&mut self, text: &str) {
+    fn add_script(&mut self, path: &str, text: &str) {
         let text = text.replace("\\\n", " ");
         let lines: Vec<String> = text.lines().map(|line| line.trim().to_owned()).collect();
+        self.bodies.push((path.to_owned(), lines.clone()));
         let takes = |line: &String| [". ", "source "].iter().any(|word| line.starts_with(word));
         self.commands.extend(lines.iter().filter(|line| takes(line)).cloned());
         self.more.extend(parts(&lines).into_iter().filter(|part| is_checking(&part.seen)));
@@ -216,6 +257,72 @@ impl Told {
             }
         }
         lines.iter().rev().map(|line| Says::of(line)).find(|says| *says != Says::Nothing).unwrap_or(Says::Nothing)
+    }
+
+    /// Whether what earlier runs made of a check matters to these commands, run in these places: it stands in one of their
+    /// projects, or above it and is about how everything beneath is checked. Where they only look, what they run is theirs.
+    pub fn relies_on(&self, path: &str, places: &[String]) -> bool {
+        let is_run = self.parts().iter().any(|part| part.names(path));
+        let only_looks = self.commands.iter().all(|command| self.only_looks(command));
+        let own = project(path);
+        let is_near = places.iter().any(|place| project(place) == own || project(place).is_empty());
+        is_run || !only_looks && (is_near || own.is_empty() && crate::checks::is_known_check(path))
+    }
+
+    fn only_looks(&self, command: &str) -> bool {
+        let is_looker = |name: &str| name == "cd" || IDLE.contains(&name) || LOOKING.contains(&name);
+        programs(&[command.to_owned()]).iter().all(|(name, _)| is_looker(name))
+    }
+
+    /// What a command runs in the end, where that stands in a file of the project.
+    pub fn runs(&self, command: &str) -> Runs {
+        let mut called = Vec::new();
+        let is_known = self.called(command, 0, &mut called);
+        let all = |known: &[&str]| called.iter().all(|name| known.contains(&name.as_str()));
+        match is_known && !called.is_empty() {
+            true if all(&IDLE) => Runs::Nothing,
+            true if called.iter().all(|name| IDLE.contains(&name.as_str()) || LOOKING.contains(&name.as_str())) => {
+                Runs::Lookers
+            }
+            _ => Runs::Anything,
+        }
+    }
+
+    /// Adds the programs that are called in the end; whether any of them stands in a file of the project.
+    fn called(&self, command: &str, depth: u32, called: &mut Vec<String>) -> bool {
+        let mut is_known = false;
+        for (name, rest) in programs(&[command.to_owned()]) {
+            let mut lines = Vec::new();
+            match name.as_str() {
+                "cd" => continue,
+                "make" | "gmake" => {
+                    let is_target = |word: &&String| !word.starts_with('-') && !word.contains(['=', '/']);
+                    rest.iter().filter(is_target).for_each(|target| self.follow(target, 0, &mut lines));
+                }
+                manager if MANAGERS.contains(&manager) && depth == 0 => lines.extend(self.scripts.iter().cloned()),
+                "sh" | "bash" | "dash" if rest.len() == 1 => lines.extend(self.body(&rest[0])),
+                _ => {}
+            }
+            is_known |= !lines.is_empty();
+            match lines.is_empty() || depth == TARGETS_DEEP_MAX {
+                true => called.push(name),
+                false => {
+                    for line in &lines {
+                        self.called(line, depth + 1, called);
+                    }
+                }
+            }
+        }
+        is_known
+    }
+
+    /// What a script runs that a command names.
+    fn body(&self, seen: &str) -> Vec<String> {
+        let part = Part::new(seen, true, Kind::Script);
+        let mut bodies = self.bodies.iter().filter(|(path, _)| part.names(path));
+        let found = bodies.next().map(|(_, lines)| lines.clone());
+        // Of two that are called the same nobody knows which is meant.
+        found.filter(|_| bodies.next().is_none()).unwrap_or_default()
     }
 
     fn follow(&self, target: &str, depth: u32, lines: &mut Vec<String>) {
@@ -345,6 +452,27 @@ mod tests {
         assert_eq!(told(&[], &[("package.json", package)]).says("npm test"), Says::NodeTests);
         let plain = [("Makefile", "test:\n\tgrep -q right product\n")];
         assert_eq!(told(&[], &plain).says("make test"), Says::Nothing);
+    }
+
+    #[test]
+    fn what_only_looks_is_told_from_what_runs_and_from_what_does_nothing() {
+        let make = |recipe: &str, more: &[(&str, &str)]| {
+            let makefile = format!("test:\n\t{recipe}\n");
+            let files: Vec<_> = [("p/Makefile", makefile.as_str())].into_iter().chain(more.iter().copied()).collect();
+            told(&["cd 'p' && make test"], &files).runs("cd 'p' && make test")
+        };
+        assert_eq!(make("@grep -q right product && test -f other", &[]), Runs::Lookers);
+        assert_eq!(make("sh ./check.sh", &[("p/check.sh", "set -e\ngrep -q right product\n")]), Runs::Lookers);
+        assert_eq!(make("sh ./check.sh", &[]), Runs::Anything);
+        for runs in ["cat product | sh", "./product", "grep -q $$(sh product) x", "$(SURE)", "cc x.c && ./x"] {
+            assert_eq!(make(runs, &[]), Runs::Anything, "{runs}");
+        }
+        for nothing in ["true", "@:", "echo fine; exit 0"] {
+            assert_eq!(make(nothing, &[]), Runs::Nothing, "{nothing}");
+        }
+        let package = [("package.json", r#"{"scripts": {"test": "echo fine && true"}}"#)];
+        assert_eq!(told(&["npm test"], &package).runs("npm test"), Runs::Nothing);
+        assert_eq!(told(&["true"], &[]).runs("true"), Runs::Anything, "a person's own word");
     }
 
     #[test]

@@ -1,17 +1,16 @@
 //! What checks say of a task's result.
 
-use crate::beside;
-use crate::discover::{Found, is_words, project};
+use crate::discover::{Found, is_within, is_words};
+use crate::expect::Expected;
 use crate::says::Says;
-use crate::told::Told;
+use crate::told::{Told, home};
 use choir_proto::egress::REGISTRIES;
 use choir_proto::event::ToolOutcome;
 use choir_proto::task::{
     CommandResult, Egress, FileChange, TaskResult, TaskStatus, Verify, VerifyMode, VerifyResult, VerifySource,
     VerifyStatus,
 };
-use choir_proto::wire::TreeFile;
-use std::collections::{BTreeMap, BTreeSet};
+use choir_proto::wire::TreeFiles;
 
 /// The name under which a check's effect is recorded.
 pub const TOOL: &str = "verify";
@@ -27,6 +26,9 @@ const ONLY_LOOKED: &str = "It was only looked at in short, and no person wanted 
 
 /// How cargo is asked for every test there is.
 const WORKSPACE: &str = "cargo test --workspace";
+
+/// How node is.
+const NODE: &str = "node --test";
 
 /// Paths that a sentence names.
 const PATHS_NAMED_MAX: usize = 5;
@@ -91,10 +93,12 @@ pub struct Plan {
     pub recipes: Vec<String>,
     /// Why it will prove less than it seems to, if it passes.
     pub doubts: Vec<String>,
-    /// Tests that were there before and have to be heard of, each as often as it was there.
-    tests: BTreeMap<String, usize>,
-    /// Whether tests from before may leave themselves out.
-    may_skip: bool,
+    /// Changed code because of which it will prove less.
+    pub(crate) doubtful: Vec<String>,
+    /// Changed code in which tests may have been that are not heard of.
+    pub code: Vec<String>,
+    /// Tests that were there before and have to be heard of.
+    expected: Expected,
 }
 
 /// One command of a check.
@@ -155,10 +159,18 @@ impl Step {
     }
 }
 
+impl Ran {
+    /// Everything that it said.
+    fn said(&self) -> String {
+        self.whole.clone().unwrap_or_else(|| format!("{}\n{}", self.result.stdout, self.result.stderr))
+    }
+}
+
 impl Plan {
     fn empty(mode: VerifyMode, source: VerifySource) -> Self {
         let (steps, recipes, doubts) = (Vec::new(), Vec::new(), Vec::new());
-        Self { mode, source, steps, recipes, doubts, tests: BTreeMap::new(), may_skip: true }
+        let (doubtful, code, expected) = (Vec::new(), Vec::new(), Expected::default());
+        Self { mode, source, steps, recipes, doubts, doubtful, code, expected }
     }
 
     /// The commands, in order.
@@ -171,24 +183,32 @@ impl Plan {
         self.commands().into_iter().chain(self.recipes.iter().cloned()).collect()
     }
 
-    /// Whether what its checks say depends on how the tests are written.
-    pub fn runs_node(&self) -> bool {
-        self.steps.iter().any(|step| step.kind == StepKind::Check(Says::NodeTests))
+    /// The sorts of runners that it listens to.
+    pub fn runners(&self) -> Vec<Says> {
+        let mut runners: Vec<Says> = Vec::new();
+        for (_, says) in self.checks().filter(|(_, says)| *says != Says::Nothing) {
+            if !runners.contains(&says) {
+                runners.push(says);
+            }
+        }
+        runners
     }
 
-    /// Whether it runs tests of Rust that name themselves.
-    pub fn runs_cargo(&self) -> bool {
-        self.steps.iter().any(|step| step.kind == StepKind::Check(Says::CargoResults))
+    pub(crate) fn checks(&self) -> impl Iterator<Item = (&Step, Says)> {
+        self.steps.iter().filter_map(|step| match step.kind {
+            StepKind::Check(says) => Some((step, says)),
+            StepKind::Tool(_) | StepKind::Preparation => None,
+        })
     }
 
-    /// Whether it runs tests that may leave themselves out.
-    pub fn runs_python(&self) -> bool {
-        self.steps.iter().any(|step| matches!(step.kind, StepKind::Check(Says::OneOf(["\nOK"] | [" passed"]))))
-    }
-
-    /// Whether something is heard of every check that can be relied on.
-    pub fn is_heard(&self) -> bool {
-        self.steps.iter().all(|step| step.kind != StepKind::Check(Says::Nothing))
+    /// Where its commands look: where they go, and where something was changed.
+    pub fn places(&self, changed: &[FileChange]) -> Vec<String> {
+        let homes = self.checks().map(|(step, _)| home(&step.command).unwrap_or_default().to_owned());
+        match self.source {
+            VerifySource::Base => changed.iter().map(|file| file.path.clone()).collect(),
+            // What a person gave may look anywhere, unless it says where it goes.
+            VerifySource::Person | VerifySource::Agent => homes.collect(),
+        }
     }
 
     /// Listens to the runner that a command runs in the end.
@@ -202,63 +222,51 @@ impl Plan {
         }
     }
 
-    /// Expects the tests that were there before.
-    pub fn expects_tests(&mut self, files: &[TreeFile]) {
-        let homes: Vec<&str> = self.steps.iter().filter_map(|step| crate::told::home(&step.command)).collect();
-        let is_whole =
-            |step: &Step| step.kind != StepKind::Check(Says::CargoResults) || step.command.ends_with(WORKSPACE);
-        // Whoever names some tests wants no others.
-        if !self.steps.iter().all(is_whole) || homes.len() > 1 {
-            return;
+    /// Expects of a runner the tests that were there before, and no more than these let it say.
+    pub fn expects(&mut self, says: Says, base: &TreeFiles) {
+        if says == Says::NodeTests {
+            self.expects_of(base);
         }
-        let within = |file: &&TreeFile| homes.iter().all(|home| crate::discover::is_within(&file.path, home));
-        let is_cargo = |part: &str| matches!(part, "src" | "tests");
-        let taken = |file: &&TreeFile| file.path.split('/').any(is_cargo);
-        self.tests = beside::names(&files.iter().filter(within).filter(taken).cloned().collect::<Vec<_>>());
-    }
-
-    /// Expects of tests that never leave themselves out that none of them does.
-    pub fn expects_skips(&mut self, files: &[TreeFile]) {
-        let skips = |file: &TreeFile| file.text.as_deref().is_none_or(|text| text.to_lowercase().contains("skip"));
-        let is_test = |file: &&TreeFile| crate::checks::is_test(&file.path) || file.path.ends_with("conftest.py");
-        self.may_skip = files.iter().filter(is_test).any(skips);
-    }
-
-    /// Says of changed code that it may have made its own check pass.
-    pub fn doubt_reaching(&mut self, paths: &[String]) {
-        if !paths.is_empty() {
-            let said = "what it says there can end a check or change how it ends.";
-            self.doubts.push(format!("{} speaks to what checks it: {said}", named(paths)));
+        if matches!(says, Says::OneOf(["\nOK"] | [" passed"])) {
+            self.expected.add_skips(&base.files);
+        }
+        // Whoever names some tests wants no others, and of a part of them nothing can be counted.
+        let asked: Vec<&Step> = self.checks().filter(|(_, other)| *other == says).map(|(step, _)| step).collect();
+        if !base.more && asked.iter().all(|step| self.is_whole(step)) {
+            let homes: Vec<String> =
+                asked.iter().map(|step| home(&step.command).unwrap_or_default().to_owned()).collect();
+            self.expected.add(says, &homes, &base.files);
         }
     }
 
-    /// Why what was said proves less than it seems to.
-    fn doubts(&self, ran: &[Ran]) -> Vec<String> {
-        let mut doubts = self.doubts.clone();
-        let said = |says: Says| {
-            let steps = self.steps.iter().zip(ran).filter(move |(step, _)| step.kind == StepKind::Check(says));
-            steps.map(|(_, ran)| {
-                ran.whole.clone().unwrap_or_else(|| format!("{}{}", ran.result.stdout, ran.result.stderr))
-            })
-        };
-        let unheard = beside::unheard(&self.tests, &said(Says::CargoResults).collect::<String>());
-        if !unheard.is_empty() {
-            doubts.push(format!("Tests that were there before did not run: {}.", named(&unheard)));
-        }
-        let skipped =
-            |said: &String| said.contains("skipped=") || said.contains(" skipped") || said.contains("Ran 0 tests");
-        let python = [Says::OneOf(&["\nOK"]), Says::OneOf(&[" passed"])];
-        if !self.may_skip && python.into_iter().flat_map(said).any(|said| skipped(&said)) {
-            doubts.push("Tests were left out that had never left themselves out before.".to_owned());
-        }
-        doubts
+    /// Whether a command leaves out none of the tests that its project has.
+    fn is_whole(&self, step: &Step) -> bool {
+        let is_alone = |script: &String| script.trim() == NODE;
+        let by_script = step.command.ends_with("npm test") && self.recipes.last().is_some_and(is_alone);
+        let whole = [WORKSPACE, NODE, "go test -v ./..."].iter().any(|command| step.command.ends_with(command));
+        whole || by_script || self.source == VerifySource::Base && step.command.contains("python3 -m ")
     }
 
-    /// Expects no more of a runner than the tests that were there before let it say.
-    pub fn expects_of(&mut self, tests: &[TreeFile]) {
+    /// Why what was said proves less than it seems to, and because of which code.
+    fn doubts(&self, ran: &[Ran]) -> (Vec<String>, Vec<String>) {
+        let said = self.steps.iter().zip(ran).filter_map(|(step, ran)| match step.kind {
+            StepKind::Check(says) => Some((says, ran.said())),
+            StepKind::Tool(_) | StepKind::Preparation => None,
+        });
+        let said: Vec<_> = said.collect();
+        let unheard = self.expected.doubts(&said);
+        // Where tests are missing, any of it may be why.
+        let doubtful = if unheard.is_empty() { &self.doubtful } else { &self.code };
+        (self.doubts.iter().cloned().chain(unheard).collect(), doubtful.clone())
+    }
+
+    /// Expects no more of node than the tests that were there before let it say.
+    fn expects_of(&mut self, base: &TreeFiles) {
         for step in &mut self.steps {
             if let StepKind::Check(says) = &mut step.kind {
-                *says = says.of_files(tests);
+                let within = home(&step.command).unwrap_or_default();
+                let tests = base.files.iter().filter(|file| is_within(&file.path, within)).cloned();
+                *says = says.of_files(&tests.collect::<Vec<_>>());
             }
         }
     }
@@ -286,10 +294,14 @@ impl Plan {
             _ => VerifyStatus::Unknown,
         };
         // What did not pass proves nothing anyway.
-        let doubts = if status == VerifyStatus::Pass { self.doubts(&ran) } else { Vec::new() };
+        let (doubts, doubtful) = match status {
+            VerifyStatus::Pass => self.doubts(&ran),
+            // What was not checked may be merged all the same.
+            VerifyStatus::Fail | VerifyStatus::Unknown => (Vec::new(), self.doubtful.clone()),
+        };
         let is_told = |(step, _): &(&Step, _)| !matches!(step.kind, StepKind::Tool(_));
         let commands = self.steps.iter().zip(ran).filter(is_told).map(|(_, ran)| ran.result).collect();
-        VerifyResult { missing, timed_out, doubts, ..self.result(status, commands) }
+        VerifyResult { missing, timed_out, doubts, doubtful, ..self.result(status, commands) }
     }
 
     /// Whether the time was over: a command that is known to have ended has no code then, and of others none was begun.
@@ -323,6 +335,7 @@ impl Plan {
             missing,
             timed_out,
             doubts: Vec::new(),
+            doubtful: self.doubtful.clone(),
             commands,
         }
     }
@@ -339,22 +352,6 @@ pub fn named(paths: &[String]) -> String {
 pub fn egress(of_task: Option<&Egress>) -> Egress {
     let allowed = of_task.is_none_or(|egress| egress.allow.iter().any(|entry| entry == REGISTRIES));
     Egress { allow: if allowed { vec![REGISTRIES.to_owned()] } else { Vec::new() } }
-}
-
-/// Doubts a check of what was then merged beside other changes: nobody has checked the two together. What a project brings itself
-/// looks at that project only; what a person gave may look anywhere.
-pub fn doubt_beside(verify: &mut VerifyResult, changed: &[FileChange], meanwhile: &[String]) -> Option<String> {
-    let projects: BTreeSet<&str> = changed.iter().map(|file| project(&file.path)).collect();
-    let everywhere = verify.source != VerifySource::Base || projects.contains("");
-    let concerns = |path: &&String| !is_words(path) && (everywhere || projects.contains(project(path)));
-    let beside: Vec<String> = meanwhile.iter().filter(concerns).cloned().collect();
-    if verify.status != VerifyStatus::Pass || changed.is_empty() || beside.is_empty() {
-        return None;
-    }
-    let doubt =
-        format!("Somebody else changed {} meanwhile: it was checked without that, not together.", named(&beside));
-    verify.doubts.push(doubt.clone());
-    Some(doubt)
 }
 
 /// How a task ends whose work was well and whose result was checked.
@@ -514,21 +511,6 @@ mod tests {
         assert_eq!(doubts(VerifyMode::Smoke, agent, &changed("p/x"), ok), [ONLY_LOOKED]);
         assert!(doubts(VerifyMode::Smoke, VerifySource::Person, &changed("p/x"), ok).is_empty());
         assert!(doubts(VerifyMode::Smoke, agent, &[], ToolOutcome::Error).is_empty());
-    }
-
-    #[test]
-    fn what_somebody_else_changed_meanwhile_was_not_checked_with_it() {
-        let changed =
-            [FileChange { path: "projects/p/product".into(), change: choir_proto::task::ChangeKind::Modified }];
-        let doubt = |source, status, path: &str| {
-            let mut verify = VerifyResult { source, status, ..checks().unchecked() };
-            doubt_beside(&mut verify, &changed, &[path.to_owned()]).is_some() && !verify.holds()
-        };
-        use VerifySource::{Base, Person};
-        use VerifyStatus::{Fail, Pass};
-        assert!(doubt(Base, Pass, "projects/p/helper") && doubt(Person, Pass, "projects/q/helper"));
-        assert!(!doubt(Base, Pass, "projects/q/helper") && !doubt(Base, Fail, "projects/p/helper"));
-        assert!(!doubt(Person, Pass, "notes.md"), "no check reads what people read");
     }
 
     #[test]

@@ -91,8 +91,8 @@ impl Checked {
     fn result(self) -> VerifyResult {
         let Self { status, source, checks_changed, doubts } = self;
         let (mode, missing, commands) = (VerifyMode::Commands, Vec::new(), Vec::new());
-        let (accepted, timed_out) = (false, false);
-        VerifyResult { mode, status, source, checks_changed, accepted, missing, timed_out, doubts, commands }
+        let (accepted, timed_out, doubtful) = (false, false, Vec::new());
+        VerifyResult { mode, status, source, checks_changed, accepted, missing, timed_out, doubts, doubtful, commands }
     }
 }
 

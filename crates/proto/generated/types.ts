@@ -486,7 +486,7 @@ export type VerifyFinished = { attempt: number; result: VerifyResult; result_tre
 export type VerifyMode = "none" | "smoke" | "commands";
 
 /** What the verifier saw. */
-export type VerifyResult = { accepted?: boolean; checks_changed?: string[]; commands?: CommandResult[]; doubts?: string[]; missing?: string[]; mode: VerifyMode; source: VerifySource; status: VerifyStatus; timed_out?: boolean };
+export type VerifyResult = { accepted?: boolean; checks_changed?: string[]; commands?: CommandResult[]; doubtful?: string[]; doubts?: string[]; missing?: string[]; mode: VerifyMode; source: VerifySource; status: VerifyStatus; timed_out?: boolean };
 
 /** Who chose the checks. */
 export type VerifySource = "person" | "base" | "agent";

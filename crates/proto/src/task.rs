@@ -483,6 +483,9 @@ pub struct VerifyResult {
     /// Why what passed proves less than it seems to, in sentences. With one of them nothing is called verified.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<String>,
+    /// Changed code because of which it is doubted: until a person accepts it, it speaks against later checks too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubtful: Vec<String>,
     /// What was run.
     #[serde(default)]
     pub commands: Vec<CommandResult>,

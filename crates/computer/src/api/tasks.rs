@@ -9,11 +9,11 @@ use crate::harness::Past;
 use crate::journal::Scope;
 use axum::Json;
 use axum::extract::{Path, State};
+use choir_core::fold::carried::to_accept;
 use choir_core::fold::run::Runs;
 use choir_core::fold::task::{TaskRuns, TaskWishes, Tasks, run_of};
 use choir_core::settle;
 use choir_core::tool::{ELSEWHERE, specs};
-use choir_core::verify::to_accept;
 use choir_proto::api::{Acknowledged, TaskAccepted};
 use choir_proto::egress::impossible;
 use choir_proto::event::{Actor, ChecksAccepted, TaskRequested};
@@ -135,8 +135,8 @@ pub(super) async fn cancel(
     Ok((StatusCode::ACCEPTED, Json(Acknowledged { seq })))
 }
 
-/// Accepts the checks that a worker touched and passed. What it did is verified then, and so is its run, where nothing else
-/// stands against that.
+/// Accepts the checks that a worker touched, and code of it that speaks to them: later checks rely on it then. What passed by
+/// them is verified, and so is its run, where nothing else stands against that.
 #[utoipa::path(post, path = "/api/tasks/{id}/accept", params(("id" = String, Path)), responses((status = 200, body = Acknowledged)))]
 pub(super) async fn accept(
     State(app): State<App>,
@@ -146,7 +146,7 @@ pub(super) async fn accept(
     let task = find(&app, &task).await?;
     let checks = to_accept(&task);
     if checks.is_empty() {
-        let hint = "A task that passed checks which its worker touched names these in `verify.checks_changed`.";
+        let hint = "A task that brought changed checks into the workspace names them in `verify.checks_changed`, and code that speaks to them in `verify.doubtful`.";
         return Err(Rejection::conflict_as("nothing_to_accept", "There is nothing to accept here.", hint));
     }
     let run = app.harness.views.get::<TaskRuns>(task.task_id).await?.unwrap_or_else(|| run_of(task.task_id));

@@ -6,27 +6,32 @@ use super::finish::{Home, let_go, say_too};
 use crate::control::ControlError;
 use crate::journal::Scope;
 use choir_core::command::Step;
+use choir_core::data::is_data;
 use choir_core::discover::{NAMES, discover};
-use choir_core::says::NODE_TESTS;
+use choir_core::fold::carried::{ALL, Carried, Touched, is_same};
 use choir_core::told::{CODE, Told, is_helper};
 use choir_core::verify::{Checks, Plan, Ran, TOOL, egress, judge, named, to_accept};
-use choir_core::{beside, checks, effect};
+use choir_core::{beside, checks, effect, reach};
 use choir_proto::event::{Actor, ToolOutcome, VerifyFinished, VerifyStarted};
 use choir_proto::task::{FileChange, TaskResult, TaskStatus, VerifyResult, VerifySource};
 use choir_proto::wire::{AssociateCaptured, CallOf, Check, ReadTree, StartAssociate, TreeFiles};
 use choir_proto::{Event, Hash, TaskId};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// How far scripts are followed that run or take in others: what a command names, what that names, and so on.
 const SCRIPT_LEVELS: usize = 8;
 
+/// Paths that are asked for at once: one answer tells of no more than 512.
+const PATHS_READ_MAX: usize = 500;
+
 impl Home<'_> {
     /// Checks the result and says so in it. The tree that was checked, if it may be merged.
     pub(super) async fn check(&self, checks: &Checks, result: &mut TaskResult) -> Result<Option<Hash>, HarnessError> {
+        let carried = self.context.harness.views.get::<Carried>(ALL).await?.unwrap_or_default();
         let examined = async {
             let captured = self.context.harness.control.capture_associate(self.task).await?;
-            let examination = self.examination(checks, captured).await?;
+            let examination = self.examination(checks, captured, &carried).await?;
             Ok::<_, ControlError>(examination)
         };
         let mut examination = match examined.await {
@@ -40,7 +45,9 @@ impl Home<'_> {
         let result_tree = examination.captured.result_tree;
         if examination.plan.steps.is_empty() {
             // The project brings no checks: what was made is merged, and nothing is claimed.
-            result.verify = Some(VerifyResult { checks_changed: examination.changed, ..checks.unchecked() });
+            let VerifyResult { doubtful, .. } = examination.plan.unchecked();
+            let checks_changed = examination.changed;
+            result.verify = Some(VerifyResult { checks_changed, doubtful, ..checks.unchecked() });
             return Ok(Some(result_tree));
         }
         let left_out = std::mem::take(&mut examination.left_out);
@@ -55,7 +62,12 @@ impl Home<'_> {
     }
 
     /// What will be run, over what, and which changes of the worker touch it.
-    async fn examination(&self, checks: &Checks, captured: AssociateCaptured) -> Result<Examination, ControlError> {
+    async fn examination(
+        &self,
+        checks: &Checks,
+        captured: AssociateCaptured,
+        carried: &BTreeMap<String, Touched>,
+    ) -> Result<Examination, ControlError> {
         let control = &self.context.harness.control;
         let (files, base_tree) = (&captured.files_changed, captured.base_tree);
         let mut plan = match checks.plan() {
@@ -65,33 +77,79 @@ impl Home<'_> {
                 checks.found(discover(&base.files, files, checks.verify.mode), files)
             }
         };
+        plan.code = reach::code(files);
         let told = if files.is_empty() { Told::of(plan.scripts()) } else { self.told(&plan, files, base_tree).await? };
         plan.hears(&told);
-        if plan.runs_node() {
-            plan.expects_of(&self.named(base_tree, &NODE_TESTS).await?.files);
+        let mut called = BTreeSet::new();
+        for says in plan.runners() {
+            let base = self.named(base_tree, says.files()).await?;
+            plan.expects(says, &base);
+            called.extend(beside::called(&base.files));
         }
-        if plan.runs_cargo() {
-            let base = self.named(base_tree, &["*.rs"]).await?;
-            // Of a part of them nothing can be counted.
-            plan.expects_tests(if base.more { &[] } else { &base.files });
-        }
-        if plan.runs_python() {
-            plan.expects_skips(&self.named(base_tree, &["*.py"]).await?.files);
-        }
+        plan.doubt_silent(&told);
+        self.doubt_carried(&mut plan, &told, carried, &captured).await;
         let mut changed = checks::changed(files, &told);
-        let paths = beside::code(files);
+        let paths = reach::code(files);
         if !paths.is_empty() {
             let wanted = ReadTree { names: Vec::new(), paths: paths.clone() };
             let base = control.read_tree(base_tree, wanted.clone()).await?;
             let result = control.read_tree(captured.result_tree, wanted).await?;
-            changed.extend(beside::tests_changed(files, &base.files, &result.files));
+            changed.extend(beside::tests_changed(files, &base.files, &result.files, &called));
             changed.sort();
             changed.dedup();
-            plan.doubt_reaching(&beside::reaches(&paths, &base.files, &result.files, plan.is_heard()));
+            plan.doubt_reaching(&reach::reaches(&paths, &base.files, &result.files));
+            plan.doubt_unread(&reach::unread(&paths, &result.files));
         }
         let from_base = checks::from_base(files, &told);
         let left_out = checks::left_out(files, &told);
         Ok(Examination { plan, changed, from_base, left_out, captured })
+    }
+
+    /// Doubts a check that relies on what earlier workers made of it, as far as that stands there still.
+    async fn doubt_carried(
+        &self,
+        plan: &mut Plan,
+        told: &Told,
+        carried: &BTreeMap<String, Touched>,
+        captured: &AssociateCaptured,
+    ) {
+        let places = plan.places(&captured.files_changed);
+        let mut trees: BTreeMap<(Hash, Option<Hash>), Vec<String>> = BTreeMap::new();
+        for (path, touched) in carried.iter().filter(|(path, _)| told.relies_on(path, &places)) {
+            trees.entry((touched.tree, touched.before)).or_default().push(path.clone());
+        }
+        let mut doubtful = Vec::new();
+        for ((tree, before), paths) in trees {
+            for paths in paths.chunks(PATHS_READ_MAX) {
+                let left = self.alike(paths, tree, captured.base_tree).await.unwrap_or_else(|| paths.to_vec());
+                let put_right = match before {
+                    Some(before) => self.alike(&left, before, captured.result_tree).await.unwrap_or_default(),
+                    None => Vec::new(),
+                };
+                doubtful.extend(left.into_iter().filter(|path| !put_right.contains(path)));
+            }
+        }
+        doubtful.sort();
+        let tasks =
+            doubtful.iter().filter_map(|path| carried.get(path)).flat_map(|touched| touched.tasks.iter().copied());
+        plan.doubt_carried(&doubtful, &tasks.collect());
+    }
+
+    /// Those of these paths that are in one tree what they are in the other; nothing, if nobody knows.
+    async fn alike(&self, paths: &[String], one: Hash, other: Hash) -> Option<Vec<String>> {
+        let wanted = ReadTree { names: Vec::new(), paths: paths.to_vec() };
+        let control = &self.context.harness.control;
+        let read = async {
+            let (one, other) = (control.read_tree(one, wanted.clone()).await?, control.read_tree(other, wanted).await?);
+            Ok::<_, ControlError>((one.files, other.files))
+        };
+        match read.await {
+            Ok((one, other)) => Some(paths.iter().filter(|path| is_same(path, &one, &other)).cloned().collect()),
+            Err(error) => {
+                tracing::warn!(%error, "what became of a check is not known");
+                None
+            }
+        }
     }
 
     async fn named(&self, tree: Hash, names: &[&str]) -> Result<TreeFiles, ControlError> {
@@ -110,9 +168,10 @@ impl Home<'_> {
             }
             self.named(base, &new).await?.files.iter().for_each(|file| told.add(file));
         }
-        if files.iter().any(|file| is_helper(&file.path)) {
-            self.named(base, &CODE).await?.files.iter().for_each(|file| told.add_test(file));
+        if files.iter().any(|file| is_helper(&file.path) || is_data(&file.path)) {
+            self.named(base, &CODE).await?.files.iter().for_each(|file| told.add_code(file));
         }
+        told.compare();
         Ok(told)
     }
 

@@ -152,7 +152,8 @@ fn change(run: &mut Run, header: &Header, event: &Event) {
         }
         Event::ChecksAccepted(accepted) => {
             if let Some(task) = run.tasks.iter_mut().find(|task| Some(task.task_id) == header.task) {
-                task.verified = true;
+                // What did not pass, a person may accept for the runs after it.
+                task.verified |= !task.checks_changed.is_empty();
                 task.checks_changed.clear();
             }
             run.status = accepted.run_status.unwrap_or(run.status);
