@@ -43,4 +43,5 @@ pub mod tool;
 pub mod trace;
 pub mod undo;
 pub mod verify;
+pub mod visible;
 mod walled;
