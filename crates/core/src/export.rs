@@ -312,7 +312,7 @@ mod tests {
 
     /// Every quotation of a text, in doubt.
     fn doubting(content: &str) -> Doubts {
-        Doubts::new(content, &crate::evidence::unsupported(content, &[]), &[])
+        Doubts::new(content, &crate::evidence::resolved(content, &[]).unsupported, &[])
     }
 
     fn figure(status: FigureStatus, because: Option<&str>) -> Figure {
@@ -340,7 +340,7 @@ mod tests {
     fn what_nothing_stands_behind_is_marked_and_listed() {
         let content = "He said “all is < well” and “fine by me”.\n\n```run a\n1\n```\n\n```run b\n2\n```\n";
         let figures = [figure(FigureStatus::Fresh, None), figure(FigureStatus::Stale, Some("`x` changed"))];
-        let mut quotes = crate::evidence::unsupported(content, &[]);
+        let mut quotes = crate::evidence::resolved(content, &[]).unsupported;
         quotes.truncate(1);
         let doubts = Doubts::new(content, &quotes, &figures);
         let page = html("T", content, &[], &doubts);

@@ -8,7 +8,7 @@ use crate::document::{Base, CONTENT_BYTES_MAX, Edit, Manner, VERSIONS_LISTED_MAX
 use crate::journal::Scope;
 use axum::Json;
 use axum::extract::{Path, Query, State};
-use choir_core::evidence::{characters, place, unsupported};
+use choir_core::evidence::{Resolved, characters, resolved};
 use choir_core::fold::document::Documents as DocumentsFold;
 use choir_core::fold::run::Runs;
 use choir_proto::DocumentId;
@@ -108,10 +108,9 @@ pub(super) async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + '
     Ok(tokio::task::spawn_blocking(work).await.map_err(|_| StoreError::Closed)?)
 }
 
-fn with_evidence(mut document: Document, citations: Vec<Citation>) -> Document {
-    document.unsupported = unsupported(&document.content, &citations);
-    document.citations = citations.into_iter().filter_map(|citation| placed(&document.content, citation)).collect();
-    document
+fn with_evidence(document: Document, citations: Vec<Citation>) -> Document {
+    let Resolved { citations, unsupported } = resolved(&document.content, &citations);
+    Document { citations, unsupported, ..document }
 }
 
 /// Changes a document: merged with what happened since `base_version`, never overwriting it.
@@ -306,10 +305,4 @@ fn threads(runs: impl Iterator<Item = Run>, document: &Document) -> Vec<Thread> 
         Some(Thread { run_id, action: selection.action, prompt, quote, status, answer, reason, at })
     };
     runs.filter_map(thread).collect()
-}
-
-/// A citation with where its words stand; one whose words are not in the text is no evidence for it.
-fn placed(text: &str, citation: Citation) -> Option<Citation> {
-    let (from, to) = place(text, &citation)?;
-    Some(Citation { at: Some(Place { from, to }), ..citation })
 }
