@@ -7,6 +7,7 @@ mod blank;
 mod budget;
 mod crash;
 mod crowd;
+mod deciding;
 mod documents;
 mod evidence;
 mod fake;
