@@ -127,6 +127,8 @@ impl Documents {
         let base = self.base_text(id, &edit.base).await?;
         let is_sketched = matches!(edit.base, Base::Text(_));
         let wanted = match base {
+            // The rest of an answer belongs to what of it is there, before what was written below it meanwhile.
+            Some(base) if is_sketched => merge(&base, edit.content, live.replica.content()),
             Some(base) => merge(&base, live.replica.content(), edit.content),
             None => edit.content.to_owned(),
         };
