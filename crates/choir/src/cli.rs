@@ -77,8 +77,8 @@ pub(crate) enum Command {
     Up(Up),
     /// Start a run on a running instance, show its progress and print what comes of it.
     ///
-    /// Exit status: 0 when the run completed or was verified, 3 when it ended otherwise, 4 when its time was over before it
-    /// had ended and it was cancelled, 1 when it could not be started or followed.
+    /// Exit status: 0 when the run completed or was verified, 4 when its time was over before that (`out_of_time`, or
+    /// cancelled while it waited), 3 when it ended otherwise, 1 when it could not be started or followed.
     #[command(after_help = RUN_EXAMPLES)]
     Run(Run),
     /// Read the log.

@@ -35,11 +35,16 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let in_time = follow_within(&mut client, &accepted, &arguments).await?;
     let run: Run = client.get(&format!("/api/runs/{}", accepted.run_id)).await?;
     print(&client, &run, arguments.json).await?;
-    Ok(match run.status {
-        _ if !in_time => ExitCode::from(TIME_OVER),
-        RunStatus::Completed | RunStatus::Verified => ExitCode::SUCCESS,
-        _ => ExitCode::from(ENDED_OTHERWISE),
-    })
+    Ok(ExitCode::from(if in_time { exit(run.status) } else { TIME_OVER }))
+}
+
+/// What the caller is told of an ending. Whether the run noticed that its time was over or this command did is the same to them.
+const fn exit(status: RunStatus) -> u8 {
+    match status {
+        RunStatus::Completed | RunStatus::Verified => 0,
+        RunStatus::OutOfTime => TIME_OVER,
+        _ => ENDED_OTHERWISE,
+    }
 }
 
 fn request(arguments: &Arguments) -> anyhow::Result<NewRun> {
@@ -242,6 +247,13 @@ fn first_line(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_exit_status_is_what_the_help_says() {
+        use RunStatus::{Cancelled, Completed, Failed, OutOfTime, Verified};
+        let told = [Completed, Verified, OutOfTime, Failed, Cancelled].map(exit);
+        assert_eq!(told, [0, 0, TIME_OVER, ENDED_OTHERWISE, ENDED_OTHERWISE]);
+    }
 
     #[test]
     fn checks_are_asked_for_by_name_or_not() {

@@ -322,3 +322,40 @@ fn a_figure_is_made_again_after_the_word_that_every_command_of_an_agent_needs() 
     assert_eq!((&result["status"], &figure["status"]), (&json!("failed"), &json!("failed")), "{result}");
     assert!(figure["because"].as_str().unwrap().contains("does not allow"), "{figure}");
 }
+
+/// A pipe whose first command found nothing ends as well as any other.
+#[test]
+fn a_figure_whose_source_is_gone_stays_as_it_was_and_says_so() {
+    const SORTED: &str = "sort notes/q.csv | head -3";
+    let scenario = FIGURE.replace("echo seven\\nseven", &format!("{SORTED}\\n1\\n2")).replace("echo seven", SORTED);
+    let instance = Instance::start(&scenario);
+    let bearer = format!("authorization: Bearer {}\r\ncontent-type: text/plain\r\n", instance.token("run"));
+    let file = |method: &str, content: &str| {
+        let answer = instance.http(&format!("{method} /api/files?path=notes/q.csv"), &bearer, content);
+        assert!(answer.starts_with("HTTP/1.1 20"), "{answer}");
+    };
+    file("PUT", "2\n1\n");
+    let (_, accepted) = instance.api("POST /api/runs", &json!({"prompt": "count"}));
+    instance.follow(|event| event["kind"] == "run.ended");
+    let run = instance.api(&format!("GET /api/runs/{}", accepted["run_id"].as_str().unwrap()), &Value::Null).1;
+    let id = run["document_id"].as_str().unwrap();
+    let document = || instance.api(&format!("GET /api/documents/{id}"), &Value::Null).1;
+    let fresh = document();
+    assert_eq!(fresh["figures"][0]["status"], "fresh", "{fresh}");
+    let becomes = |status: &str| {
+        instance.follow(|event| event["kind"] == "figure.changed" && event["payload"]["figure"]["status"] == status)
+    };
+    file("DELETE", "");
+    becomes("stale");
+    let figure = fresh["figures"][0]["figure_id"].as_str().unwrap();
+    assert_eq!(instance.api(&format!("POST /api/documents/{id}/figures/{figure}/rerun"), &json!({})).0, 202);
+    let changed = instance.follow(|event| {
+        let status = &event["payload"]["figure"]["status"];
+        event["kind"] == "figure.changed" && ["failed", "unknown"].map(Value::from).contains(status)
+    });
+    assert_eq!(changed["payload"]["figure"]["because"], "notes/q.csv is gone", "{changed}");
+    let now = document();
+    assert_eq!(now["content"], fresh["content"], "the figure stays");
+    assert_eq!(now["figures"][0]["status"], "failed", "{now}");
+    assert_eq!(now["figures"][0]["inputs"], fresh["figures"][0]["inputs"], "and knows what it was made from");
+}

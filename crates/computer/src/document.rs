@@ -19,6 +19,7 @@ mod sync;
 pub use away::Untouched;
 pub use change::{Base, Change, Edit, Manner};
 pub use outbox::Inbox;
+pub use proposal::Decided;
 pub use replica::{CONTENT_BYTES_MAX, ROOT, Refused};
 pub use room::{Leave, Member, Outgoing};
 pub use sketch::Sketching;

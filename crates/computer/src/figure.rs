@@ -25,24 +25,52 @@ const WITHOUT_INPUTS: &str = "it is not known which files it was made from, so n
 /// The files that a command named, and those that a script named which it ran, as they are in a tree. Without a tree nothing
 /// is known of them.
 pub(crate) async fn inputs(harness: &Harness, tree: Option<Hash>, command: &str) -> Vec<FigureInput> {
-    let Some(tree) = tree else { return Vec::new() };
-    let mut files = in_tree(harness, tree, figure::words(command)).await;
-    let scripts = files.iter().filter(|file| figure::is_script(&file.path));
-    let named =
-        scripts.flat_map(|file| figure::words_within(command, &file.path, file.text.as_deref().unwrap_or_default()));
-    let named: Vec<String> = named.filter(|path| !files.iter().any(|file| file.path == *path)).collect();
-    if !named.is_empty() {
-        files.extend(in_tree(harness, tree, named).await);
-    }
-    files.into_iter().map(|file| FigureInput { path: file.path, hash: file.hash }).collect()
+    looked_for(harness, tree, command).await.found
 }
 
-async fn in_tree(harness: &Harness, tree: Hash, paths: Vec<String>) -> Vec<TreeFile> {
+/// What was looked for in a tree.
+#[derive(Default)]
+struct LookedFor {
+    /// Whatever may be a path; nothing where it cannot be known what is there.
+    named: Vec<String>,
+    found: Vec<FigureInput>,
+}
+
+impl LookedFor {
+    /// Files that a figure was made from, that its command still names, and that are not there.
+    fn gone<'a>(&self, inputs: &'a [FigureInput]) -> Vec<&'a str> {
+        let is_gone = |input: &&FigureInput| {
+            self.named.contains(&input.path) && !self.found.iter().any(|found| found.path == input.path)
+        };
+        inputs.iter().filter(is_gone).map(|input| input.path.as_str()).collect()
+    }
+}
+
+async fn looked_for(harness: &Harness, tree: Option<Hash>, command: &str) -> LookedFor {
+    let Some(tree) = tree else { return LookedFor::default() };
+    let mut named = figure::words(command);
+    let Some(mut files) = in_tree(harness, tree, named.clone()).await else { return LookedFor::default() };
+    let scripts = files.iter().filter(|file| figure::is_script(&file.path));
+    let within: Vec<String> = scripts
+        .flat_map(|file| figure::words_within(command, &file.path, file.text.as_deref().unwrap_or_default()))
+        .filter(|path| !files.iter().any(|file| file.path == *path))
+        .collect();
+    if !within.is_empty() {
+        let Some(more) = in_tree(harness, tree, within.clone()).await else { return LookedFor::default() };
+        files.extend(more);
+        named.extend(within);
+    }
+    let found = files.into_iter().map(|file| FigureInput { path: file.path, hash: file.hash }).collect();
+    LookedFor { named, found }
+}
+
+/// The files of a tree at these paths; nothing where that cannot be known.
+async fn in_tree(harness: &Harness, tree: Hash, paths: Vec<String>) -> Option<Vec<TreeFile>> {
     match harness.control.read_tree(tree, ReadTree { names: Vec::new(), paths }).await {
-        Ok(found) => found.files,
+        Ok(found) => Some(found.files),
         Err(error) => {
             tracing::warn!(%error, "a figure's inputs cannot be known");
-            Vec::new()
+            None
         }
     }
 }
@@ -137,6 +165,13 @@ impl Figures {
         let Some(output) = figure::printable(&printed.stdout) else {
             return self.tell(document, failed("what it printed does not fit into a document"), &scope).await;
         };
+        let looked_for = looked_for(&self.harness, result.base_tree, &figure.command).await;
+        // A pipe ends well whatever became of its first command: what it printed without its inputs is no figure.
+        let gone = looked_for.gone(&figure.inputs);
+        if !gone.is_empty() {
+            let verb = if gone.len() == 1 { "is" } else { "are" };
+            return self.tell(document, failed(&format!("{} {verb} gone", gone.join(", "))), &scope).await;
+        }
         let Some(head) = self.harness.documents.find(document).await? else { return Ok(()) };
         let text = self.harness.documents.head_text(&head).await?;
         let Some(filled) = figure::filled(&text, &figure.command, output) else { return Ok(()) };
@@ -149,7 +184,7 @@ impl Figures {
             // The person asked for it, and a figure is nobody's prose.
             manner: Manner::Free,
         };
-        let inputs = inputs(&self.harness, result.base_tree, &figure.command).await;
+        let inputs = looked_for.found;
         let (status, because) = standing(&inputs);
         let output = Some(choir_store::sha256(output.as_bytes()));
         let fresh = Figure { status, inputs, output, because, ..figure };

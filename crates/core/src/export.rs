@@ -65,16 +65,40 @@ const NO_SOURCE: &str = "no source";
 const NOT_SUPPORTED: &str = "Not supported";
 
 /// The text as it is, and after it what nothing stands behind.
-pub fn markdown(content: &str, doubts: &Doubts) -> String {
-    if doubts.is_empty() {
+pub fn markdown(content: &str, sources: &[Source], doubts: &Doubts) -> String {
+    if doubts.is_empty() && sources.is_empty() {
         return content.to_owned();
     }
-    let mut out = format!("{}\n\n## {NOT_SUPPORTED}\n\n", content.trim_end());
+    let mut out = format!("{}\n", content.trim_end());
     // Writing to a string cannot fail.
+    if !doubts.is_empty() {
+        writeln!(out, "\n## {NOT_SUPPORTED}\n").unwrap_or_default();
+    }
     doubts.quotes.iter().for_each(|quote| writeln!(out, "* “{}”: {NO_SOURCE}", quote.text).unwrap_or_default());
     let lines = doubts.figures.iter();
     lines.for_each(|figure| writeln!(out, "* `{}`: {}", figure.command, figure.why).unwrap_or_default());
+    if !sources.is_empty() {
+        out.push_str("\n## Sources\n\n");
+    }
+    for (number, source) in (1..).zip(sources) {
+        writeln!(out, "{number}. {}: {}", one_line(&source.origin), quoted(source)).unwrap_or_default();
+    }
     out
+}
+
+/// What is cited from a source, each time with where it stands there.
+fn quoted(source: &Source) -> String {
+    let quotes = source.citations.iter().map(|citation| {
+        let Citation { quote, from, to, source, .. } = citation;
+        format!("“{}” (bytes {from} to {to} of {source})", one_line(quote.as_deref().unwrap_or_default()))
+    });
+    let mut quotes: Vec<String> = quotes.collect();
+    quotes.dedup();
+    quotes.join(", ")
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Nothing may be loaded and nothing may run, wherever the file is opened.
@@ -130,9 +154,7 @@ pub fn html(title: &str, content: &str, sources: &[Source], doubts: &Doubts) -> 
         escaped(title)
     )
     .ok();
-    for block in parse_whole(&with_marks(content, &doubts.quotes)) {
-        Writer { out: &mut out, in_doubt: false, doubts }.block(&block);
-    }
+    Writer { out: &mut out, in_doubt: false, doubts }.blocks(&parse_whole(&with_marks(content, &doubts.quotes)));
     write_doubts(&mut out, doubts);
     if !sources.is_empty() {
         out.push_str("<h2>Sources</h2>\n");
@@ -146,13 +168,14 @@ fn write_doubts(out: &mut String, doubts: &Doubts) {
     if doubts.is_empty() {
         return;
     }
-    out.push_str(&format!("<h2>{NOT_SUPPORTED}</h2>\n"));
+    out.push_str(&format!("<h2>{NOT_SUPPORTED}</h2>\n<ul>\n"));
     for quote in &doubts.quotes {
         out.push_str(&format!("<li>“{}”: {NO_SOURCE}</li>\n", escaped(&quote.text)));
     }
     for figure in &doubts.figures {
         out.push_str(&format!("<li><code>{}</code>: {}</li>\n", escaped(&figure.command), escaped(&figure.why)));
     }
+    out.push_str("</ul>\n");
 }
 
 /// Writes one block.
@@ -163,7 +186,30 @@ struct Writer<'a> {
     doubts: &'a Doubts,
 }
 
+/// What stands around a block and those of its sort beside it.
+const fn around(block: &Block) -> Option<&'static str> {
+    match block {
+        Block::Point(None, _) => Some("ul"),
+        Block::Point(Some(_), _) => Some("ol"),
+        Block::Quote(_) => Some("blockquote"),
+        _ => None,
+    }
+}
+
 impl Writer<'_> {
+    fn blocks(&mut self, blocks: &[Block]) {
+        for group in blocks.chunk_by(|one, next| around(one).is_some() && around(one) == around(next)) {
+            let name = group.first().and_then(around);
+            self.out.extend(name.map(|name| format!("<{name}>")));
+            for (nth, block) in group.iter().enumerate() {
+                // What is quoted goes on from line to line.
+                self.out.push_str(if nth > 0 && matches!(block, Block::Quote(_)) { "\n" } else { "" });
+                self.block(block);
+            }
+            self.out.extend(name.map(|name| format!("</{name}>\n")));
+        }
+    }
+
     fn block(&mut self, block: &Block) {
         match block {
             Block::Heading(level, inline) => {
@@ -173,11 +219,12 @@ impl Writer<'_> {
             Block::Paragraph(inline) => self.element("p", inline),
             Block::Point(None, inline) => self.element("li", inline),
             Block::Point(Some(number), inline) => {
-                self.out.push_str(&format!("<p>{number}. "));
+                self.out.push_str(&format!("<li value=\"{number}\">"));
                 self.all(inline);
-                self.out.push_str("</p>\n");
+                self.out.push_str("</li>\n");
             }
-            Block::Quote(inline) => self.element("blockquote", inline),
+            Block::Quote(inline) if inline.is_empty() => self.out.push_str("<br>"),
+            Block::Quote(inline) => self.all(inline),
             Block::Code(code) => self.code(&without_marks(code)),
             Block::Table(rows) => self.table(rows),
             // The file has nothing beside it that could be loaded.
@@ -256,7 +303,8 @@ impl Writer<'_> {
 /// A source, once, with all words that are cited from it marked where they stand.
 fn write_source(out: &mut String, source: &Source) {
     let quotes = source.citations.iter().map(|citation| citation.quote.as_deref().unwrap_or_default());
-    let quotes: Vec<String> = quotes.map(|quote| format!("“{}”", escaped(quote))).collect();
+    let mut quotes: Vec<String> = quotes.map(|quote| format!("“{}”", escaped(quote))).collect();
+    quotes.dedup();
     out.push_str(&format!("<details><summary>{} — {}</summary>\n", quotes.join(", "), escaped(&source.origin)));
     match source.text.as_deref().and_then(|text| cited(text, &source.citations)) {
         Some(text) => out.push_str(&format!("<pre>{text}</pre>\n")),
@@ -312,7 +360,7 @@ mod tests {
 
     /// Every quotation of a text, in doubt.
     fn doubting(content: &str) -> Doubts {
-        Doubts::new(content, &crate::evidence::unsupported(content, &[]), &[])
+        Doubts::new(content, &crate::evidence::resolved(content, &[]).unsupported, &[])
     }
 
     fn figure(status: FigureStatus, because: Option<&str>) -> Figure {
@@ -340,7 +388,7 @@ mod tests {
     fn what_nothing_stands_behind_is_marked_and_listed() {
         let content = "He said “all is < well” and “fine by me”.\n\n```run a\n1\n```\n\n```run b\n2\n```\n";
         let figures = [figure(FigureStatus::Fresh, None), figure(FigureStatus::Stale, Some("`x` changed"))];
-        let mut quotes = crate::evidence::unsupported(content, &[]);
+        let mut quotes = crate::evidence::resolved(content, &[]).unsupported;
         quotes.truncate(1);
         let doubts = Doubts::new(content, &quotes, &figures);
         let page = html("T", content, &[], &doubts);
@@ -352,10 +400,10 @@ mod tests {
         );
         assert!(page.contains("<pre>1</pre>\n<pre>2</pre>\n<p><small class=\"doubt\">stale: `x` changed"), "{page}");
         assert!(page.contains("<h2>Not supported</h2>") && page.contains("<li><code>b</code>: stale"), "{page}");
-        let text = markdown(content, &doubts);
+        let text = markdown(content, &[], &doubts);
         let list = "\n\n## Not supported\n\n* “all is < well”: no source\n* `b`: stale: `x` changed\n";
         assert_eq!(text, format!("{}{list}", content.trim_end()));
-        assert_eq!(markdown(content, &Doubts::default()), content);
+        assert_eq!(markdown(content, &[], &Doubts::default()), content);
     }
 
     #[test]
@@ -418,6 +466,26 @@ mod tests {
         assert!(page.contains(marked), "{page}");
         assert_eq!(page.matches("notes.md").count(), 1, "{page}");
         assert!(page.contains("<summary>“d e”, “b &amp; c”, “c d” — notes.md</summary>"), "{page}");
+    }
+
+    #[test]
+    fn the_sources_of_a_text_are_listed_in_markdown_too() {
+        let citations = vec![citation("a b & c", "b & c")];
+        let source = Source { citations, origin: "notes\n.md".into(), text: None };
+        let text = markdown("It says “b & c”.\n", &[source], &Doubts::default());
+        let list = format!("\n## Sources\n\n1. notes .md: “b & c” (bytes 2 to 7 of {})\n", Hash::ZERO);
+        assert_eq!(text, format!("It says “b & c”.\n{list}"));
+    }
+
+    #[test]
+    fn points_stand_in_a_list_and_what_is_quoted_in_one_block() {
+        let page = html("T", "* a\n* b\n\n3. c\n4. d\n\n> e\n> f\n\ng\n\n* h\n", &[], &Doubts::default());
+        let expected = "<ul><li>a</li>\n<li>b</li>\n</ul>\n<ol><li value=\"3\">c</li>\n<li value=\"4\">d</li>\n</ol>\n\
+                        <blockquote>e\nf</blockquote>\n<p>g</p>\n<ul><li>h</li>\n</ul>\n";
+        assert!(page.ends_with(expected), "{page}");
+        let content = "“never said\n\nby anybody” here\n";
+        let page = html("T", content, &[], &doubting(content));
+        assert!(page.contains("<mark class=\"doubt\">by anybody <small>(no source)</small></mark>” here"), "{page}");
     }
 
     #[test]

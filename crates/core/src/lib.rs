@@ -49,4 +49,5 @@ pub mod tool;
 pub mod trace;
 pub mod undo;
 pub mod verify;
+pub mod visible;
 mod walled;

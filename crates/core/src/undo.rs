@@ -155,10 +155,17 @@ impl Changes {
         undoes.iter().any(|undone| self.changes.iter().any(|change| way_there(undone, change)))
     }
 
-    /// Whether an intent takes back nothing but undos, and so brings back what they took.
+    /// Whether an intent takes back nothing but undos that took something, and so brings back what they took. An undo of one
+    /// that brought something back takes it once more.
     pub fn brings_back(&self, undoes: &[Undone]) -> bool {
-        let undo = |undone: &Undone, change: &Change| change.seq == undone.seq && matches!(change.made, Made::Undo(_));
-        !undoes.is_empty() && undoes.iter().all(|undone| self.changes.iter().any(|change| undo(undone, change)))
+        self.restores(&undoes.iter().map(|undone| undone.seq).collect::<Vec<_>>())
+    }
+
+    fn restores(&self, undoes: &[Seq]) -> bool {
+        let intent =
+            |seq: &Seq| self.changes.iter().find(|change| change.seq == *seq).and_then(|change| self.intent(change));
+        // What an undo takes back came before it, so this ends.
+        !undoes.is_empty() && undoes.iter().all(|seq| intent(seq).is_some_and(|intent| !self.restores(&intent.undoes)))
     }
 
     fn state(&self, change: &Change) -> ChangeState {
@@ -358,6 +365,18 @@ mod tests {
         assert_eq!(states(&changes), [Merged, KeptOut, Merged, Undone, Merged]);
         assert_eq!(undo(&mut changes, 30, run), [21]);
         assert_eq!(states(&changes), [Undone, KeptOut, Undone, Merged, Undone, Merged]);
+    }
+
+    #[test]
+    fn what_an_undo_does_goes_this_way_and_that_by_turns() {
+        let mut changes = Changes::default();
+        finish(&mut changes, 1, 1, TaskStatus::Ok);
+        let mut said = Vec::new();
+        for seq in [2, 4, 6, 8] {
+            said.push(changes.brings_back(&changes.next(Scope::Run(RUN), None)));
+            undo(&mut changes, seq, Scope::Run(RUN));
+        }
+        assert_eq!(said, [false, true, false, true]);
     }
 
     #[test]

@@ -250,6 +250,9 @@ pub struct Proposal {
     /// The run that wants it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
+    /// Whether somebody has written since where it would: then it can only be rejected.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub outdated: bool,
 }
 
 /// A person's word on a proposal: the body of `POST /api/documents/{id}/proposals/{p}`.

@@ -4,11 +4,11 @@ use super::App;
 use super::reject::{OptionalJson, Rejection, TypedJson, id, limit};
 use super::runs::{Nothing, Page};
 use crate::actor::SessionMessage;
-use crate::document::{Base, CONTENT_BYTES_MAX, Edit, Manner, VERSIONS_LISTED_MAX};
+use crate::document::{Base, CONTENT_BYTES_MAX, Decided, Edit, Manner, VERSIONS_LISTED_MAX};
 use crate::journal::Scope;
 use axum::Json;
 use axum::extract::{Path, Query, State};
-use choir_core::evidence::{characters, place, unsupported};
+use choir_core::evidence::{Resolved, characters, resolved};
 use choir_core::fold::document::Documents as DocumentsFold;
 use choir_core::fold::run::Runs;
 use choir_proto::DocumentId;
@@ -92,7 +92,7 @@ pub(super) async fn get(State(app): State<App>, Path(document): Path<String>) ->
 /// A document with everything that is known about its text.
 pub(super) async fn annotated(app: &App, mut document: Document) -> Result<Document, Rejection> {
     let (documents, id) = (&app.harness.documents, document.document_id);
-    document.proposals = documents.proposals(id).await?;
+    document.proposals = documents.proposals(id, &document.content).await?;
     document.figures = documents.figures(id, &document.content).await?;
     let citations = documents.citations(id).await?;
     let runs = app.harness.views.newest::<Runs>(None, THREADS_RUNS_MAX).await?;
@@ -108,10 +108,9 @@ pub(super) async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + '
     Ok(tokio::task::spawn_blocking(work).await.map_err(|_| StoreError::Closed)?)
 }
 
-fn with_evidence(mut document: Document, citations: Vec<Citation>) -> Document {
-    document.unsupported = unsupported(&document.content, &citations);
-    document.citations = citations.into_iter().filter_map(|citation| placed(&document.content, citation)).collect();
-    document
+fn with_evidence(document: Document, citations: Vec<Citation>) -> Document {
+    let Resolved { citations, unsupported } = resolved(&document.content, &citations);
+    Document { citations, unsupported, ..document }
 }
 
 /// Changes a document: merged with what happened since `base_version`, never overwriting it.
@@ -155,7 +154,20 @@ pub(super) async fn decide(
 ) -> Result<Json<Document>, Rejection> {
     let head = find(&app, &document).await?;
     let decided = app.harness.documents.decide(head.document_id, &proposal, decide.decision).await?;
-    decided.ok_or_else(|| Rejection::missing("proposal"))?;
+    match decided {
+        Decided::Now => {}
+        // A retry after a lost answer says the same again.
+        Decided::Before(before) if before == decide.decision => {}
+        Decided::Before(_) => {
+            let hint = "A no is taken back by opening it again, a yes by the versions.";
+            return Err(Rejection::conflict_as("already_decided", "This was decided otherwise before.", hint));
+        }
+        Decided::Outdated => {
+            let message = "The place has changed since this was proposed, and the text stays as it is.";
+            return Err(Rejection::conflict_as("outdated", message, "Reject it, or ask again."));
+        }
+        Decided::Missing => return Err(Rejection::missing("proposal")),
+    }
     get(State(app), Path(document)).await
 }
 
@@ -306,10 +318,4 @@ fn threads(runs: impl Iterator<Item = Run>, document: &Document) -> Vec<Thread> 
         Some(Thread { run_id, action: selection.action, prompt, quote, status, answer, reason, at })
     };
     runs.filter_map(thread).collect()
-}
-
-/// A citation with where its words stand; one whose words are not in the text is no evidence for it.
-fn placed(text: &str, citation: Citation) -> Option<Citation> {
-    let (from, to) = place(text, &citation)?;
-    Some(Citation { at: Some(Place { from, to }), ..citation })
 }

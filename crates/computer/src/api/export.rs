@@ -35,7 +35,7 @@ pub(super) struct Wanted {
 #[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Format {
-    /// The text as it is.
+    /// The text as it is, with a list of its sources.
     #[default]
     Markdown,
     /// One file, with the sources of its quotations.
@@ -58,16 +58,13 @@ pub(super) async fn export(
         Format::Html => ("text/html; charset=utf-8", "html"),
     };
     let citations = std::mem::take(&mut document.citations);
-    let sources = match wanted.format {
-        Format::Markdown => Vec::new(),
-        Format::Html => sources(&app, citations).await?,
-    };
+    let sources = sources(&app, citations).await?;
     // A file to save, never a page on our own origin.
     let disposition = format!("attachment; filename=\"{}.{extension}\"", file_name(&document.title));
     let body = apart(move || {
         let doubts = Doubts::new(&document.content, &document.unsupported, &document.figures);
         match wanted.format {
-            Format::Markdown => markdown(&document.content, &doubts),
+            Format::Markdown => markdown(&document.content, &sources, &doubts),
             Format::Html => html(&document.title, &document.content, &sources, &doubts),
         }
     })

@@ -111,11 +111,24 @@ impl Documents {
     /// Prepares a change of a document, merged with whatever happened since its base. Nothing: there is no such document.
     pub async fn change(&self, id: DocumentId, edit: Edit<'_>) -> Result<Option<Change>, DocumentError> {
         let room = self.room(id);
-        let Some(mut held) = self.hold(&room).await? else { return Ok(None) };
+        let Some(held) = self.hold(&room).await? else { return Ok(None) };
+        self.change_held(room, held, edit).await
+    }
+
+    /// The same, for whoever keeps everybody else waiting already.
+    pub(super) async fn change_held(
+        &self,
+        room: Arc<Room>,
+        mut held: Held,
+        edit: Edit<'_>,
+    ) -> Result<Option<Change>, DocumentError> {
+        let id = room.id;
         let (Some(head), Some(live)) = (self.find(id).await?, held.changing()) else { return Ok(None) };
         let base = self.base_text(id, &edit.base).await?;
         let is_sketched = matches!(edit.base, Base::Text(_));
         let wanted = match base {
+            // The rest of an answer belongs to what of it is there, before what was written below it meanwhile.
+            Some(base) if is_sketched => merge(&base, edit.content, live.replica.content()),
             Some(base) => merge(&base, live.replica.content(), edit.content),
             None => edit.content.to_owned(),
         };

@@ -2,7 +2,7 @@
 
 use super::Documents;
 use crate::harness::Past;
-use choir_core::evidence::{byte, characters, stands_within};
+use choir_core::evidence::{byte, characters, resolved, stands_within};
 use choir_core::fold::evidence::Citations;
 use choir_core::fold::of_document;
 use choir_core::fold::replica::Authors;
@@ -33,6 +33,7 @@ impl Documents {
         let text = self.head_text(head).await?;
         let written = self.views.get::<Authors>(head.document_id).await?.unwrap_or_default();
         let citations = self.citations(head.document_id).await?;
+        let sources = Sources::of(text.clone(), citations).await?;
         let range = (byte(&text, from) as u64, byte(&text, to) as u64);
         let mut found = written.authorship.within(range.0, range.1);
         let truncated = found.len() > PIECES_MAX;
@@ -40,7 +41,7 @@ impl Documents {
         let mut traces = BTreeMap::new();
         let mut pieces = Vec::with_capacity(found.len());
         for (begin, piece) in found {
-            pieces.push(self.origin(&text, begin, &piece, &citations, &mut traces).await?);
+            pieces.push(self.origin(&text, begin, &piece, &sources, &mut traces).await?);
         }
         Ok(Provenance { document_id: head.document_id, version: head.version, pieces, truncated })
     }
@@ -50,11 +51,10 @@ impl Documents {
         text: &str,
         begin: u64,
         piece: &Piece,
-        citations: &[Citation],
+        sources: &Sources,
         traces: &mut BTreeMap<RunId, Trace>,
     ) -> Result<Origin, StoreError> {
         let (start, end) = (begin as usize, (begin + piece.length) as usize);
-        let stands = |citation: &&Citation| stands_within(text, citation, start, end);
         let (header, effect_id) = self.written_by(piece.seq).await?;
         let run_id = header.as_ref().and_then(|header| header.run);
         let run = match run_id {
@@ -75,7 +75,7 @@ impl Documents {
             prompt: run.map(|run| run.prompt),
             tool_call,
             usage: model_call.map(|span| span.usage),
-            sources: citations.iter().filter(stands).cloned().collect(),
+            sources: sources.under(text, start, end),
         })
     }
 
@@ -118,6 +118,35 @@ impl Documents {
                 place.insert(tracing.finish())
             }
         })
+    }
+}
+
+/// What stands behind a text.
+struct Sources {
+    citations: Vec<Citation>,
+    /// Shorter quotations, each with its own part of a source and its place in the text, in characters.
+    parts: Vec<Citation>,
+}
+
+impl Sources {
+    /// Looks through the text where that keeps nobody else waiting.
+    async fn of(text: String, citations: Vec<Citation>) -> Result<Self, StoreError> {
+        let look = move || {
+            let is_part = |found: &Citation| !citations.iter().any(|known| known.quote == found.quote);
+            let parts = resolved(&text, &citations).citations.into_iter().filter(is_part).collect();
+            Self { citations, parts }
+        };
+        tokio::task::spawn_blocking(look).await.map_err(|_| StoreError::Closed)
+    }
+
+    /// The sources under a range of the text, in bytes.
+    fn under(&self, text: &str, start: usize, end: usize) -> Vec<Citation> {
+        let (from, to) = (characters(text, start), characters(text, end));
+        let stands = |citation: &&Citation| stands_within(text, citation, start, end);
+        let reaches = |part: &&Citation| part.at.is_some_and(|at| at.from < to && at.to > from);
+        let parts = self.parts.iter().filter(reaches);
+        let whole = self.citations.iter().filter(stands);
+        whole.chain(parts).map(|found| Citation { at: None, ..found.clone() }).collect()
     }
 }
 

@@ -50,7 +50,9 @@ impl Documents {
             None => self.base_text(sketching.id, &sketching.base).await?.unwrap_or_else(|| before.clone()),
         };
         let mine = self.sketched(sketching.task).unwrap_or_else(|| base.clone());
-        let hunks = changes(&before, &merge(&mine, &before, &begun(&base, said)));
+        // Where both go on from the same place, the answer does so first: what a person writes below it never stands in the
+        // middle of one of its sentences.
+        let hunks = changes(&before, &merge(&mine, &begun(&base, said), &before));
         let free = match sketching.manner {
             Manner::Free => hunks,
             Manner::Ask => Vec::new(),

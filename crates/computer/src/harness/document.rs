@@ -6,10 +6,15 @@ use crate::document::{Base, Edit, Manner};
 use choir_core::agent::Begin;
 use choir_core::fold::run::Runs;
 use choir_core::tool::{Tool, replace_once};
-use choir_proto::DocumentId;
+use choir_core::visible::is_blank;
 use choir_proto::event::ToolOutcome;
 use choir_proto::run::{Selection, SelectionAction};
+use choir_proto::{DocumentId, Event};
 use choir_store::StoreError;
+
+/// Said to whoever would leave nothing to read.
+const BLANK: &str = "That would leave a blank document, and nothing was changed. Write the words that should stand there; if \
+                     there is nothing to write, say why with `finish` and the status `failed`.";
 
 impl Performer {
     pub(super) async fn document(&self, tool: &Tool, begin: &Begin) -> Result<Performed, HarnessError> {
@@ -104,6 +109,10 @@ impl Performer {
             Err(crate::document::DocumentError::Read(error)) => return Err(error.into()),
             Err(crate::document::DocumentError::Append(error)) => return Err(error.into()),
         };
+        let is_written = change.facts.iter().any(|fact| matches!(fact, Event::DocumentUpdated(_)));
+        if is_blank(&change.content) && (is_written || change.proposed == 0) {
+            return Ok(Performed::new(ToolOutcome::Error, BLANK.into()));
+        }
         let told = match change.proposed {
             0 => "The document is written.".to_owned(),
             count => format!(

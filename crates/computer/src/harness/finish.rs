@@ -7,11 +7,14 @@ use super::{Driver, Harness, HarnessError, RunContext};
 use crate::control::ControlError;
 use choir_core::agent::{Ending, Identity};
 use choir_core::doubt::doubt_beside;
+use choir_core::fold::replica::Authors;
 use choir_core::fold::task::{run_of, running};
 use choir_core::settle;
+use choir_core::text::{Authorship, Piece};
 use choir_core::told::Told;
 use choir_core::verify::Checks;
-use choir_proto::event::TaskFinished;
+use choir_core::visible::is_blank;
+use choir_proto::event::{Actor, TaskFinished};
 use choir_proto::task::{Diff, Egress, LeftOut, TaskKind, TaskResult, TaskStatus, TaskUsage, VerifySource};
 use choir_proto::wire::FinishAssociate;
 use choir_proto::{Event, Hash, Role, TaskId};
@@ -20,6 +23,21 @@ use std::time::Duration;
 /// Bytes of a difference that an event carries itself.
 const DIFF_BYTES_INLINE_MAX: usize = 32 * 1024;
 
+/// Said of a writer that is done where nothing but the prompt stands.
+const UNWRITTEN: &str = "Nothing was written.";
+
+/// Said of a writer that is done where nobody reads anything.
+const BLANK: &str = "Nothing was written. The document is blank.";
+
+/// Whether nobody put a word into a text that the computer keeps the place of: the prompt is nobody's words in its document.
+fn is_only_kept(text: &str, authorship: &Authorship) -> bool {
+    let pieces = authorship.within(0, text.len() as u64);
+    let written = pieces.iter().filter(|(_, piece)| piece.author != Actor::Computer);
+    let words =
+        |(from, piece): &(u64, Piece)| text.get(*from as usize..(from + piece.length) as usize).unwrap_or_default();
+    written.map(words).all(is_blank)
+}
+
 impl Driver {
     /// Appends what came of the agent.
     pub(super) async fn end(&mut self, mut ending: Ending) -> Result<TaskResult, HarnessError> {
@@ -27,9 +45,11 @@ impl Driver {
         if let Some(unknown) = self.unknown().await? {
             ending.summary = format!("{} {unknown}", ending.summary);
         }
-        if ending.status == TaskStatus::Ok && self.wrote_nothing().await? {
+        if ending.status == TaskStatus::Ok
+            && let Some(lack) = self.lacks().await?
+        {
             ending.status = TaskStatus::Failed;
-            ending.summary = format!("Nothing was written. Its last word was: {}", ending.summary);
+            ending.summary = format!("{lack} Its last word was: {}", ending.summary);
         }
         let usage = self.agent.usage();
         let questions = Vec::from_iter((ending.status == TaskStatus::NeedsInput).then(|| ending.summary.clone()));
@@ -84,20 +104,25 @@ impl Driver {
         Ok(())
     }
 
-    /// Whether a writer that says it is done left the document that its run began as it began, with nothing but the prompt.
-    async fn wrote_nothing(&self) -> Result<bool, HarnessError> {
-        let (Role::Writer, Some(id)) = (self.identity.role, self.context.document) else { return Ok(false) };
+    /// What is missing where a writer says it is done: a document in which nobody reads anything, or, where its run began it,
+    /// nothing but the prompt. One that was there before says something already: there may be nothing to add.
+    async fn lacks(&self) -> Result<Option<&'static str>, HarnessError> {
+        let (Role::Writer, Some(id)) = (self.identity.role, self.context.document) else { return Ok(None) };
         let harness = &self.context.harness;
         let past = Past::read(harness.journal.log(), self.identity.run).await?;
-        let mut begun = past.events().filter_map(|(_, event)| match event {
-            Event::DocumentCreated(created) => Some(created.document_id),
-            _ => None,
-        });
-        // A document that was there before says something already: there may be nothing to add.
-        if !begun.any(|begun| begun == id) {
-            return Ok(false);
+        let facts = || past.events().map(|(_, event)| event);
+        let proposes = |event: &Event| matches!(event, Event::ProposalMade(made) if made.document_id == id && !is_blank(&made.new));
+        if facts().any(proposes) {
+            return Ok(None);
         }
-        Ok(harness.documents.find(id).await?.is_none_or(|document| document.version <= 1))
+        let begun = facts().any(|event| matches!(event, Event::DocumentCreated(created) if created.document_id == id));
+        let Some(head) = harness.documents.find(id).await? else { return Ok(begun.then_some(UNWRITTEN)) };
+        let text = harness.documents.text_at_work(&head).await?;
+        if is_blank(&text) {
+            return Ok(Some(BLANK));
+        }
+        let written = harness.views.get::<Authors>(id).await?.unwrap_or_default();
+        Ok((begun && is_only_kept(&text, &written.authorship)).then_some(UNWRITTEN))
     }
 
     /// Whether it would have searched the web, and nobody can: only the person can mend that.

@@ -214,7 +214,7 @@ async fn an_agent_asks_before_it_changes_a_persons_words_and_the_person_decides_
         (after["content"].as_str(), after["proposals"].as_array().map(Vec::len)),
         (Some("first line, by Writer\nmine\nlast line\nadded\n"), Some(0))
     );
-    assert_eq!(desk.send("POST", &path(1), json!({"decision": "accept"})).await.0, 404, "decided is decided");
+    assert_eq!(desk.send("POST", &path(1), json!({"decision": "accept"})).await.0, 409, "decided is decided");
     assert_eq!(desk.send("POST", &path(0), json!({"decision": "maybe"})).await.0, 400);
 
     // A no can be taken back, once; a yes is undone by the versions.

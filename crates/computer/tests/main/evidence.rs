@@ -124,7 +124,8 @@ async fn a_document_is_taken_away_with_its_sources() {
     let text = desk.download(&format!("{path}/export?format=markdown")).await;
     let content = get(&desk, &path).await["content"].as_str().unwrap().to_owned();
     let doubts = "## Not supported\n\n* “The tests were mostly green”: no source\n";
-    assert_eq!(text, format!("{}\n\n{doubts}", content.trim_end()));
+    assert!(text.starts_with(&format!("{}\n\n{doubts}\n## Sources\n\n1. ", content.trim_end())), "{text}");
+    assert!(text.contains("“The tests were all green” (bytes 18 to 42 of "), "{text}");
     assert!(
         page.contains("<mark class=\"doubt\">The tests were mostly green <small>(no source)</small></mark>"),
         "{page}"
@@ -460,4 +461,37 @@ async fn what_is_kept_here_is_found_without_any_engine_and_files_are_searched_in
     assert!(web.contains("No search engine is configured") && web.contains(&format!("<source {id}>")), "{web}");
     assert!(here.contains(&format!("source {id}")) && here.contains("wade"), "{here}");
     assert!(files.contains(r"did grep -rnIE --exclude-dir=.git -e 'it'\''s' -- 'src'"), "{files}");
+}
+
+/// A researcher cites a sentence, and the writer quotes a part of it, and makes one up in as many ways.
+#[tokio::test]
+async fn a_part_of_a_citation_has_its_source_and_nothing_made_up_hides() {
+    let content = "It says \"The tests were\" so.\n\nA 3\" \"nobody ever counted anything\" disk. \\`\"all of it is lost\"\\`\n\n\
+                   ❝nobody was ever there❞ ＂nobody came back＂ ``nobody said a word'' and “it was\n\nall over”.\n";
+    let quotes = QUOTES.replace(
+        r#""They wrote “The tests were all green” and “The tests were mostly green”.\n""#,
+        &json!(content).to_string(),
+    );
+    let (_directory, desk, artifact, path) = written_with(&quotes).await;
+    let document = get(&desk, &path).await;
+    let unsupported: Vec<_> =
+        document["unsupported"].as_array().unwrap().iter().map(|one| one["text"].as_str().unwrap()).collect();
+    let made_up = [
+        "nobody ever counted anything",
+        "all of it is lost",
+        "nobody was ever there",
+        "nobody came back",
+        "nobody said a word",
+        "it was\n\nall over",
+    ];
+    assert_eq!(unsupported, made_up);
+    let citations = document["citations"].as_array().unwrap();
+    assert_eq!(citations.len(), 1, "{citations:?}");
+    let (from, to) = (citations[0]["from"].as_u64().unwrap() as usize, citations[0]["to"].as_u64().unwrap() as usize);
+    assert_eq!((&SOURCE[from..to], &citations[0]["source"]), ("The tests were", &artifact["content_hash"]));
+    assert_eq!(citations[0]["at"], json!({"from": 9, "to": 23}));
+    let under = get(&desk, &format!("{path}/provenance?from=10&to=14")).await;
+    assert_eq!(under["pieces"][0]["sources"][0]["quote"], "The tests were", "{under}");
+    let beside = get(&desk, &format!("{path}/provenance?from=0&to=9")).await;
+    assert_eq!(beside["pieces"][0]["sources"], json!([]), "{beside}");
 }

@@ -8,7 +8,7 @@ use choir_core::fold::run::Runs;
 use choir_core::tool::{ReplaceInFile, replace_once};
 use choir_llm::scripted::Scenario;
 use choir_proto::inbox::{Ask, AskKind, Asked, Matter, Reach, Verdict, Waits};
-use choir_proto::model::{Answer, ErrorClass, ModelError};
+use choir_proto::model::{Answer, ErrorClass, ModelError, ModelRequest};
 use choir_proto::run::Run;
 use choir_proto::wire::mcp::{Offers, WhatTools};
 use choir_proto::wire::{
@@ -60,6 +60,8 @@ pub(crate) struct Fake {
     /// What the model can read at once; nothing is not known.
     pub(crate) window: AtomicU64,
     pub(crate) model_calls: AtomicU64,
+    /// What models were asked, in order.
+    pub(crate) requests: Mutex<Vec<ModelRequest>>,
     /// Whether whoever asks a model meets a bug.
     pub(crate) panics: AtomicBool,
     /// How often each effect was begun.
@@ -113,6 +115,7 @@ impl Fake {
             refusals: watch::Sender::new(0),
             window: AtomicU64::new(0),
             model_calls: AtomicU64::new(0),
+            requests: Mutex::default(),
             panics: AtomicBool::new(false),
             effects: Mutex::default(),
             files: Mutex::default(),
@@ -175,6 +178,7 @@ impl Control for Fake {
                 return Err(ModelError { class: ErrorClass::NoModel, message, retry_after_ms: None });
             }
             self.model_calls.fetch_add(1, Ordering::SeqCst);
+            self.requests.lock().unwrap().push(call.request.clone());
             assert!(!self.panics.load(Ordering::SeqCst), "a bug for a test");
             let prompt = serde_json::to_string(&call.request.messages).unwrap();
             if self.silent.lock().unwrap().as_ref().is_some_and(|words| prompt.contains(words)) {

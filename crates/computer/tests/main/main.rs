@@ -2,9 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod authority;
+mod blank;
 mod budget;
 mod crash;
 mod crowd;
+mod deciding;
 mod documents;
 mod evidence;
 mod fake;

@@ -196,3 +196,30 @@ async fn words_that_come_after_the_stop_are_only_proposed() {
         assert!(found["proposals"][0]["new"].as_str().unwrap().contains("Herons wade"), "{found}");
     }
 }
+
+/// Somebody writes on below while the answer grows.
+#[tokio::test]
+async fn words_at_the_end_never_stand_inside_a_sentence_that_is_being_said() {
+    let directory = tempfile::tempdir().unwrap();
+    let fake = Fake::new(&scenario(CONTENT));
+    fake.is_slow.store(true, Ordering::SeqCst);
+    let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
+    let (_, made) = desk.send("POST", "/api/documents", json!({"title": "Birds", "content": ""})).await;
+    let document = made["document_id"].as_str().unwrap().parse().unwrap();
+    let run = desk.accept_with(json!({"prompt": "about herons", "document_id": document})).await;
+    let mut person = Peer::open(&desk, document, 11).await;
+    for piece in 1..=PIECES - 3 {
+        say(&fake, &desk, run, if piece == 1 { 3 } else { 1 }).await;
+        person.catch_up().await;
+        let end = u32::try_from(person.content().chars().count()).unwrap();
+        person.type_at(end, 0, &format!("\nPERSON-{piece}\n")).await;
+        person.settled().await;
+    }
+    go_on(&fake);
+    assert_eq!(desk.ended(run).await.status, RunStatus::Completed);
+    let whole = text(&desk, document).await;
+    assert!(whole.contains(CONTENT.trim_end()), "the answer stands as it was said: {whole}");
+    for piece in 1..=PIECES - 3 {
+        assert_eq!(whole.matches(&format!("\nPERSON-{piece}\n")).count(), 1, "{whole}");
+    }
+}

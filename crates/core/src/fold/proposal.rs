@@ -53,6 +53,7 @@ impl Fold for Proposals {
                     version: made.version,
                     from: made.from,
                     run_id: header.run,
+                    outdated: false,
                 },
                 author: header.actor.clone(),
                 run: header.run,

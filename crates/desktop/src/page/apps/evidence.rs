@@ -40,7 +40,7 @@ pub(crate) fn proposed(page: Page, proposals: Vec<Proposal>) -> Element {
 fn ProposalCard(page: Page, proposal: Proposal) -> Element {
     let (before, gone, come, after) = differing(&proposal.old, &proposal.new);
     let (near, far) = (ending(before), beginning(after));
-    let id = proposal.proposal_id.clone();
+    let (id, outdated) = (proposal.proposal_id.clone(), proposal.outdated);
     let decide = move |decision| {
         let id = id.clone();
         spawn(async move { decide(page, &id, decision).await });
@@ -54,8 +54,9 @@ fn ProposalCard(page: Page, proposal: Proposal) -> Element {
                 if !come.is_empty() { ins { "{come}" } }
                 "{far}"
             }
+            if outdated { p { class: "hint", "The place has changed since. This can only be rejected." } }
             div { class: "controls",
-                button { r#type: "button", class: "secondary", "data-act": Act::Accept.name(), onclick: move |_| accept(Decision::Accept),
+                button { r#type: "button", class: "secondary", disabled: outdated, "data-act": Act::Accept.name(), onclick: move |_| accept(Decision::Accept),
                     Glyph { icon: Icon::Check }
                     "Accept"
                 }
