@@ -128,7 +128,7 @@ fn code_that_changes_what_its_test_asserts_with_verifies_nothing() {
 }
 
 #[test]
-fn a_runner_that_names_no_tests_verifies_nothing_unless_a_person_chose_it() {
+fn a_runner_that_names_no_tests_verifies_honest_work_and_no_code_that_ends_it() {
     let test = "const assert = require('assert')\nassert.equal(require('./lib.js').round(1.15), 115)\n";
     let files = [
         ("projects/p/package.json", package("node test.js")),
@@ -142,15 +142,17 @@ fn a_runner_that_names_no_tests_verifies_nothing_unless_a_person_chose_it() {
         ["const { exit } = process; exports.round = () => exit();", "exports.round = () => process[\"exit\"]();"]
     {
         let work = format!("printf '%s' '{cheat}' > {lib}");
-        let found = check(&instance, &work, &[]);
-        assert!(found["verify"]["doubts"].to_string().contains("which tests ran"), "{found}");
-        put(&instance, &[(lib, &files[2].1)]);
-        assert!(!holds(&check(&instance, &work, &named)), "also where a person named the command: {cheat}");
+        for named in [&[][..], &named[..]] {
+            let found = check(&instance, &work, named);
+            assert!(!holds(&found), "whoever named the command: {found}");
+            put(&instance, &[(lib, &files[2].1)]);
+        }
+    }
+    for named in [&[][..], &named[..]] {
+        let honest = check(&instance, &format!("sed -i 's/floor/round/' {lib}"), named);
+        assert!(holds(&honest), "{honest}");
         put(&instance, &[(lib, &files[2].1)]);
     }
-    let work = format!("sed -i 's/floor/round/' {lib}");
-    let honest = check(&instance, &work, &named);
-    assert!(holds(&honest), "a person's own words count by their exit code: {honest}");
 }
 
 #[test]
