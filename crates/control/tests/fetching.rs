@@ -110,6 +110,8 @@ async fn without_a_word_of_the_person_nothing_is_fetched() {
     world.db().decide(waits.id, waits.hash, said, Timestamp(9)).await.unwrap();
     let (status, _, body) = fetch(&world, format!("http://{at}/page")).await;
     assert_eq!((status, body.as_str()), (200, "<p>hello</p>"), "the person said yes");
+    let (status, _, body) = fetch(&world, format!("http://localhost:{}/page", at.port())).await;
+    assert!(status == 403 && body.contains("not public"), "a yes would not help, so nobody is asked: {status} {body}");
     let other = json!({"task": "01890a5d-ac96-774b-bcce-b302099a8055", "url": format!("http://{at}/page")});
     assert_eq!(ask(&world, "/fetch", other).await.0, 202, "to this task alone");
     let config = Config { egress: ceiling(&["web".into()]), ..Config::default() };

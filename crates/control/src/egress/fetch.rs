@@ -249,6 +249,10 @@ pub(crate) fn host_and_port(url: &Url) -> Result<(Host, u16), FetchError> {
 pub(crate) async fn decide(host: &Host, port: u16, ceiling: &Ceiling) -> Result<(String, SocketAddr), FetchError> {
     let shown = format!("{host}:{port}");
     let is_named = ceiling.names(host, port);
+    // A yes would not help: nobody is asked for one.
+    if is_own_machine(host) && !ceiling.may_be_near(host, port) {
+        return Err(FetchError::Near(shown));
+    }
     if !is_named && !ceiling.holds(WEB) {
         return Err(FetchError::Forbidden(shown));
     }
@@ -265,6 +269,11 @@ pub(crate) async fn decide(host: &Host, port: u16, ceiling: &Ceiling) -> Result<
     }
     let rule = if is_named { shown.clone() } else { WEB.to_owned() };
     addresses.first().map(|address| (rule, *address)).ok_or(FetchError::Unknown(shown))
+}
+
+/// Whether a name says by itself that it leads to this machine. What another leads to is known only once it is asked for.
+fn is_own_machine(host: &Host) -> bool {
+    matches!(host, Host::Name(name) if name == "localhost" || name.ends_with(".localhost"))
 }
 
 /// Asks the address that was decided about, and no other.
@@ -328,12 +337,19 @@ mod tests {
             "http://0x7f.1:9/",
             "http://[::ffff:127.0.0.1]:9/",
             "http://localhost:9/",
+            "http://LOCALHOST:9/",
             "http://169.254.169.254/",
             "http://127.1:9/",
         ] {
             let Ok((host, port)) = host_and_port(&Url::parse(url).unwrap()) else { continue };
             assert!(matches!(decide(&host, port, &web).await, Err(FetchError::Near(_))), "{url}");
-            assert!(matches!(decide(&host, port, &Ceiling::default()).await, Err(FetchError::Forbidden(_))), "{url}");
+            let unasked = decide(&host, port, &Ceiling::default()).await;
+            match url.to_lowercase().contains("localhost") {
+                true => {
+                    assert!(matches!(unasked, Err(FetchError::Near(_))), "a yes would not help, and nobody is asked")
+                }
+                false => assert!(matches!(unasked, Err(FetchError::Forbidden(_))), "{url}"),
+            }
         }
         let (host, port) = host_and_port(&Url::parse("http://127.0.0.1:9/").unwrap()).unwrap();
         assert!(decide(&host, port, &Ceiling::new(vec!["127.0.0.1:9".to_owned()], [])).await.is_ok());
