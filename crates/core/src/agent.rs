@@ -253,7 +253,7 @@ impl Agent {
             Event::InboxDecided(decided) => self.decided(decided),
             Event::ContextCompacted(done) => {
                 self.too_long = false;
-                compact::apply(&mut self.conversation, done.messages, done.text_bytes);
+                compact::apply(&mut self.conversation, done);
             }
             // A person or a model came: what failed before counts no more.
             Event::RunStarted(_) => self.failures = 0,
@@ -294,7 +294,7 @@ impl Agent {
         if self.too_long {
             return self.squeezed();
         }
-        match compact::plan(self.next_turn(), &self.conversation, self.window) {
+        match compact::plan(self.next_turn(), &self.conversation, self.window, self.beside()) {
             Some(plan) => Next::Compact(plan),
             None => self.asking(accounts),
         }
@@ -305,7 +305,8 @@ impl Agent {
         let mut request = self.request();
         match limit::answer_tokens(accounts, limit::question_tokens(&request)) {
             Ok(left) => {
-                request.tokens_max = request.tokens_max.min(left);
+                let fits = compact::answer_tokens(self.window, &request.messages, self.beside());
+                request.tokens_max = request.tokens_max.min(left).min(fits);
                 Next::Model(Box::new(request))
             }
             Err(ending) => self.stopped(ending),
@@ -338,18 +339,6 @@ impl Agent {
                 Ending { summary: format!("{} {}", ending.summary, policy::given_up(*class, message)), ..ending }
             }
             _ => ending,
-        }
-    }
-
-    /// A conversation that was too long is shortened; where nothing more can be gained, that is the end.
-    fn squeezed(&self) -> Next {
-        let message = self.last_failure.as_ref().map_or("", |(_, message)| message);
-        match compact::squeeze(self.next_turn(), &self.conversation) {
-            Some(plan) => Next::Compact(plan),
-            None => Next::End(Ending {
-                status: TaskStatus::Failed,
-                summary: policy::given_up(ErrorClass::TooLong, message),
-            }),
         }
     }
 

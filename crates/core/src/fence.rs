@@ -19,6 +19,20 @@ pub fn fenced(text: &str) -> String {
     format!("{OPEN}\n{inside}{rest}\n{CLOSE}")
 }
 
+/// A text with everything that stands in it as data changed, and its marks kept.
+pub(crate) fn each_inside(text: &str, change: impl Fn(&str) -> String) -> String {
+    let mut changed = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once(OPEN) {
+        let Some(end) = behind.find(CLOSE) else { break };
+        changed.push_str(before);
+        changed.push_str(OPEN);
+        changed.push_str(&change(&behind[..end]));
+        rest = &behind[end..];
+    }
+    changed + rest
+}
+
 /// Where the next closing mark begins, in small letters or large.
 fn find(text: &str) -> Option<usize> {
     let closes = |at: &usize| {
@@ -38,5 +52,12 @@ mod tests {
         assert_eq!(told.to_lowercase().matches(CLOSES).count(), 1, "{told}");
         assert!(told.ends_with("\n</data>") && told.contains("< /data>"), "{told}");
         assert_eq!(fenced("Why < b?"), "<data>\nWhy < b?\n</data>");
+    }
+
+    #[test]
+    fn what_stands_inside_changes_and_its_marks_stay() {
+        let told = format!("Look: {} and {} <data> open", fenced("one"), fenced("two"));
+        let shouted = each_inside(&told, str::to_uppercase);
+        assert_eq!(shouted, "Look: <data>\nONE\n</data> and <data>\nTWO\n</data> <data> open");
     }
 }

@@ -181,6 +181,11 @@ impl Control for Fake {
                 on_heard(Heard::Asked("fake/silent".to_owned()));
                 return std::future::pending().await;
             }
+            let window = Some(self.window.load(Ordering::SeqCst)).filter(|window| *window > 0);
+            if window.is_some_and(|window| prompt.len() as u64 / 4 > window) {
+                let message = "It is longer than the model can read.".into();
+                return Err(ModelError { class: ErrorClass::TooLong, message, retry_after_ms: None });
+            }
             let script = self.scenario.answer_after(&call.request, call.failures)?;
             if call.request.role == Role::Conductor && self.is_thoughtful.load(Ordering::SeqCst) {
                 self.thinks.notify_one();
@@ -196,7 +201,6 @@ impl Control for Fake {
             if is_slow {
                 self.pace.acquire().await.unwrap().forget();
             }
-            let window = Some(self.window.load(Ordering::SeqCst)).filter(|window| *window > 0);
             script.result.map(|answer| Answer { window, ..answer })
         }
         .boxed()

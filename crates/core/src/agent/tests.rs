@@ -394,7 +394,7 @@ fn the_first_agent_asks_and_goes_on_where_others_end() {
 }
 
 #[test]
-fn a_conversation_that_is_too_long_is_shortened_and_asked_once_more() {
+fn a_conversation_that_is_too_long_is_shortened_and_asked_again() {
     let mut agent = agent();
     for turn in 1..=6 {
         let call = serde_json::json!({"path": "a", "content": "w".repeat(5000)});
@@ -415,7 +415,7 @@ fn a_conversation_that_is_too_long_is_shortened_and_asked_once_more() {
     assert!(matches!(agent.next(&[]), Next::Model(_)), "and asked again");
     let error = ModelError { class: ErrorClass::TooLong, message: "too long".into(), retry_after_ms: None };
     assert_eq!(react(&error, 1, 0.5), Reaction::Retry { after_ms: 0 });
-    assert_eq!(react(&error, 2, 0.5), Reaction::Stop(TaskStatus::Failed), "but only once");
+    assert_eq!(react(&error, ATTEMPTS_MAX, 0.5), Reaction::Stop(TaskStatus::Failed), "but not for ever");
 }
 
 #[test]
