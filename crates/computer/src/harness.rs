@@ -210,6 +210,8 @@ struct Driver {
     seat: Arc<Seat>,
     /// Words from the person that the agent has heard.
     heard: Seq,
+    /// Whether the person has said since the last failure that it is to go on.
+    insists: bool,
     /// Whether the person has said yes to the plan.
     approved: bool,
     /// The tree it works on, once it has a place to work in.
@@ -252,6 +254,7 @@ impl Driver {
             purse,
             seat: Arc::default(),
             heard,
+            insists: false,
             approved,
             base_tree: None,
             elsewhere,
@@ -422,7 +425,8 @@ impl Driver {
                 }
             }
         };
-        let call = ModelCall { run, task, failures, usd_left, request };
+        let insists = std::mem::take(&mut self.insists);
+        let call = ModelCall { run, task, failures, insists, usd_left, request };
         let control = Arc::clone(&self.context.harness.control);
         // From before the question: a model that appears while we ask must not be missed.
         let mut models = self.context.harness.models.clone();

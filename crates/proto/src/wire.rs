@@ -26,6 +26,9 @@ pub struct ModelCall {
     /// How often this turn has failed before: control may ask another provider then.
     #[serde(default)]
     pub failures: u32,
+    /// Whether the person has said since it failed that it is to go on: a model that wants to be left alone is asked once.
+    #[serde(default)]
+    pub insists: bool,
     /// What the run's own budget leaves; control's wall holds as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usd_left: Option<Usd>,

@@ -26,13 +26,10 @@ impl Driver {
         }
         match reaction {
             Reaction::Stop(status) => Ok(Some(Ending { status, summary: error.message })),
+            // Patience ends with the budget.
             Reaction::Retry { after_ms } => {
-                // Patience ends with the budget.
                 let wait = Duration::from_millis(after_ms).min(self.purse.time_left());
-                tokio::select! {
-                    () = tokio::time::sleep(wait) => Ok(None),
-                    stop = stopped(self.context.signal.clone()) => stop.map(|()| Some(cancelled())),
-                }
+                self.wait(Some(wait), models, resumed).await
             }
             Reaction::Park { again_ms } => {
                 let message = format!("waiting for a model: {}", error.message);
@@ -58,29 +55,41 @@ impl Driver {
 
     /// Waits until a model may be there. Asked again, it says by itself whether it goes on.
     async fn park(
-        &self,
+        &mut self,
         again_ms: Option<u64>,
-        mut models: watch::Receiver<u64>,
+        models: watch::Receiver<u64>,
         resumed: u64,
     ) -> Result<Option<Ending>, HarnessError> {
         // Only the person can bring a model where there is none, and they take the time they need.
         let whom = if again_ms.is_some() { Whom::Model } else { Whom::Person };
         let _waits = self.purse.wait(whom);
+        // A budget of time is a wall here too; the agent says so.
+        let again = again_ms.map(Duration::from_millis);
+        let again = again.map(|again| self.purse.patience_left().map_or(again, |left| again.min(left)));
+        self.wait(again, models, resumed).await
+    }
+
+    /// Waits for its time, for models that may be there now, or for the person, whose word is asked at once.
+    async fn wait(
+        &mut self,
+        time: Option<Duration>,
+        mut models: watch::Receiver<u64>,
+        resumed: u64,
+    ) -> Result<Option<Ending>, HarnessError> {
         let mut signal = self.context.signal.clone();
-        let again = async {
-            match again_ms.map(Duration::from_millis) {
-                // A budget of time is a wall here too; the agent says so.
-                Some(again) => {
-                    let wait = self.purse.patience_left().map_or(again, |left| again.min(left));
-                    tokio::time::sleep(wait).await;
-                }
+        let over = async {
+            match time {
+                Some(time) => tokio::time::sleep(time).await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
-            () = again => {}
+            () = over => {}
             changed = models.changed() => changed.map_err(|_| HarnessError::LetGo)?,
-            told = signal.wait_for(|signal| signal.resumed > resumed) => drop(told.map_err(|_| HarnessError::LetGo)?),
+            told = signal.wait_for(|signal| signal.resumed > resumed) => {
+                drop(told.map_err(|_| HarnessError::LetGo)?);
+                self.insists = true;
+            }
             stop = stopped(self.context.signal.clone()) => return stop.map(|()| Some(cancelled())),
         }
         Ok(None)

@@ -60,6 +60,8 @@ pub(crate) struct Fake {
     /// What the model can read at once; nothing is not known.
     pub(crate) window: AtomicU64,
     pub(crate) model_calls: AtomicU64,
+    /// Whether the person wanted it, of each of them.
+    pub(crate) insisted: Mutex<Vec<bool>>,
     /// Whether whoever asks a model meets a bug.
     pub(crate) panics: AtomicBool,
     /// How often each effect was begun.
@@ -113,6 +115,7 @@ impl Fake {
             refusals: watch::Sender::new(0),
             window: AtomicU64::new(0),
             model_calls: AtomicU64::new(0),
+            insisted: Mutex::default(),
             panics: AtomicBool::new(false),
             effects: Mutex::default(),
             files: Mutex::default(),
@@ -175,6 +178,7 @@ impl Control for Fake {
                 return Err(ModelError { class: ErrorClass::NoModel, message, retry_after_ms: None });
             }
             self.model_calls.fetch_add(1, Ordering::SeqCst);
+            self.insisted.lock().unwrap().push(call.insists);
             assert!(!self.panics.load(Ordering::SeqCst), "a bug for a test");
             let prompt = serde_json::to_string(&call.request.messages).unwrap();
             if self.silent.lock().unwrap().as_ref().is_some_and(|words| prompt.contains(words)) {

@@ -1,11 +1,12 @@
 //! One call to a model: chosen, checked against the budget, sent, streamed through, and paid for.
 
+use super::cooling::Asker;
 use super::listen::{Broken, STALL, let_end, listen};
 use super::provider::{KeyFrom, Provider};
 use super::spending::Bill;
 use super::tariff::Tariff;
 use super::veil::Veil;
-use super::{Chosen, Gateway};
+use super::{Chosen, Gateway, name_of};
 use crate::config::ProviderKind;
 use crate::db::Cost;
 use choir_core::agent::is_hopeless;
@@ -55,12 +56,24 @@ impl Gateway {
         let mut failed = None;
         for chosen in self.in_turn(chosen, call.failures) {
             (call.request.model, call.request.tokens_max) = (asked.clone(), wanted);
+            let name = name_of(&chosen);
             match self.ask_chosen(chosen, &mut call, frames).await {
                 Err(error) if is_hopeless(&error) => failed = failed.or(Some(error)),
-                answered => return answered,
+                answered => {
+                    self.remember(&name, &answered, call.failures);
+                    return answered;
+                }
             }
         }
         Err(failed.unwrap_or_else(|| self.nobody(asked.as_deref())))
+    }
+
+    /// Whether a model answers is known to every call after it.
+    fn remember(&self, name: &str, answered: &Result<Answer, ModelError>, failures: u32) {
+        match answered {
+            Ok(_) => self.0.failing.answered(name),
+            Err(error) => self.0.failing.failed(name, error, failures),
+        }
     }
 
     /// Why nobody can be asked. Where only a key is missing, that is what people want to know.
@@ -86,6 +99,7 @@ impl Gateway {
             }
             model => model,
         };
+        let asker = if call.insists { Asker::Person } else { Asker::Run };
         let tariff = Tariff::of(&provider, model.as_deref());
         let least = tariff.price.least(&call.request);
         let reserved = self.reserve(call, &tariff, least, &provider.name).await?;
@@ -104,7 +118,8 @@ impl Gateway {
             None => {
                 let model = model.unwrap_or_default();
                 let mut bill = Bill::new(self, call, &tariff, format!("{}/{model}", provider.name));
-                let mut answer = self.ask_provider(&provider, &model, &call.request, frames, &mut bill).await?;
+                let mut answer =
+                    self.ask_provider(&provider, &model, (&call.request, asker), frames, &mut bill).await?;
                 bill.is_due = false;
                 tariff.charge(&call.request, &mut answer);
                 answer
@@ -127,17 +142,18 @@ impl Gateway {
         &self,
         provider: &Provider,
         model: &str,
-        request: &ModelRequest,
+        (request, asker): (&ModelRequest, Asker),
         frames: &Frames,
         bill: &mut Bill<'_>,
     ) -> Result<Answer, ModelError> {
         let name = bill.model.clone();
-        self.0.cooling.check(&name)?;
+        self.0.cooling.check(&name, asker)?;
         let entered = self.0.minutes.enter(provider, request)?;
         frames.send(ModelFrame::Asked { model: name.clone() }).await.map_err(|_| cancelled())?;
         let answered = self.stream(provider, model, request, frames, bill).await;
         if let Ok(answer) = &answered {
             self.0.minutes.took(entered.as_ref(), answer.usage.tokens());
+            self.0.cooling.answered(&name);
         }
         let answered = answered.map_err(|error| told_of_pictures(error, request));
         answered.inspect_err(|error| self.0.cooling.heed(&name, error))
