@@ -240,7 +240,7 @@ impl Driver {
         let limits = Limits::of(request.budget.as_ref(), place);
         let depth = parent.as_ref().map_or(0, |parent| parent.depth + 1);
         let (parent, above) = parent.map(|parent| (parent.task, parent.purse)).unzip();
-        let purse = Purse::new(limits, context.past.spent(identity.task), world, above);
+        let purse = Purse::new(limits, context.past.spent(identity.task, world.now()), world, above);
         let approved = context.past.approved();
         let elsewhere = Elsewhere::of(identity.role);
         let known = Known::of(identity.role, &context.past);
@@ -274,6 +274,7 @@ impl Driver {
             let requested = TaskRequested { request: self.request.clone(), role, parent: self.parent };
             self.append(vec![requested.into()]).await?;
         }
+        self.reckon().await;
         // What a crash cut off in the middle of its words is said again, not continued.
         self.withdraw(&self.context.past).await
     }
@@ -467,8 +468,10 @@ impl Driver {
                 }))
             }
             Err(error) => {
+                let took = pulse.took();
+                self.purse.charge(&took);
                 drop(reserved);
-                Ok(self.failed(error, models, resumed).await?.map_or(Asked::Again, Asked::Ended))
+                Ok(self.failed((error, took), models, resumed).await?.map_or(Asked::Again, Asked::Ended))
             }
         }
     }

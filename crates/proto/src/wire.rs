@@ -5,7 +5,7 @@ pub mod mcp;
 
 use crate::event::{Actor, Undone};
 use crate::inbox::Waits;
-use crate::model::{Answer, Delta, ModelError, ModelRequest};
+use crate::model::{Answer, Delta, ModelError, ModelRequest, Usage};
 use crate::task::{Egress, FileChange, LeftOut, Limit, Side};
 use crate::{Hash, InboxId, RunId, Seq, TaskId, Usd};
 use serde::{Deserialize, Serialize};
@@ -47,6 +47,11 @@ pub enum ModelFrame {
     },
     /// A piece, while it arrives.
     Delta(Delta),
+    /// What an answer took that broke off; why, follows.
+    Took {
+        /// As far as that is known.
+        usage: Usage,
+    },
     /// The whole; nothing follows.
     Answer(Answer),
     /// No answer; nothing follows.

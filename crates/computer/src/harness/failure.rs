@@ -2,10 +2,11 @@
 
 use super::account::Whom;
 use super::{Driver, HarnessError, cancelled, stopped};
-use choir_core::agent::{Ending, Reaction, patience, react};
+use choir_core::agent::{Ending, Reaction, patience, react, wall};
 use choir_proto::Event;
 use choir_proto::event::ModelFailed;
-use choir_proto::model::{ErrorClass, ModelError};
+use choir_proto::model::{ErrorClass, ModelError, Usage};
+use choir_proto::task::TaskStatus;
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -14,7 +15,7 @@ impl Driver {
     /// asked, so that nothing that changed meanwhile is missed.
     pub(super) async fn failed(
         &mut self,
-        error: ModelError,
+        (error, took): (ModelError, Usage),
         models: watch::Receiver<u64>,
         resumed: u64,
     ) -> Result<Option<Ending>, HarnessError> {
@@ -22,9 +23,11 @@ impl Driver {
         let reaction = react(&error, attempt, self.context.harness.journal.world().chance());
         // A missing model is not the model's failure: the run waits and says so, once.
         if error.class != ErrorClass::NoModel {
-            self.write_down(&error, attempt, reaction).await?;
+            self.write_down(&error, (attempt, took), reaction).await?;
         }
         match reaction {
+            // What it took in vain may have been all that there was.
+            Reaction::Stop(TaskStatus::Failed) if let Some(ending) = wall(&self.purse.accounts()) => Ok(Some(ending)),
             Reaction::Stop(status) => Ok(Some(Ending { status, summary: error.message })),
             // Patience ends with the budget.
             Reaction::Retry { after_ms } => {
@@ -39,7 +42,12 @@ impl Driver {
         }
     }
 
-    async fn write_down(&mut self, error: &ModelError, attempt: u32, reaction: Reaction) -> Result<(), HarnessError> {
+    async fn write_down(
+        &mut self,
+        error: &ModelError,
+        (attempt, usage): (u32, Usage),
+        reaction: Reaction,
+    ) -> Result<(), HarnessError> {
         let ModelError { class, message, .. } = error.clone();
         let delayed = match reaction {
             Reaction::Retry { after_ms } => patience::retried(class, &message, attempt, after_ms),
@@ -49,7 +57,7 @@ impl Driver {
         if !matches!(reaction, Reaction::Park { .. }) {
             self.go_on().await?;
         }
-        let failed = ModelFailed { turn: self.agent.next_turn(), attempt, class, message };
+        let failed = ModelFailed { turn: self.agent.next_turn(), attempt, class, message, usage };
         self.append([failed.into()].into_iter().chain(delayed.map(Event::from)).collect()).await
     }
 

@@ -8,7 +8,7 @@ use choir_core::fold::run::Runs;
 use choir_core::tool::{ReplaceInFile, replace_once};
 use choir_llm::scripted::Scenario;
 use choir_proto::inbox::{Ask, AskKind, Asked, Matter, Reach, Verdict, Waits};
-use choir_proto::model::{Answer, ErrorClass, ModelError};
+use choir_proto::model::{Answer, ErrorClass, ModelError, Paid, Usage};
 use choir_proto::run::Run;
 use choir_proto::wire::mcp::{Offers, WhatTools};
 use choir_proto::wire::{
@@ -62,6 +62,10 @@ pub(crate) struct Fake {
     pub(crate) model_calls: AtomicU64,
     /// Whether the person wanted it, of each of them.
     pub(crate) insisted: Mutex<Vec<bool>>,
+    /// What an answer took that is an error in the end.
+    pub(crate) took: Mutex<Usage>,
+    /// What was paid for in all, where anybody counts that.
+    pub(crate) paid: Mutex<Option<Paid>>,
     /// Whether whoever asks a model meets a bug.
     pub(crate) panics: AtomicBool,
     /// How often each effect was begun.
@@ -116,6 +120,8 @@ impl Fake {
             window: AtomicU64::new(0),
             model_calls: AtomicU64::new(0),
             insisted: Mutex::default(),
+            took: Mutex::default(),
+            paid: Mutex::default(),
             panics: AtomicBool::new(false),
             effects: Mutex::default(),
             files: Mutex::default(),
@@ -205,9 +211,16 @@ impl Control for Fake {
             if is_slow {
                 self.pace.acquire().await.unwrap().forget();
             }
+            if script.result.is_err() {
+                on_heard(Heard::Took(*self.took.lock().unwrap()));
+            }
             script.result.map(|answer| Answer { window, ..answer })
         }
         .boxed()
+    }
+
+    fn paid(&self, _: RunId) -> BoxFuture<'_, Result<Option<Paid>, ControlError>> {
+        async { Ok(*self.paid.lock().unwrap()) }.boxed()
     }
 
     fn models(&self) -> BoxFuture<'_, Result<Models, ControlError>> {

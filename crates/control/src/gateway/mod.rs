@@ -2,6 +2,7 @@
 
 #[cfg(feature = "bedrock")]
 mod aws;
+mod bill;
 mod cooling;
 mod discovery;
 mod failing;
@@ -30,6 +31,7 @@ use choir_llm::Secret;
 use choir_proto::Role;
 use choir_proto::wire;
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, RwLock};
 use tokio::sync::watch;
 
@@ -59,6 +61,8 @@ struct Parts {
     minutes: minute::Minutes,
     reserved: spending::Reserved,
     spent: spending::Spending,
+    /// Names calls, in the life of this process.
+    calls: AtomicI64,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -115,6 +119,7 @@ impl Gateway {
         for (name, provider) in configured {
             now.put(Provider::configured(name, provider, base)?);
         }
+        db.settle_calls().await?;
         for stored in db.providers().await? {
             if let Some(provider) = Provider::stored(&stored, &seal, now.providers.get(&stored.name).map(|p| &**p)) {
                 now.put(provider);
@@ -133,6 +138,7 @@ impl Gateway {
             minutes: minute::Minutes::default(),
             reserved: spending::Reserved::default(),
             spent: spending::Spending::default(),
+            calls: AtomicI64::new(0),
         }));
         gateway.announce(true);
         Ok(gateway)

@@ -1,9 +1,9 @@
 //! One call to a model: chosen, checked against the budget, sent, streamed through, and paid for.
 
+use super::bill::Bill;
 use super::cooling::Asker;
 use super::listen::{Broken, STALL, let_end, listen};
 use super::provider::{KeyFrom, Provider};
-use super::spending::Bill;
 use super::tariff::Tariff;
 use super::veil::Veil;
 use super::{Chosen, Gateway, name_of};
@@ -113,15 +113,21 @@ impl Gateway {
                     tokio::time::sleep(provider.pause).await;
                 }
                 call.request.model = model.map(|model| format!("{}/{model}", provider.name));
-                self.play(scenario, call, frames).await?
+                let answer = self.play(scenario, call, frames).await?;
+                self.pay(Cost { run: call.run, model: answer.model.clone(), usage: answer.usage }).await?;
+                answer
             }
             None => {
                 let model = model.unwrap_or_default();
                 let mut bill = Bill::new(self, call, &tariff, format!("{}/{model}", provider.name));
-                let mut answer =
-                    self.ask_provider(&provider, &model, (&call.request, asker), frames, &mut bill).await?;
-                bill.is_due = false;
+                let answered = self.ask_provider(&provider, &model, (&call.request, asker), frames, &mut bill).await;
+                if let (Err(_), Some(usage)) = (&answered, bill.took()) {
+                    frames.send(ModelFrame::Took { usage }).await.map_err(|_| cancelled())?;
+                }
+                let mut answer = answered?;
                 tariff.charge(&call.request, &mut answer);
+                self.pay(Cost { run: call.run, model: answer.model.clone(), usage: answer.usage }).await?;
+                bill.is_paid().await;
                 answer
             }
         };
@@ -133,7 +139,6 @@ impl Gateway {
         // Said with the answer, so that nobody has to ask about each call.
         let called = answer.message.tool_calls.iter().map(|call| &call.name);
         answer.free = Some(called.filter(|tool| self.settings().tools.is_free(tool)).cloned().collect());
-        self.pay(Cost { run: call.run, model: answer.model.clone(), usage: answer.usage }).await?;
         Ok(answer)
     }
 
@@ -184,16 +189,17 @@ impl Gateway {
         bill: &mut Bill<'_>,
     ) -> Result<Answer, ModelError> {
         let (format, outgoing) = outgoing(provider, model, request)?;
+        bill.asked().await;
         let sent = self.0.outbound.post(&outgoing.url, &outgoing.headers, outgoing.body).await;
         let response = sent.map_err(|error| unreachable(provider, error))?;
         if !response.status().is_success() {
             return Err(refused(provider, format, response).await);
         }
-        bill.is_due = true;
+        bill.is_answered();
         let mut decoder = Decoder::new(format, bill.model.clone());
         let mut veil = Veil::of(provider.key.as_ref());
         let mut pieces = Box::pin(response.bytes_stream());
-        listen(&mut decoder, &mut pieces, frames, &mut veil, &mut bill.heard_bytes).await.map_err(
+        listen(&mut decoder, &mut pieces, frames, &mut veil, &mut |bytes| bill.heard(bytes)).await.map_err(
             |broken| match broken {
                 Broken::Connection(error) => unreachable(provider, error),
                 Broken::Answer(error) => redacted(provider, error),

@@ -221,6 +221,9 @@ payload! {
         class: ErrorClass,
         /// For people; carries no secret.
         message: String,
+        /// What it took all the same, as far as that is known.
+        #[serde(default, skip_serializing_if = "Usage::is_nothing")]
+        usage: Usage,
     }
 }
 payload! {
