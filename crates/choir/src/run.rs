@@ -231,13 +231,21 @@ async fn print(client: &Client, run: &Run, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a run took. An amount that stands on a price that nobody knows says so.
+/// What a run took. An amount that stands on a price that nobody knows, or on tokens that nobody counted, says so.
 fn receipt(usage: &Usage) -> String {
-    let taken = format!("{} tokens, ${:.4}", usage.tokens(), usage.usd.dollars());
-    match usage.usd_assumed.dollars() {
-        0.0 => taken,
-        assumed => format!("{taken}; ${assumed:.4} of it at an assumed price: what the model costs is not known"),
+    let mut said = format!("{} tokens, ${:.4}", usage.tokens(), usage.usd.dollars());
+    let (assumed, guessed) = (usage.usd_assumed, usage.usd_guessed);
+    if !assumed.is_nothing() {
+        let assumed = assumed.dollars();
+        said = format!("{said}; ${assumed:.4} of it at an assumed price: what the model costs is not known");
     }
+    if !guessed.is_nothing() {
+        let guessed = guessed.dollars();
+        said = format!(
+            "{said}; ${guessed:.4} of it for a guessed number of tokens: nobody counts those of answers that break off"
+        );
+    }
+    said
 }
 
 fn first_line(text: &str) -> &str {
@@ -269,5 +277,7 @@ mod tests {
         assert_eq!(receipt(&usage), "100 tokens, $0.0120");
         usage.usd_assumed = Usd(2_000);
         assert!(receipt(&usage).starts_with("100 tokens, $0.0120; $0.0020 of it at an assumed price"));
+        (usage.usd_assumed, usage.usd_guessed) = (Usd(0), Usd(3_000));
+        assert!(receipt(&usage).starts_with("100 tokens, $0.0120; $0.0030 of it for a guessed number of tokens"));
     }
 }

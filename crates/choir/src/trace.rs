@@ -93,8 +93,10 @@ fn cost(span: &Span) -> String {
     match span.usage.usd.dollars() {
         0.0 if span.usage.tokens() > 0 => format!("{} tok", span.usage.tokens()),
         0.0 => String::new(),
-        dollars if span.usage.usd_assumed.is_nothing() => format!("${dollars:.4}"),
-        // At a price that is not known, but assumed.
+        dollars if span.usage.usd_assumed.is_nothing() && span.usage.usd_guessed.is_nothing() => {
+            format!("${dollars:.4}")
+        }
+        // At a price, or for tokens, that are not known, but assumed.
         dollars => format!("~${dollars:.4}"),
     }
 }

@@ -5,7 +5,7 @@ mod client;
 pub use client::ControlClient;
 
 use choir_proto::inbox::{Ask, Asked, Verdict, Waits};
-use choir_proto::model::{Answer, Delta, ModelError, Paid};
+use choir_proto::model::{Answer, Delta, ModelError, Paid, Usage};
 use choir_proto::wire::mcp::{CallTool, Called, Offers, WhatTools};
 use choir_proto::wire::{
     AssociateCaptured, AssociateFinished, AssociateStarted, ChangeSettings, ChangesUndone, DocumentSettings, EditFile,
@@ -82,6 +82,8 @@ pub enum Heard {
     Asked(String),
     /// A piece of the answer.
     Delta(Delta),
+    /// What it took, though it broke off.
+    Took(Usage),
 }
 
 /// Takes what is heard of a model while it answers.

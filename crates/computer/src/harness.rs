@@ -210,6 +210,8 @@ struct Driver {
     seat: Arc<Seat>,
     /// Words from the person that the agent has heard.
     heard: Seq,
+    /// Whether the person has said since the last failure that it is to go on.
+    insists: bool,
     /// Whether the person has said yes to the plan.
     approved: bool,
     /// The tree it works on, once it has a place to work in.
@@ -238,7 +240,7 @@ impl Driver {
         let limits = Limits::of(request.budget.as_ref(), place);
         let depth = parent.as_ref().map_or(0, |parent| parent.depth + 1);
         let (parent, above) = parent.map(|parent| (parent.task, parent.purse)).unzip();
-        let purse = Purse::new(limits, context.past.spent(identity.task), world, above);
+        let purse = Purse::new(limits, context.past.spent(identity.task, world.now()), world, above);
         let approved = context.past.approved();
         let elsewhere = Elsewhere::of(identity.role);
         let known = Known::of(identity.role, &context.past);
@@ -252,6 +254,7 @@ impl Driver {
             purse,
             seat: Arc::default(),
             heard,
+            insists: false,
             approved,
             base_tree: None,
             elsewhere,
@@ -271,6 +274,7 @@ impl Driver {
             let requested = TaskRequested { request: self.request.clone(), role, parent: self.parent };
             self.append(vec![requested.into()]).await?;
         }
+        self.reckon().await;
         // What a crash cut off in the middle of its words is said again, not continued.
         self.withdraw(&self.context.past).await
     }
@@ -422,7 +426,8 @@ impl Driver {
                 }
             }
         };
-        let call = ModelCall { run, task, failures, usd_left, request };
+        let insists = std::mem::take(&mut self.insists);
+        let call = ModelCall { run, task, failures, insists, usd_left, request };
         let control = Arc::clone(&self.context.harness.control);
         // From before the question: a model that appears while we ask must not be missed.
         let mut models = self.context.harness.models.clone();
@@ -463,8 +468,10 @@ impl Driver {
                 }))
             }
             Err(error) => {
+                let took = pulse.took();
+                self.purse.charge(&took);
                 drop(reserved);
-                Ok(self.failed(error, models, resumed).await?.map_or(Asked::Again, Asked::Ended))
+                Ok(self.failed((error, took), models, resumed).await?.map_or(Asked::Again, Asked::Ended))
             }
         }
     }

@@ -13,6 +13,7 @@ mod heads;
 mod inbox;
 mod limits;
 mod openapi;
+mod patience;
 mod paying;
 mod plain;
 mod probing;

@@ -40,3 +40,19 @@ async fn a_test_tells_a_wrong_key_from_a_right_one_with_a_list_and_without() {
         }
     }
 }
+
+#[tokio::test]
+async fn settings_can_be_put_back_as_they_were_read_and_what_is_only_shown_not_otherwise() {
+    let world = World::start().await;
+    let browser = world.browser().await;
+    let mut read = browser.get("/api/settings").await.value();
+    let put = async |settings: &serde_json::Value| {
+        let answer = browser.json(Method::PUT, "/api/settings", settings.to_string()).await;
+        (answer.status, answer.value())
+    };
+    assert_eq!(put(&read).await, (StatusCode::OK, read.clone()));
+    read["models"]["available"] = true.into();
+    let (status, refused) = put(&read).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+    assert!(refused["error"]["message"].as_str().unwrap().contains("`models.available`"), "{refused}");
+}

@@ -4,6 +4,7 @@
 //! state, and [`Agent::next`] says where to go on. The shell does what is asked, appends what came of it, and folds that.
 
 mod compact;
+mod cut_off;
 mod hear;
 mod limit;
 mod offer;
@@ -11,8 +12,11 @@ pub mod patience;
 mod policy;
 mod prompt;
 mod repeat;
+mod spoken;
 
-pub use limit::{Account, DEPTH_MAX, Limits, Patience, Place, Spent, WORKERS_AT_ONCE_MAX, WORKERS_MAX, most_tokens};
+pub use limit::{
+    Account, DEPTH_MAX, Limits, Patience, Place, Spent, WORKERS_AT_ONCE_MAX, WORKERS_MAX, most_tokens, wall,
+};
 pub use policy::{ATTEMPTS_MAX, Reaction, attempts, is_hopeless, react};
 
 use crate::effect;
@@ -61,6 +65,8 @@ pub struct Agent {
     waits: bool,
     /// How often in a row it wanted to end before those at work for it.
     early_ends: u32,
+    /// How many answers in a row were cut off at their longest.
+    cut_short: u32,
     /// What is refused again and again.
     repeated: repeat::Repeated,
     usage: Usage,
@@ -162,6 +168,7 @@ impl Agent {
             heard: hear::Heard::default(),
             waits: false,
             early_ends: 0,
+            cut_short: 0,
             repeated: repeat::Repeated::default(),
             usage: Usage::default(),
             has_unknown: false,
@@ -253,7 +260,7 @@ impl Agent {
             Event::InboxDecided(decided) => self.decided(decided),
             Event::ContextCompacted(done) => {
                 self.too_long = false;
-                compact::apply(&mut self.conversation, done.messages, done.text_bytes);
+                compact::apply(&mut self.conversation, done);
             }
             // A person or a model came: what failed before counts no more.
             Event::RunStarted(_) => self.failures = 0,
@@ -294,7 +301,7 @@ impl Agent {
         if self.too_long {
             return self.squeezed();
         }
-        match compact::plan(self.next_turn(), &self.conversation, self.window) {
+        match compact::plan(self.next_turn(), &self.conversation, self.window, self.beside()) {
             Some(plan) => Next::Compact(plan),
             None => self.asking(accounts),
         }
@@ -305,7 +312,8 @@ impl Agent {
         let mut request = self.request();
         match limit::answer_tokens(accounts, limit::question_tokens(&request)) {
             Ok(left) => {
-                request.tokens_max = request.tokens_max.min(left);
+                let fits = compact::answer_tokens(self.window, &request.messages, self.beside());
+                request.tokens_max = request.tokens_max.min(left).min(fits);
                 Next::Model(Box::new(request))
             }
             Err(ending) => self.stopped(ending),
@@ -328,7 +336,7 @@ impl Agent {
             status: TaskStatus::Failed,
             summary: policy::given_up(*class, message),
         };
-        limit::wall(accounts).map(|ending| self.told_of_failure(ending)).or_else(|| failed.map(given_up))
+        wall(accounts).map(|ending| self.told_of_failure(ending)).or_else(|| failed.map(given_up))
     }
 
     /// Whose time went by while a model failed is told why nothing came of it.
@@ -338,18 +346,6 @@ impl Agent {
                 Ending { summary: format!("{} {}", ending.summary, policy::given_up(*class, message)), ..ending }
             }
             _ => ending,
-        }
-    }
-
-    /// A conversation that was too long is shortened; where nothing more can be gained, that is the end.
-    fn squeezed(&self) -> Next {
-        let message = self.last_failure.as_ref().map_or("", |(_, message)| message);
-        match compact::squeeze(self.next_turn(), &self.conversation) {
-            Some(plan) => Next::Compact(plan),
-            None => Next::End(Ending {
-                status: TaskStatus::Failed,
-                summary: policy::given_up(ErrorClass::TooLong, message),
-            }),
         }
     }
 
@@ -387,6 +383,7 @@ impl Agent {
     fn answered(&mut self, called: &ModelCalled) {
         self.turn = called.turn;
         self.failures = 0;
+        self.cut_short = if called.stop == StopReason::Length { self.cut_short + 1 } else { 0 };
         self.usage += called.usage;
         self.window = called.window.or(self.window);
         let later = self.put(called.heard);
@@ -400,7 +397,7 @@ impl Agent {
             // Words without a call, while others are at work, are no last words.
             self.waits = true;
         } else if self.calls.is_empty() {
-            self.ending = Some(spoken_ending(called.stop, &called.message.text));
+            self.spoken(called);
         }
         self.hear_all(later);
     }
@@ -565,20 +562,6 @@ pub fn role_of(kind: TaskKind) -> Role {
         TaskKind::Research => Role::Researcher,
         TaskKind::Edit | TaskKind::Run | TaskKind::Git | TaskKind::Inspect => Role::Terminal,
     }
-}
-
-/// A model that stops without calling a tool has said its last words.
-fn spoken_ending(stop: StopReason, text: &str) -> Ending {
-    let (status, summary) = match stop {
-        StopReason::Refused => (TaskStatus::Failed, "The model refused to answer."),
-        StopReason::Length => (TaskStatus::Failed, "The model's answer was cut off at its longest."),
-        StopReason::Budget => {
-            (TaskStatus::OutOfBudget, "What was left of the budget did not pay for the whole answer.")
-        }
-        _ if text.trim().is_empty() => (TaskStatus::Failed, "The model answered with nothing."),
-        _ => (TaskStatus::Ok, text),
-    };
-    Ending { status, summary: summary.to_owned() }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! the first place where they would decide otherwise is named.
 
 use crate::agent::{Agent, Identity, Next, Place, role_of};
-use choir_proto::event::{Header, TaskRequested, ToolStarted};
+use choir_proto::event::{Header, ModelCalled, ModelFailed, TaskRequested, ToolStarted};
 use choir_proto::task::{TaskResult, TaskStatus};
 use choir_proto::{Event, Seq, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -141,7 +141,14 @@ fn differs(agent: &Agent, next: &Next, event: &Event, hidden: &impl Fn(&str) -> 
         }),
         // Also where the agent would go on: the result was there before it could.
         (Event::ToolFinished(finished), _) => agent.is_outstanding(&finished.effect_id),
-        (Event::ContextCompacted(logged), Next::Compact(now)) => logged == now,
+        (Event::ContextCompacted(logged), Next::Compact(now)) => {
+            logged == now || agent.shortened_before().as_ref() == Some(logged)
+        }
+        // Of a build that would have shortened nothing here.
+        (
+            Event::ModelCalled(ModelCalled { turn, .. }) | Event::ModelFailed(ModelFailed { turn, .. }),
+            Next::Compact(_),
+        ) => *turn == agent.next_turn() && agent.shortened_before().is_none(),
         (Event::TaskFinished(finished), next) => {
             // Also where words came that nobody could hear any more.
             let too_late = agent.overruled().map(|ending| Next::End(ending.clone()));

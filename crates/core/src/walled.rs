@@ -175,7 +175,7 @@ mod tests {
         let refused = |run, worker| {
             let (class, message) = (ErrorClass::Budget, "too dear".to_owned());
             let asked = Told::default().asked(1, None, run).asked(2, Some(1), worker).answered(2, 90);
-            let failed = asked.say(2, ModelFailed { turn: 2, attempt: 1, class, message });
+            let failed = asked.say(2, ModelFailed { turn: 2, attempt: 1, class, message, usage: Default::default() });
             failed.ended(2, TaskStatus::OutOfBudget).ending()
         };
         assert_eq!(refused(usd(100), none()), Some(TaskStatus::OutOfBudget));

@@ -47,10 +47,14 @@ fn tenths(count: u64, unit: u64) -> String {
     format!("{}.{}", tenths / 10, tenths % 10)
 }
 
-/// What something cost; an amount that stands on a price that nobody knows says so.
+/// What something cost; an amount that stands on a price that nobody knows, or on tokens that nobody counted, says so.
 pub fn cost(usage: &Usage) -> String {
     let amount = money(usage.usd);
-    if usage.usd_assumed.is_nothing() { amount } else { format!("{amount}, price assumed") }
+    match (usage.usd_assumed.is_nothing(), usage.usd_guessed.is_nothing()) {
+        (true, true) => amount,
+        (true, false) => format!("{amount}, tokens guessed"),
+        (false, _) => format!("{amount}, price assumed"),
+    }
 }
 
 /// Tokens: `812`, `12.3k`, `1.4M`.
@@ -201,6 +205,8 @@ mod tests {
         let usage = |usd, usd_assumed| Usage { usd: Usd(usd), usd_assumed: Usd(usd_assumed), ..Usage::default() };
         assert_eq!(cost(&usage(20_000, 0)), "$0.02");
         assert_eq!(cost(&usage(20_000, 10_000)), "$0.02, price assumed");
+        let guessed = Usage { usd: Usd(20_000), usd_guessed: Usd(1), ..Usage::default() };
+        assert_eq!(cost(&guessed), "$0.02, tokens guessed");
         assert_eq!([tokens(999), tokens(12_345), bytes(1_500_000)], ["999", "12.3k", "1.5 MB"]);
         assert_eq!(clock(Timestamp(1_767_225_600_000_123 + 3_661_000_000)), "01:01:01");
     }

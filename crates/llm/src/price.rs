@@ -233,7 +233,7 @@ impl Price {
         let output_tokens = said_bytes as u64 / 4;
         let usd = self.sent(request) + self.cost(&Usage { output_tokens, ..Usage::default() });
         let input_tokens = modest(estimate(request).input_tokens);
-        Usage { input_tokens, output_tokens, usd, usd_assumed: usd, ..Usage::default() }
+        Usage { input_tokens, output_tokens, usd, usd_guessed: usd, ..Usage::default() }
     }
 
     /// What is sent costs. Four bytes are a token; but none is counted on to come from the provider's cache, which may have

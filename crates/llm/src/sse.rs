@@ -13,8 +13,10 @@ const STRAY_BYTES_MAX: usize = 256;
 const FIELDS: [&str; 4] = ["data", "event", "id", "retry"];
 
 /// Reads events; remembers the line and the event that are not complete.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Parser {
+    /// Longest event, and longest line, in bytes.
+    bytes_max: usize,
     line: Vec<u8>,
     data: Option<String>,
     /// The last byte was a carriage return: a line feed right after it belongs to the same line end.
@@ -30,7 +32,18 @@ pub(crate) struct Tail {
     pub(crate) stray: Option<String>,
 }
 
+impl Default for Parser {
+    fn default() -> Self {
+        Self::up_to(EVENT_BYTES_MAX)
+    }
+}
+
 impl Parser {
+    /// For events of so many bytes.
+    pub fn up_to(bytes_max: usize) -> Self {
+        Self { bytes_max, line: Vec::new(), data: None, after_return: false, stray: None }
+    }
+
     /// Takes bytes from the front until an event is complete, and gives its data.
     pub fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<String>, ModelError> {
         while !bytes.is_empty() {
@@ -66,8 +79,8 @@ impl Parser {
     }
 
     fn extend(&mut self, piece: &[u8]) -> Result<(), ModelError> {
-        if self.line.len() + piece.len() > EVENT_BYTES_MAX {
-            return Err(too_long());
+        if self.line.len() + piece.len() > self.bytes_max {
+            return Err(too_long(self.bytes_max));
         }
         self.line.extend_from_slice(piece);
         Ok(())
@@ -99,8 +112,8 @@ impl Parser {
             self.data = Some(value.to_owned());
             return Ok(());
         };
-        if data.len() + value.len() > EVENT_BYTES_MAX {
-            return Err(too_long());
+        if data.len() + value.len() > self.bytes_max {
+            return Err(too_long(self.bytes_max));
         }
         data.push('\n');
         data.push_str(value);
@@ -108,8 +121,8 @@ impl Parser {
     }
 }
 
-fn too_long() -> ModelError {
-    fault(ErrorClass::Oversized, &format!("the provider sent an event of more than {EVENT_BYTES_MAX} bytes"))
+fn too_long(bytes_max: usize) -> ModelError {
+    fault(ErrorClass::Oversized, &format!("the provider sent an event of more than {bytes_max} bytes"))
 }
 
 #[cfg(test)]

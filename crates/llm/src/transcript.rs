@@ -23,7 +23,7 @@ pub struct Case {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Expected {
     /// A whole answer.
-    Answer(Answer),
+    Answer(Box<Answer>),
     /// A failure.
     Error {
         /// Its class.
@@ -76,7 +76,7 @@ impl Expected {
     /// Whether this is what came out.
     pub fn agrees(&self, outcome: &Result<Answer, ModelError>) -> bool {
         match (self, outcome) {
-            (Self::Answer(expected), Ok(answer)) => expected == answer,
+            (Self::Answer(expected), Ok(answer)) => **expected == *answer,
             (Self::Error { class, message_contains }, Err(error)) => {
                 *class == error.class && error.message.contains(message_contains)
             }

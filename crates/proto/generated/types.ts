@@ -90,7 +90,7 @@ export type ComputerStopped = { reason: string };
 export type Context = DocumentContext | PathContext | ArtifactContext | RunContext | UrlContext;
 
 /** A conversation came near the model's window, and old parts of it were shortened. The log has them whole. */
-export type ContextCompacted = { after_tokens: number; before_tokens: number; messages: number; text_bytes: number; turn: number };
+export type ContextCompacted = { after_tokens: number; before_tokens: number; data_bytes?: number | null; messages: number; newest_bytes?: number | null; spares_words?: boolean; text_bytes: number; turn: number };
 
 /** A person's word on a proposal: the body of `POST /api/documents/{id}/proposals/{p}`. */
 export type Decide = { decision: Decision };
@@ -210,7 +210,7 @@ export type Limit = "memory" | "processes" | "file_bytes" | "workspace_bytes" | 
 export type ModelCalled = { duration_ms: number; heard?: Seq | null; message: AssistantMessage; model: string; stop: StopReason; turn: number; usage: Usage; window?: number | null };
 
 /** A model did not answer. */
-export type ModelFailed = { attempt: number; class: ErrorClass; message: string; turn: number };
+export type ModelFailed = { attempt: number; class: ErrorClass; message: string; turn: number; usage?: Usage };
 
 /** The body of `POST /api/documents`. */
 export type NewDocument = { content?: string; title: string };
@@ -234,7 +234,7 @@ export type Origin = { at: Timestamp; author: Actor; from: number; prompt?: stri
 export type Pace = "watched" | "at_once";
 
 /** Tokens and money in all, as control has counted them for a run. */
-export type Paid = { tokens: number; usd: Usd };
+export type Paid = { output_tokens?: number; tokens: number; usd: Usd };
 
 /** A file of the workspace. */
 export type PathContext = { path: string };
@@ -468,7 +468,7 @@ export type Unsupported = { from: number; text: string; to: number };
 export type UrlContext = { url: string };
 
 /** Tokens and money of one or many calls. */
-export type Usage = { cache_read_tokens?: number; cache_write_tokens?: number; input_tokens?: number; output_tokens?: number; usd?: Usd; usd_assumed?: Usd };
+export type Usage = { cache_read_tokens?: number; cache_write_tokens?: number; input_tokens?: number; output_tokens?: number; usd?: Usd; usd_assumed?: Usd; usd_guessed?: Usd };
 
 /** Millionths of a US dollar; a number of dollars in JSON. */
 export type Usd = number;

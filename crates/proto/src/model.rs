@@ -261,9 +261,17 @@ pub struct Usage {
     /// How much of that was counted at a price that nobody knows: the dearest one is assumed then.
     #[serde(default, skip_serializing_if = "Usd::is_nothing")]
     pub usd_assumed: Usd,
+    /// How much of it was for tokens that nobody counted: those of answers that broke off are guessed.
+    #[serde(default, skip_serializing_if = "Usd::is_nothing")]
+    pub usd_guessed: Usd,
 }
 
 impl Usage {
+    /// Whether nothing was taken.
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// Every token that was paid for in some way.
     pub const fn tokens(&self) -> u64 {
         // A number beyond all others is a wall, and never starts again at nothing.
@@ -280,6 +288,7 @@ impl std::ops::AddAssign for Usage {
         self.cache_write_tokens = self.cache_write_tokens.saturating_add(other.cache_write_tokens);
         self.usd = self.usd + other.usd;
         self.usd_assumed = self.usd_assumed + other.usd_assumed;
+        self.usd_guessed = self.usd_guessed + other.usd_guessed;
     }
 }
 
@@ -291,6 +300,13 @@ pub struct Paid {
     pub tokens: u64,
     /// What that cost.
     pub usd: Usd,
+    /// How many of the tokens are known to have been written, and not read.
+    #[serde(default, skip_serializing_if = "is_none_written")]
+    pub output_tokens: u64,
+}
+
+fn is_none_written(tokens: &u64) -> bool {
+    *tokens == 0
 }
 
 impl Paid {
@@ -298,15 +314,17 @@ impl Paid {
     pub fn beyond(self, known: &Usage) -> Option<Self> {
         let tokens = self.tokens.saturating_sub(known.tokens());
         let usd = Usd(self.usd.0.saturating_sub(known.usd.0));
-        (tokens > 0 || usd > Usd(0)).then_some(Self { tokens, usd })
+        (tokens > 0 || usd > Usd(0)).then_some(Self { tokens, usd, output_tokens: 0 })
     }
 }
 
 impl From<Paid> for Usage {
-    /// Nobody has said which of the tokens were read and which were written, nor what they really cost: most were the question,
-    /// and the money is a guess.
+    /// Where nobody has said which of the tokens were written, most were the question; how many there were is a guess, and so is
+    /// the money.
     fn from(paid: Paid) -> Self {
-        Self { input_tokens: paid.tokens, usd: paid.usd, usd_assumed: paid.usd, ..Self::default() }
+        let output_tokens = paid.output_tokens.min(paid.tokens);
+        let input_tokens = paid.tokens - output_tokens;
+        Self { input_tokens, output_tokens, usd: paid.usd, usd_guessed: paid.usd, ..Self::default() }
     }
 }
 

@@ -5,7 +5,7 @@ pub mod mcp;
 
 use crate::event::{Actor, Undone};
 use crate::inbox::Waits;
-use crate::model::{Answer, Delta, ModelError, ModelRequest};
+use crate::model::{Answer, Delta, ModelError, ModelRequest, Usage};
 use crate::task::{Egress, FileChange, LeftOut, Limit, Side};
 use crate::{Hash, InboxId, RunId, Seq, TaskId, Usd};
 use serde::{Deserialize, Serialize};
@@ -26,6 +26,9 @@ pub struct ModelCall {
     /// How often this turn has failed before: control may ask another provider then.
     #[serde(default)]
     pub failures: u32,
+    /// Whether the person has said since it failed that it is to go on: a model that wants to be left alone is asked once.
+    #[serde(default)]
+    pub insists: bool,
     /// What the run's own budget leaves; control's wall holds as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usd_left: Option<Usd>,
@@ -44,6 +47,11 @@ pub enum ModelFrame {
     },
     /// A piece, while it arrives.
     Delta(Delta),
+    /// What an answer took that broke off; why, follows.
+    Took {
+        /// As far as that is known.
+        usage: Usage,
+    },
     /// The whole; nothing follows.
     Answer(Answer),
     /// No answer; nothing follows.

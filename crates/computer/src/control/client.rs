@@ -133,6 +133,10 @@ impl Control for ControlClient {
                     on_heard(Heard::Delta(delta));
                     None
                 }
+                ModelFrame::Took { usage } => {
+                    on_heard(Heard::Took(usage));
+                    None
+                }
                 ModelFrame::Answer(answer) => Some(Ok(answer)),
                 ModelFrame::Error(error) => Some(Err(error)),
             });

@@ -133,6 +133,11 @@ impl Purse {
         self.each_up(|purse| purse.lock().spent.add(usage));
     }
 
+    /// Adds what an answer took that broke off, here and all the way up.
+    pub(super) fn charge(&self, usage: &Usage) {
+        self.each_up(|purse| purse.lock().spent.charge(usage));
+    }
+
     /// Time that was nobody's work here, while those above had others at work.
     pub(super) fn excuse(&self, waited: Duration) {
         self.lock().waited += waited;

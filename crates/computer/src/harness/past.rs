@@ -7,7 +7,7 @@ use choir_proto::document::Sketch;
 use choir_proto::event::{BlockedOn, Header, InboxAsked, RunAccepted, TaskFinished, ToolOutcome, ToolStarted};
 use choir_proto::inbox::{AskKind, Waits};
 use choir_proto::task::TaskResult;
-use choir_proto::{Event, Hash, InboxId, Role, RunId, Seq, TaskId};
+use choir_proto::{Event, Hash, InboxId, Role, RunId, Seq, TaskId, Timestamp};
 use choir_store::{Log, Query, StoreError};
 use std::collections::BTreeSet;
 
@@ -160,8 +160,8 @@ impl Past {
     }
 
     /// What a task and everybody below it had used.
-    pub fn spent(&self, task: TaskId) -> Spent {
-        Spent::of(&self.events, task)
+    pub fn spent(&self, task: TaskId, now: Timestamp) -> Spent {
+        Spent::until(&self.events, task, Some(now))
     }
 
     /// What an agent's answers had begun to write and no call of it had finished: turns and versions, in order.

@@ -5,7 +5,7 @@ use super::crew::{Seat, too_many};
 use super::exec::BASH;
 use super::finish::again;
 use super::person::Person;
-use super::printed::Printed;
+use super::printed::{Gone, Printed};
 use super::{Assignment, Driver, HarnessError, Parent, RunContext, drive};
 use crate::control::{ControlError, OnOutput};
 use choir_core::agent::{Begin, Identity};
@@ -32,7 +32,7 @@ const SIGNALLED: i32 = 128;
 /// How often a command is begun whose sandbox dies before it has.
 const BEGINNINGS_MAX: u32 = 4;
 
-/// Bytes of output that the model is shown; head and tail are kept, the middle goes to the blob.
+/// Bytes of text that a model is shown of one thing, whatever it can read at once; head and tail are kept.
 const CONTENT_BYTES_MAX: usize = 16 * 1024;
 
 /// What came of a call.
@@ -45,11 +45,13 @@ pub(super) struct Performed {
     pub(super) appended: Option<Seq>,
     /// What the tool said, byte for byte, where that is not `content`.
     raw: Option<Vec<u8>>,
+    /// How much of that was not kept, and what stands in its place.
+    gone: Gone,
 }
 
 impl Performed {
     pub(super) fn new(outcome: ToolOutcome, content: String) -> Self {
-        Self { outcome, content, output: None, duration_ms: 0, appended: None, raw: None }
+        Self { outcome, content, output: None, duration_ms: 0, appended: None, raw: None, gone: Gone::default() }
     }
 
     fn of_bytes(result: Result<Vec<u8>, String>) -> Self {
@@ -79,6 +81,8 @@ pub(super) struct Performer {
     egress: Option<Egress>,
     /// Tools that nobody has to be asked about.
     free: Arc<BTreeSet<String>>,
+    /// Bytes of a result that the model is shown; head and tail are kept, the middle goes to the blob.
+    bytes_max: usize,
 }
 
 impl Driver {
@@ -86,7 +90,8 @@ impl Driver {
         let (context, purse) = (self.context.clone(), self.purse.clone());
         let egress = self.request.egress.clone();
         let (seat, free) = (Arc::clone(&self.seat), Arc::clone(&self.free));
-        Performer { context, identity: self.identity, depth: self.depth, purse, seat, egress, free }
+        let bytes_max = self.agent.result_bytes_max();
+        Performer { context, identity: self.identity, depth: self.depth, purse, seat, egress, free, bytes_max }
     }
 }
 
@@ -109,7 +114,7 @@ impl Performer {
     /// What is too long or not fit to be shown goes to a blob as it is; the model gets what can be read of it.
     async fn presentable(&self, mut performed: Performed) -> Result<Performed, HarnessError> {
         let raw = performed.raw.take().unwrap_or_else(|| performed.content.clone().into_bytes());
-        let shown = shorten(&readable(&performed.content));
+        let shown = shorten_to(&readable(&performed.content), self.bytes_max, performed.gone);
         if performed.appended.is_none() && shown != performed.content {
             performed.output = Some(self.context.harness.documents.keep(raw).await?);
             performed.content = shown;
@@ -337,7 +342,8 @@ impl Performer {
             collected.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take(bytes);
         });
         let ended = self.exec(exec, on_output).await;
-        let output = std::mem::take(&mut *output.lock().unwrap_or_else(|poisoned| poisoned.into_inner())).whole();
+        let (output, gone) =
+            std::mem::take(&mut *output.lock().unwrap_or_else(|poisoned| poisoned.into_inner())).whole();
         let text = String::from_utf8_lossy(&output).into_owned();
         let (outcome, heading) = match ended {
             Ok(exit) if exit.timed_out => (ToolOutcome::Error, format!("Stopped after {:.1} s.", wall.as_secs_f64())),
@@ -353,7 +359,7 @@ impl Performer {
             },
         };
         let mut performed = Performed::new(outcome, format!("{heading}\n{text}"));
-        performed.raw = Some(output);
+        (performed.raw, performed.gone) = (Some(output), gone);
         Ok(performed)
     }
 }
@@ -402,12 +408,18 @@ fn readable(text: &str) -> String {
 
 /// Head and tail of a text that is too long to show.
 pub(super) fn shorten(text: &str) -> String {
-    if text.len() <= CONTENT_BYTES_MAX {
+    shorten_to(text, CONTENT_BYTES_MAX, Gone::default())
+}
+
+/// The same to a length, of a text in whose middle something is gone already.
+fn shorten_to(text: &str, bytes_max: usize, gone: Gone) -> String {
+    if text.len() <= bytes_max {
         return text.to_owned();
     }
-    let head = floor(text, CONTENT_BYTES_MAX / 2);
-    let tail = floor(text, text.len() - CONTENT_BYTES_MAX / 2);
-    format!("{}\n… {} bytes are left out …\n{}", &text[..head], tail - head, &text[tail..])
+    let head = floor(text, bytes_max / 2);
+    let tail = floor(text, text.len() - bytes_max / 2);
+    let left_out = (tail - head).saturating_sub(gone.note_bytes) + gone.bytes;
+    format!("{}\n… {left_out} bytes are left out …\n{}", &text[..head], &text[tail..])
 }
 
 fn floor(text: &str, at: usize) -> usize {

@@ -17,6 +17,14 @@ pub(super) struct Printed {
     missed: usize,
 }
 
+/// What of an output was not kept.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Gone {
+    pub(super) bytes: usize,
+    /// How long the words are that stand in its place.
+    pub(super) note_bytes: usize,
+}
+
 impl Printed {
     pub(super) fn take(&mut self, bytes: &[u8]) {
         let (head, rest) = bytes.split_at(bytes.len().min(HEAD_BYTES_MAX - self.head.len()));
@@ -28,13 +36,15 @@ impl Printed {
     }
 
     /// Everything that is left of it, and between its parts how much is not.
-    pub(super) fn whole(mut self) -> Vec<u8> {
+    pub(super) fn whole(mut self) -> (Vec<u8>, Gone) {
+        let mut note = String::new();
         if self.missed > 0 || self.tail.len() > TAIL_BYTES_MAX {
             self.forget();
-            self.head.extend_from_slice(format!("\n[{} bytes here were not kept]\n", self.missed).as_bytes());
+            note = format!("\n[{} bytes here were not kept]\n", self.missed);
         }
+        self.head.extend_from_slice(note.as_bytes());
         self.head.append(&mut self.tail);
-        self.head
+        (self.head, Gone { bytes: self.missed, note_bytes: note.len() })
     }
 
     fn forget(&mut self) {
@@ -53,7 +63,9 @@ mod tests {
         all[bytes - 1] = b'!';
         let mut printed = Printed::default();
         all.chunks(piece).for_each(|piece| printed.take(piece));
-        printed.whole()
+        let (left, gone) = printed.whole();
+        assert_eq!(left.len() - gone.note_bytes + gone.bytes, bytes, "every byte is accounted for");
+        left
     }
 
     #[test]

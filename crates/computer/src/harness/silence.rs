@@ -4,6 +4,7 @@ use super::{Driver, HarnessError};
 use crate::control::Heard;
 use choir_core::agent::patience;
 use choir_proto::event::TaskDelayed;
+use choir_proto::model::Usage;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -19,13 +20,14 @@ pub(super) struct Pulse(Arc<Mutex<Beat>>);
 struct Beat {
     /// Who was asked, once somebody was.
     model: Option<String>,
+    took: Usage,
     /// The last sign of life.
     at: Instant,
 }
 
 impl Default for Pulse {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(Beat { model: None, at: Instant::now() })))
+        Self(Arc::new(Mutex::new(Beat { model: None, took: Usage::default(), at: Instant::now() })))
     }
 }
 
@@ -34,9 +36,16 @@ impl Pulse {
     pub(super) fn feel(&self, heard: &Heard) {
         let mut beat = self.lock();
         beat.at = Instant::now();
-        if let Heard::Asked(model) = heard {
-            beat.model = Some(model.clone());
+        match heard {
+            Heard::Asked(model) => beat.model = Some(model.clone()),
+            Heard::Took(usage) => beat.took += *usage,
+            Heard::Delta(_) => {}
         }
+    }
+
+    /// What answers took that broke off.
+    pub(super) fn took(&self) -> Usage {
+        self.lock().took
     }
 
     fn silent_ms(&self) -> u64 {

@@ -41,10 +41,10 @@ impl Waiting {
         Ok(seq)
     }
 
-    /// An agent has no model to ask.
+    /// An agent has no model to ask. A run that the person has paused stays paused: who goes on says then what it lacks.
     pub(super) async fn for_model(&self, journal: &Journal, run: RunId, message: String) -> Result<(), HarnessError> {
         let mut state = self.0.lock().await;
-        if state.said.is_none() {
+        if state.said.is_none() && !state.paused {
             state.block(journal, run, BlockedOn::Model, message).await?;
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Budgets are walls around a whole run, each with its own ending, and receipts add up.
 
 use crate::fake::{Desk, Fake};
-use choir_proto::model::Usage;
+use choir_proto::model::{Paid, Usage};
 use choir_proto::task::TaskStatus;
 use choir_proto::{RunStatus, Usd};
 use std::sync::Arc;
@@ -90,6 +90,47 @@ async fn an_answer_that_the_money_cut_short_ends_the_run_out_of_budget() {
     let run = desk.accept_with(serde_json::json!({"prompt": "work", "budget": {"usd": 0.0501}})).await;
     let done = desk.ended(run).await;
     assert_eq!((done.status, done.usage.usd), (RunStatus::OutOfBudget, Usd(50_000)), "{done:?}");
+}
+
+/// What the receipt counts is what the walls count.
+#[tokio::test]
+async fn answers_that_break_off_use_up_the_budget_too() {
+    let error = r#"{"class": "garbage", "message": "nonsense", "retry_after_ms": 0}"#;
+    let scenario = format!(r#"{{"roles": {{"conductor": [{{"error": {error}}}]}}}}"#);
+    for budget in [serde_json::json!({"tokens": 8_000}), serde_json::json!({"usd": 0.025})] {
+        let directory = tempfile::tempdir().unwrap();
+        let fake = Fake::new(&scenario);
+        let took = Usage { input_tokens: 100, output_tokens: 2_900, usd: Usd(10_000), ..Usage::default() };
+        *fake.took.lock().unwrap() = took;
+        let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
+        let run = desk.accept_with(serde_json::json!({"prompt": "work", "budget": budget})).await;
+        let paid = Paid { tokens: 9_000, usd: Usd(30_000), output_tokens: 0 };
+        *fake.paid.lock().unwrap() = Some(paid);
+        let done = desk.ended(run).await;
+        assert_eq!(done.status, RunStatus::OutOfBudget, "{budget}: {done:?}");
+        assert_eq!(fake.model_calls.load(std::sync::atomic::Ordering::SeqCst), 3, "{budget}");
+        let read = (done.usage.input_tokens, done.usage.output_tokens, done.usage.usd, done.usage.usd_guessed);
+        assert_eq!(read, (300, 8_700, Usd(30_000), Usd(30_000)), "what was written is not said to be read");
+    }
+}
+
+/// Control knows what was under way when it was killed; the log cannot.
+#[tokio::test]
+async fn what_was_paid_for_before_a_crash_and_no_event_tells_of_uses_up_the_budget_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let fake = Fake::new(&shared());
+    *fake.silent.lock().unwrap() = Some("work".to_owned());
+    let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
+    let run = desk.accept_with(serde_json::json!({"prompt": "work", "budget": {"tokens": 50_000}})).await;
+    while fake.model_calls.load(std::sync::atomic::Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    desk.computer.close("test").await.unwrap();
+    *fake.paid.lock().unwrap() = Some(Paid { tokens: 50_000, ..Paid::default() });
+    *fake.silent.lock().unwrap() = None;
+    let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
+    assert_eq!(desk.ended(run).await.status, RunStatus::OutOfBudget);
+    assert_eq!(fake.model_calls.load(std::sync::atomic::Ordering::SeqCst), 1, "nobody is asked again");
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use choir_core::fold::run::Runs;
 use choir_core::tool::{ReplaceInFile, replace_once};
 use choir_llm::scripted::Scenario;
 use choir_proto::inbox::{Ask, AskKind, Asked, Matter, Reach, Verdict, Waits};
-use choir_proto::model::{Answer, ErrorClass, ModelError, ModelRequest};
+use choir_proto::model::{Answer, ErrorClass, ModelError, ModelRequest, Paid, Usage};
 use choir_proto::run::Run;
 use choir_proto::wire::mcp::{Offers, WhatTools};
 use choir_proto::wire::{
@@ -62,6 +62,12 @@ pub(crate) struct Fake {
     pub(crate) model_calls: AtomicU64,
     /// What models were asked, in order.
     pub(crate) requests: Mutex<Vec<ModelRequest>>,
+    /// Whether the person wanted it, of each of them.
+    pub(crate) insisted: Mutex<Vec<bool>>,
+    /// What an answer took that is an error in the end.
+    pub(crate) took: Mutex<Usage>,
+    /// What was paid for in all, where anybody counts that.
+    pub(crate) paid: Mutex<Option<Paid>>,
     /// Whether whoever asks a model meets a bug.
     pub(crate) panics: AtomicBool,
     /// How often each effect was begun.
@@ -116,6 +122,9 @@ impl Fake {
             window: AtomicU64::new(0),
             model_calls: AtomicU64::new(0),
             requests: Mutex::default(),
+            insisted: Mutex::default(),
+            took: Mutex::default(),
+            paid: Mutex::default(),
             panics: AtomicBool::new(false),
             effects: Mutex::default(),
             files: Mutex::default(),
@@ -179,11 +188,17 @@ impl Control for Fake {
             }
             self.model_calls.fetch_add(1, Ordering::SeqCst);
             self.requests.lock().unwrap().push(call.request.clone());
+            self.insisted.lock().unwrap().push(call.insists);
             assert!(!self.panics.load(Ordering::SeqCst), "a bug for a test");
             let prompt = serde_json::to_string(&call.request.messages).unwrap();
             if self.silent.lock().unwrap().as_ref().is_some_and(|words| prompt.contains(words)) {
                 on_heard(Heard::Asked("fake/silent".to_owned()));
                 return std::future::pending().await;
+            }
+            let window = Some(self.window.load(Ordering::SeqCst)).filter(|window| *window > 0);
+            if window.is_some_and(|window| prompt.len() as u64 / 4 > window) {
+                let message = "It is longer than the model can read.".into();
+                return Err(ModelError { class: ErrorClass::TooLong, message, retry_after_ms: None });
             }
             let script = self.scenario.answer_after(&call.request, call.failures)?;
             if call.request.role == Role::Conductor && self.is_thoughtful.load(Ordering::SeqCst) {
@@ -200,10 +215,16 @@ impl Control for Fake {
             if is_slow {
                 self.pace.acquire().await.unwrap().forget();
             }
-            let window = Some(self.window.load(Ordering::SeqCst)).filter(|window| *window > 0);
+            if script.result.is_err() {
+                on_heard(Heard::Took(*self.took.lock().unwrap()));
+            }
             script.result.map(|answer| Answer { window, ..answer })
         }
         .boxed()
+    }
+
+    fn paid(&self, _: RunId) -> BoxFuture<'_, Result<Option<Paid>, ControlError>> {
+        async { Ok(*self.paid.lock().unwrap()) }.boxed()
     }
 
     fn models(&self) -> BoxFuture<'_, Result<Models, ControlError>> {

@@ -261,6 +261,55 @@ async fn a_model_that_fails_for_long_parks_the_run_and_a_word_brings_it_on() {
     assert_eq!(desk.ended(run).await.status, RunStatus::Completed);
 }
 
+/// The person pauses while nobody has found out yet that there is no model.
+#[tokio::test]
+async fn a_run_that_is_paused_stays_paused_where_there_is_no_model() {
+    let error = r#"{"class": "no_model", "message": "no model is configured"}"#;
+    let scenario = format!(r#"{{"roles": {{"conductor": [{{"error": {error}}}]}}}}"#);
+    let directory = tempfile::tempdir().unwrap();
+    let fake = Fake::new(&scenario);
+    fake.is_thoughtful.store(true, Ordering::SeqCst);
+    let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
+    let run = desk.accept("be patient").await;
+    fake.thinks.notified().await;
+    desk.command(run, RunCommand::Pause).await;
+    fake.pace.add_permits(1);
+    // It is asked again at the person's word, and not before.
+    tokio::task::yield_now().await;
+    desk.command(run, RunCommand::Resume).await;
+    fake.pace.add_permits(1);
+    desk.until(run, |run| run.status == RunStatus::Blocked).await;
+    let said = desk.events(run).await.into_iter().map(|(header, _)| header.kind.into_owned());
+    let said: Vec<_> = said.filter(|kind| kind.starts_with("run.")).collect();
+    assert_eq!(said, ["run.accepted", "run.started", "run.paused", "run.resumed", "run.blocked"]);
+}
+
+/// Who is told to wait for a minute and a half waits no longer than until the person, or a new key, says that it is over.
+#[tokio::test]
+async fn a_word_of_the_person_or_a_new_model_ends_the_wait_for_another_attempt() {
+    let error = r#"{"class": "rate_limit", "message": "slow down", "retry_after_ms": 90000, "times": 2}"#;
+    let scenario = format!(
+        r#"{{"roles": {{"conductor": [
+            {{"tool_calls": [{{"name": "finish", "arguments": {{"summary": "done"}}}}], "error": {error}}}]}}}}"#
+    );
+    let directory = tempfile::tempdir().unwrap();
+    let fake = Fake::new(&scenario);
+    let desk = Desk::open(directory.path(), Arc::clone(&fake)).await;
+    let run = desk.accept("be patient").await;
+    let mut head = desk.computer.app.harness.journal.log().watch();
+    let mut failed = async |times: usize| {
+        while desk.kinds().await.iter().filter(|kind| *kind == "model.failed").count() < times {
+            head.changed().await.unwrap();
+        }
+    };
+    failed(1).await;
+    desk.command(run, RunCommand::Resume).await;
+    failed(2).await;
+    desk.send("POST", "/internal/models", json!({"available": true})).await;
+    assert_eq!(desk.ended(run).await.status, RunStatus::Completed);
+    assert_eq!(*fake.insisted.lock().unwrap(), [false, true, false], "control hears that the person wants it asked");
+}
+
 #[tokio::test]
 async fn servers_of_tools_that_say_nothing_take_no_more_than_the_time_that_there_is() {
     let scenario = r#"{"roles": {

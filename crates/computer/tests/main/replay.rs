@@ -101,6 +101,26 @@ async fn a_conversation_is_kept_within_the_window_and_the_log_has_it_whole() {
     assert!(!short.iter().any(|(_, event)| matches!(event, Event::ContextCompacted(_))));
 }
 
+/// An agent that reads much in few turns has nothing old to shorten.
+#[tokio::test]
+async fn what_came_in_at_once_is_kept_within_the_window_too() {
+    for (window, calls) in [(128_000, 40), (32_768, 10), (8_192, 3)] {
+        let print = r#"{"name": "bash", "arguments": {"command": "print 120000"}}"#;
+        let scenario = long(2)
+            .replace(r#"{"name": "bash", "arguments": {"command": "print 12000"}}"#, &[print; 40][..calls].join(", "));
+        let (_fake, _desk, events, _directory) = done(&scenario, window).await;
+        let is_shorter = |event: &Event| matches!(event, Event::ContextCompacted(how) if how.newest_bytes.is_some());
+        assert!(events.iter().any(|(_, event)| is_shorter(event)), "{window}");
+        assert!(!events.iter().any(|(_, event)| matches!(event, Event::ModelFailed(_))), "{window}: it always fits");
+        for (_, event) in &events {
+            if let Event::ToolFinished(finished) = event {
+                assert!(finished.content.len() as u64 <= window / 4 * 3 + 100, "{window}: of one result");
+            }
+        }
+        assert!(replay(&events, nothing_hidden).is_ok(), "{window}: and it leads to the same again");
+    }
+}
+
 /// Every hash of a commit looks like a key.
 #[tokio::test]
 async fn a_conversation_that_was_shortened_leads_to_the_same_without_what_looked_like_keys() {

@@ -22,7 +22,7 @@ pub(crate) use heads::{SIGNED, signing_key};
 pub(crate) use pages::{PAGES_MAX, Sort};
 pub use providers::{Stored, providers};
 pub use refusals::Refusals;
-pub use spend::{Cost, Spent, spends};
+pub use spend::{Cost, Spent, UnderWay, spends};
 pub use tasks::task_trees;
 
 use self::file::File;
@@ -139,6 +139,12 @@ impl Db {
         // A caller that went away does not want its answer.
         self.queue(move |file| drop(answer.send(file.run(work)))).await?;
         result.await.map_err(|_| Error::Closed)?
+    }
+
+    /// Queues one piece of SQL work that can be left out, if there is room for it.
+    fn offer(&self, job: impl FnOnce(&mut File) + Send + 'static) {
+        // Whoever is busy comes to the next.
+        self.jobs.try_send(Box::new(job)).ok();
     }
 
     /// Queues one piece of SQL work: whatever is asked afterwards finds it done.

@@ -3,7 +3,7 @@
 use super::Error;
 use rusqlite::Connection;
 
-const VERSION: i64 = 9;
+const VERSION: i64 = 10;
 /// Older ones can corrupt a write-ahead log that two processes use.
 const SQLITE_MIN: i32 = 3_051_003;
 
@@ -75,6 +75,12 @@ const ANSWERS: &str = "
 ALTER TABLE approvals ADD COLUMN answers TEXT NOT NULL DEFAULT '';
 ";
 
+/// From version 9, which forgot at every crash what was under way.
+const CALLS: &str = "
+CREATE TABLE calls (id INTEGER PRIMARY KEY, run BLOB NOT NULL, model TEXT NOT NULL, tokens INTEGER NOT NULL,
+  micro_usd INTEGER NOT NULL) STRICT;
+";
+
 /// Sets up a connection and makes or checks the tables. A newer file is left exactly as it is.
 pub(super) fn prepare(connection: &mut Connection) -> Result<(), Error> {
     refuse_newer(connection)?;
@@ -109,6 +115,9 @@ pub(super) fn prepare(connection: &mut Connection) -> Result<(), Error> {
     }
     if found < 9 {
         step.execute_batch(ANSWERS)?;
+    }
+    if found < 10 {
+        step.execute_batch(CALLS)?;
     }
     step.pragma_update(None, "user_version", VERSION)?;
     step.commit()?;

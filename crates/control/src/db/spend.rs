@@ -46,6 +46,16 @@ pub struct Cost {
     pub usage: Usage,
 }
 
+impl UnderWay {
+    fn write(&self, connection: &Connection) -> rusqlite::Result<()> {
+        const SQL: &str = "INSERT INTO calls (id, run, model, tokens, micro_usd) VALUES (?1, ?2, ?3, ?4, ?5)
+            ON CONFLICT (id) DO UPDATE SET tokens = ?4, micro_usd = ?5";
+        let Cost { run, model, usage } = &self.cost;
+        let (tokens, usd) = (usage.tokens() as i64, usage.usd.0 as i64);
+        connection.prepare_cached(SQL)?.execute(params![self.id, run.as_bytes(), model, tokens, usd]).map(drop)
+    }
+}
+
 impl Cost {
     /// Money is synced. What cost none is only counted: the sync would stand in the way of the computer's own, for every step
     /// of an agent.
@@ -64,7 +74,49 @@ impl Cost {
     }
 }
 
+/// A call to a model under way, and what it has cost so far. Nothing of it is synced: it is there for the end of a process, and a
+/// power cut takes what was not synced of the runs as well.
+#[derive(Debug, Clone)]
+pub struct UnderWay {
+    /// Its name, in the life of one process.
+    pub id: i64,
+    /// As if it ended now.
+    pub cost: Cost,
+}
+
 impl Db {
+    /// Writes down that a call is made, before it is, or how far it has come.
+    pub async fn begin_call(&self, call: UnderWay) -> Result<(), Error> {
+        self.call(move |c| unsynced(c, |c| call.write(c))).await
+    }
+
+    /// The same, without waiting for it.
+    pub fn note_call(&self, call: UnderWay) {
+        // Whoever cannot write hears of it where the cost is written.
+        self.offer(move |file| drop(file.run(|c| unsynced(c, |c| call.write(c)))));
+    }
+
+    /// A call has ended, and what it cost is written or was nothing.
+    pub async fn end_call(&self, id: i64) -> Result<(), Error> {
+        const SQL: &str = "DELETE FROM calls WHERE id = ?1";
+        self.queue(move |file| drop(file.run(|c| unsynced(c, |c| c.prepare_cached(SQL)?.execute([id]))))).await
+    }
+
+    /// Counts what was under way when an earlier process ended: nobody will hear what it cost in the end.
+    pub async fn settle_calls(&self) -> Result<(), Error> {
+        const SQL: &str = "INSERT INTO spend (run, model, calls, tokens, micro_usd)
+            SELECT run, model, count(*), sum(tokens), sum(micro_usd) FROM calls WHERE true GROUP BY run, model
+            ON CONFLICT (run, model) DO UPDATE SET calls = calls + excluded.calls, tokens = tokens + excluded.tokens,
+              micro_usd = micro_usd + excluded.micro_usd";
+        self.call(|c| {
+            let step = c.transaction()?;
+            step.execute(SQL, [])?;
+            step.execute("DELETE FROM calls", [])?;
+            step.commit()
+        })
+        .await
+    }
+
     /// Adds one call.
     pub async fn add_spend(&self, cost: Cost) -> Result<(), Error> {
         self.call(move |c| cost.write(c)).await

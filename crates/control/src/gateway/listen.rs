@@ -35,14 +35,14 @@ pub(super) async fn listen<B: AsRef<[u8]>, E>(
     mut pieces: impl Stream<Item = Result<B, E>> + Unpin,
     frames: &Frames,
     veil: &mut Veil<'_>,
-    heard_bytes: &mut usize,
+    heard: &mut impl FnMut(usize),
 ) -> Result<(), Broken<E>> {
     let pass = async |delta| frames.send(ModelFrame::Delta(delta)).await.map_err(|_| Broken::Unwanted);
     let mut said = Instant::now();
     while let Some(piece) = timeout_at(said + STALL, pieces.next()).await.map_err(|_| Broken::Stalled)? {
         for delta in decoder.push(piece.map_err(Broken::Connection)?.as_ref()).map_err(Broken::Answer)? {
             said = Instant::now();
-            *heard_bytes += length(&delta);
+            heard(length(&delta));
             if let Some(delta) = veil.pass(delta) {
                 pass(delta).await?;
             }
@@ -98,9 +98,14 @@ mod tests {
         let (frames, mut heard) = mpsc::channel(64);
         let reader = tokio::spawn(async move { while heard.recv().await.is_some() {} });
         let before = Instant::now();
-        let ended =
-            listen(&mut Decoder::new(Format::OpenAi, "a/b"), Box::pin(pieces), &frames, &mut Veil::of(None), &mut 0)
-                .await;
+        let ended = listen(
+            &mut Decoder::new(Format::OpenAi, "a/b"),
+            Box::pin(pieces),
+            &frames,
+            &mut Veil::of(None),
+            &mut |_| (),
+        )
+        .await;
         drop(frames);
         reader.await.unwrap();
         (ended, before.elapsed())
@@ -116,7 +121,7 @@ mod tests {
             let open = stream::iter(said.map(Ok::<_, ()>)).chain(stream::pending());
             let (frames, _heard) = mpsc::channel(64);
             let before = Instant::now();
-            listen(&mut Decoder::new(format, "a/b"), Box::pin(open), &frames, &mut Veil::of(None), &mut 0)
+            listen(&mut Decoder::new(format, "a/b"), Box::pin(open), &frames, &mut Veil::of(None), &mut |_| ())
                 .await
                 .unwrap();
             assert_eq!(before.elapsed(), Duration::ZERO, "{format:?}");

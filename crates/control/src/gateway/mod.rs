@@ -2,8 +2,10 @@
 
 #[cfg(feature = "bedrock")]
 mod aws;
+mod bill;
 mod cooling;
 mod discovery;
+mod failing;
 mod listen;
 mod minute;
 mod model;
@@ -29,6 +31,7 @@ use choir_llm::Secret;
 use choir_proto::Role;
 use choir_proto::wire;
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, RwLock};
 use tokio::sync::watch;
 
@@ -54,9 +57,12 @@ struct Parts {
     available: watch::Sender<wire::Models>,
     failures: model::Failures,
     cooling: cooling::Cooling,
+    failing: failing::Failing,
     minutes: minute::Minutes,
     reserved: spending::Reserved,
     spent: spending::Spending,
+    /// Names calls, in the life of this process.
+    calls: AtomicI64,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -87,6 +93,16 @@ pub(crate) fn provider_of(model: &str) -> Option<&str> {
     (!name.is_empty()).then_some(provider)
 }
 
+/// The provider in what calls to a model are kept under.
+fn provider_name(model: &str) -> &str {
+    model.split_once('/').map_or(model, |(provider, _)| provider)
+}
+
+/// What a call to somebody is kept under.
+fn name_of((provider, model): &Chosen) -> String {
+    format!("{}/{}", provider.name, model.as_deref().unwrap_or_default())
+}
+
 /// Whether every provider of a configuration is usable as it stands there; nobody is asked.
 pub(crate) fn examine(config: &Config, base: &std::path::Path) -> Result<(), Error> {
     config.providers.iter().try_for_each(|(name, provider)| Ok(Provider::configured(name, provider, base).map(drop)?))
@@ -103,6 +119,7 @@ impl Gateway {
         for (name, provider) in configured {
             now.put(Provider::configured(name, provider, base)?);
         }
+        db.settle_calls().await?;
         for stored in db.providers().await? {
             if let Some(provider) = Provider::stored(&stored, &seal, now.providers.get(&stored.name).map(|p| &**p)) {
                 now.put(provider);
@@ -117,9 +134,11 @@ impl Gateway {
             available: watch::channel(wire::Models::default()).0,
             failures: model::Failures::default(),
             cooling: cooling::Cooling::default(),
+            failing: failing::Failing::default(),
             minutes: minute::Minutes::default(),
             reserved: spending::Reserved::default(),
             spent: spending::Spending::default(),
+            calls: AtomicI64::new(0),
         }));
         gateway.announce(true);
         Ok(gateway)
@@ -181,9 +200,16 @@ impl Gateway {
         let stored = Stored { name: name.to_owned(), kind: kind.name().to_owned(), base_url, sealed_key };
         self.0.db.set_provider(stored.clone()).await?;
         if let Some(provider) = Provider::stored(&stored, &self.0.seal, before.as_deref()) {
+            self.forgive(name);
             self.write(|now| now.put(provider));
         }
         Ok(())
+    }
+
+    /// Forgets what was wrong with the models of a provider: it has another key or place, or answers. Whether anything was.
+    fn forgive(&self, provider: &str) -> bool {
+        let was_cooling = self.0.cooling.forget(provider);
+        self.0.failing.forget(provider) || was_cooling
     }
 
     /// The provider and model for a call: as asked, else the role's, else the default, else the first that is usable.
@@ -207,7 +233,7 @@ impl Gateway {
     }
 
     /// Everybody who may be asked, beginning with whose turn it is: each is tried a few times, then the next, and then the first
-    /// again.
+    /// again. Those that failed to the end a moment ago come last, whose turn it may be.
     fn in_turn(&self, chosen: Option<Chosen>, failures: u32) -> Vec<Chosen> {
         let now = self.now();
         let named = now.settings.models.fallback.iter().filter_map(|wanted| {
@@ -219,6 +245,7 @@ impl Gateway {
         let turn = (failures / TRIES_EACH) as usize;
         let first = turn.checked_rem(all.len()).unwrap_or_default();
         all.rotate_left(first);
+        all.sort_by_key(|chosen| self.0.failing.knows(&name_of(chosen)));
         all
     }
 

@@ -1,11 +1,12 @@
 //! One call to a model: chosen, checked against the budget, sent, streamed through, and paid for.
 
+use super::bill::Bill;
+use super::cooling::Asker;
 use super::listen::{Broken, STALL, let_end, listen};
 use super::provider::{KeyFrom, Provider};
-use super::spending::Bill;
 use super::tariff::Tariff;
 use super::veil::Veil;
-use super::{Chosen, Gateway};
+use super::{Chosen, Gateway, name_of};
 use crate::config::ProviderKind;
 use crate::db::Cost;
 use choir_core::agent::is_hopeless;
@@ -55,12 +56,24 @@ impl Gateway {
         let mut failed = None;
         for chosen in self.in_turn(chosen, call.failures) {
             (call.request.model, call.request.tokens_max) = (asked.clone(), wanted);
+            let name = name_of(&chosen);
             match self.ask_chosen(chosen, &mut call, frames).await {
                 Err(error) if is_hopeless(&error) => failed = failed.or(Some(error)),
-                answered => return answered,
+                answered => {
+                    self.remember(&name, &answered, call.failures);
+                    return answered;
+                }
             }
         }
         Err(failed.unwrap_or_else(|| self.nobody(asked.as_deref())))
+    }
+
+    /// Whether a model answers is known to every call after it.
+    fn remember(&self, name: &str, answered: &Result<Answer, ModelError>, failures: u32) {
+        match answered {
+            Ok(_) => self.0.failing.answered(name),
+            Err(error) => self.0.failing.failed(name, error, failures),
+        }
     }
 
     /// Why nobody can be asked. Where only a key is missing, that is what people want to know.
@@ -86,6 +99,7 @@ impl Gateway {
             }
             model => model,
         };
+        let asker = if call.insists { Asker::Person } else { Asker::Run };
         let tariff = Tariff::of(&provider, model.as_deref());
         let least = tariff.price.least(&call.request);
         let reserved = self.reserve(call, &tariff, least, &provider.name).await?;
@@ -99,14 +113,21 @@ impl Gateway {
                     tokio::time::sleep(provider.pause).await;
                 }
                 call.request.model = model.map(|model| format!("{}/{model}", provider.name));
-                self.play(scenario, call, frames).await?
+                let answer = self.play(scenario, call, frames).await?;
+                self.pay(Cost { run: call.run, model: answer.model.clone(), usage: answer.usage }).await?;
+                answer
             }
             None => {
                 let model = model.unwrap_or_default();
                 let mut bill = Bill::new(self, call, &tariff, format!("{}/{model}", provider.name));
-                let mut answer = self.ask_provider(&provider, &model, &call.request, frames, &mut bill).await?;
-                bill.is_due = false;
+                let answered = self.ask_provider(&provider, &model, (&call.request, asker), frames, &mut bill).await;
+                if let (Err(_), Some(usage)) = (&answered, bill.took()) {
+                    frames.send(ModelFrame::Took { usage }).await.map_err(|_| cancelled())?;
+                }
+                let mut answer = answered?;
                 tariff.charge(&call.request, &mut answer);
+                self.pay(Cost { run: call.run, model: answer.model.clone(), usage: answer.usage }).await?;
+                bill.is_paid().await;
                 answer
             }
         };
@@ -118,7 +139,6 @@ impl Gateway {
         // Said with the answer, so that nobody has to ask about each call.
         let called = answer.message.tool_calls.iter().map(|call| &call.name);
         answer.free = Some(called.filter(|tool| self.settings().tools.is_free(tool)).cloned().collect());
-        self.pay(Cost { run: call.run, model: answer.model.clone(), usage: answer.usage }).await?;
         Ok(answer)
     }
 
@@ -127,17 +147,18 @@ impl Gateway {
         &self,
         provider: &Provider,
         model: &str,
-        request: &ModelRequest,
+        (request, asker): (&ModelRequest, Asker),
         frames: &Frames,
         bill: &mut Bill<'_>,
     ) -> Result<Answer, ModelError> {
         let name = bill.model.clone();
-        self.0.cooling.check(&name)?;
+        self.0.cooling.check(&name, asker)?;
         let entered = self.0.minutes.enter(provider, request)?;
         frames.send(ModelFrame::Asked { model: name.clone() }).await.map_err(|_| cancelled())?;
         let answered = self.stream(provider, model, request, frames, bill).await;
         if let Ok(answer) = &answered {
             self.0.minutes.took(entered.as_ref(), answer.usage.tokens());
+            self.0.cooling.answered(&name);
         }
         let answered = answered.map_err(|error| told_of_pictures(error, request));
         answered.inspect_err(|error| self.0.cooling.heed(&name, error))
@@ -168,16 +189,17 @@ impl Gateway {
         bill: &mut Bill<'_>,
     ) -> Result<Answer, ModelError> {
         let (format, outgoing) = outgoing(provider, model, request)?;
+        bill.asked().await;
         let sent = self.0.outbound.post(&outgoing.url, &outgoing.headers, outgoing.body).await;
         let response = sent.map_err(|error| unreachable(provider, error))?;
         if !response.status().is_success() {
             return Err(refused(provider, format, response).await);
         }
-        bill.is_due = true;
+        bill.is_answered();
         let mut decoder = Decoder::new(format, bill.model.clone());
         let mut veil = Veil::of(provider.key.as_ref());
         let mut pieces = Box::pin(response.bytes_stream());
-        listen(&mut decoder, &mut pieces, frames, &mut veil, &mut bill.heard_bytes).await.map_err(
+        listen(&mut decoder, &mut pieces, frames, &mut veil, &mut |bytes| bill.heard(bytes)).await.map_err(
             |broken| match broken {
                 Broken::Connection(error) => unreachable(provider, error),
                 Broken::Answer(error) => redacted(provider, error),

@@ -25,6 +25,15 @@ impl Gateway {
     /// Tries a provider: its models, or why it does not answer. A server need not list what it has, and a list that everybody
     /// may read says nothing about a key: then it is asked for one token.
     pub async fn test(&self, provider: &Provider) -> Result<Vec<String>, ModelError> {
+        let models = self.probe(provider).await?;
+        // Whoever waits for it may ask again.
+        if self.forgive(&provider.name) {
+            self.announce(true);
+        }
+        Ok(models)
+    }
+
+    async fn probe(&self, provider: &Provider) -> Result<Vec<String>, ModelError> {
         if provider.key_from == KeyFrom::Missing {
             return Err(keyless(&provider.name));
         }

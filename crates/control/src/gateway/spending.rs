@@ -4,7 +4,6 @@
 use super::Gateway;
 use super::tariff::Tariff;
 use crate::db::{self, Cost};
-use choir_llm::price::Price;
 use choir_proto::model::{ErrorClass, ModelError, Paid};
 use choir_proto::wire::ModelCall;
 use choir_proto::{RunId, Usd};
@@ -60,7 +59,7 @@ impl Gateway {
     }
 
     /// What a run has spent. As long as the disk refuses to write something down that was spent, nothing more is.
-    async fn spent(&self, run: RunId) -> Result<Usd, db::Error> {
+    pub(super) async fn spent(&self, run: RunId) -> Result<Usd, db::Error> {
         let mut known = self.0.spent.known.lock().await;
         // Whoever asks the database stands behind all that is queued, and knows then how that went.
         let is_settled = self.0.spent.queued.load(Ordering::SeqCst) == 0;
@@ -93,7 +92,7 @@ impl Gateway {
         tokio::time::timeout(LET_GO_MAX, all_ended).await.ok();
         self.spent(run).await?;
         let db::Spent { tokens, usd, .. } = self.0.db.spent(run).await?;
-        Ok(Paid { tokens, usd })
+        Ok(Paid { tokens, usd, output_tokens: 0 })
     }
 
     /// Tries again what the disk refused. Whether there was anything.
@@ -107,46 +106,6 @@ impl Gateway {
             }
         }
         Ok(is_any)
-    }
-}
-
-/// What a provider wants for an answer that nobody got: it broke off, or nobody wanted it any more. The provider has worked all
-/// the same, so it is counted when the call is let go.
-pub(super) struct Bill<'call> {
-    gateway: &'call Gateway,
-    call: &'call ModelCall,
-    price: Price,
-    pub(super) model: String,
-    /// Whether it has begun to answer and is not paid.
-    pub(super) is_due: bool,
-    pub(super) heard_bytes: usize,
-}
-
-impl<'call> Bill<'call> {
-    pub(super) fn new(gateway: &'call Gateway, call: &'call ModelCall, tariff: &Tariff, model: String) -> Self {
-        Self { gateway, call, price: tariff.price, model, is_due: false, heard_bytes: 0 }
-    }
-}
-
-impl Drop for Bill<'_> {
-    fn drop(&mut self) {
-        if !self.is_due {
-            return;
-        }
-        let usage = self.price.unfinished(&self.call.request, self.heard_bytes);
-        let (gateway, run) = (self.gateway.clone(), self.call.run);
-        // Known at once, whoever asks next; and written down as soon as somebody comes to it.
-        gateway.0.spent.unpaid().push(Cost { run, model: self.model.clone(), usage });
-        let pay = async move {
-            if let Err(error) = gateway.spent(run).await {
-                tracing::error!(
-                    error = &error as &dyn std::error::Error,
-                    "an answer that broke off is not counted yet"
-                );
-            }
-        };
-        // Without a runtime control is gone, and with it everybody who could spend.
-        tokio::runtime::Handle::try_current().map(|runtime| runtime.spawn(pay)).ok();
     }
 }
 
@@ -168,7 +127,7 @@ pub(super) struct Spending {
 }
 
 impl Spending {
-    fn unpaid(&self) -> std::sync::MutexGuard<'_, Vec<Cost>> {
+    pub(super) fn unpaid(&self) -> std::sync::MutexGuard<'_, Vec<Cost>> {
         self.unpaid.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }

@@ -37,8 +37,18 @@ impl Tariff {
         let is_silent = answer.usage.tokens() == 0;
         let took = if is_silent { price::guess(request, &answer.message) } else { answer.usage };
         let usd = self.price.cost(&took);
-        let usd_assumed = if self.is_assumed || is_silent { usd } else { Default::default() };
-        answer.usage = Usage { usd, usd_assumed, ..took };
+        let guessed = if is_silent { usd } else { Default::default() };
+        answer.usage = self.honest(Usage { usd, usd_guessed: guessed, ..took });
+    }
+
+    /// What an answer took that broke off after so many bytes.
+    pub(super) fn unfinished(&self, request: &ModelRequest, said_bytes: usize) -> Usage {
+        self.honest(self.price.unfinished(request, said_bytes))
+    }
+
+    fn honest(&self, usage: Usage) -> Usage {
+        let usd_assumed = if self.is_assumed { usage.usd } else { Default::default() };
+        Usage { usd_assumed, ..usage }
     }
 }
 
@@ -116,6 +126,7 @@ mod tests {
         let assumed = charged(Tariff { price, is_assumed: true }, said);
         assert_eq!((assumed.usd, assumed.usd_assumed), (Usd(11_000), Usd(11_000)));
         let silent = charged(Tariff { price, is_assumed: false }, Usage::default());
-        assert_eq!((silent.tokens(), silent.usd, silent.usd_assumed), (110, Usd(2_000), Usd(2_000)));
+        assert_eq!((silent.tokens(), silent.usd, silent.usd_guessed), (110, Usd(2_000), Usd(2_000)));
+        assert_eq!(silent.usd_assumed, Usd(0), "the price is known");
     }
 }

@@ -13,6 +13,7 @@ use choir_proto::wire::{ChangeSettings, DocumentSettings};
 use choir_proto::{Role, Usd};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Everything that Settings shows. Keys are only said to be there.
@@ -74,6 +75,10 @@ pub(super) struct SettingsChange {
     tools: Option<Tools>,
     documents: Option<DocumentSettings>,
     changes: Option<ChangeSettings>,
+    /// As it was shown, like the next two: what was read may be put back as a whole.
+    providers: Option<Value>,
+    overrides: Option<Value>,
+    found: Option<Value>,
 }
 
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
@@ -81,6 +86,8 @@ pub(super) struct SettingsChange {
 struct ModelsChange {
     default: Option<String>,
     roles: Option<BTreeMap<Role, String>>,
+    /// As it was shown.
+    available: Option<bool>,
 }
 
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
@@ -105,10 +112,30 @@ pub(super) async fn get(State(app): State<App>) -> Json<Shown> {
 #[utoipa::path(put, path = "/api/settings", tag = "settings", request_body = SettingsChange,
     responses((status = 200, body = Shown), (status = 400, body = choir_proto::ApiError)))]
 pub(super) async fn put(State(app): State<App>, Json(change): Json<SettingsChange>) -> Result<Json<Shown>, Refused> {
+    check_shown(&shown(&app).await, &change)?;
     check_models(&app, change.models.as_ref())?;
     let settings = changed(app.gateway.settings(), change)?;
     app.gateway.change(settings).await.map_err(refused)?;
     Ok(Json(shown(&app).await))
+}
+
+/// What is only shown can be put back as it was, and is nothing to change here.
+fn check_shown(shown: &Shown, change: &SettingsChange) -> Result<(), Refused> {
+    let shown = serde_json::to_value(shown).unwrap_or_default();
+    let available = change.models.as_ref().and_then(|models| models.available).map(Value::Bool);
+    for (field, said) in [
+        ("/models/available", available.as_ref()),
+        ("/providers", change.providers.as_ref()),
+        ("/overrides", change.overrides.as_ref()),
+        ("/found", change.found.as_ref()),
+    ] {
+        if said.is_some_and(|said| shown.pointer(field) != Some(said)) {
+            let name = field.trim_start_matches('/').replace('/', ".");
+            let hint = "Leave it out, or put it back as it was read; providers have `PUT /api/providers/{name}`.";
+            return Err(Refused::bad_field(format!("`{name}` is only shown and cannot be changed here."), hint));
+        }
+    }
+    Ok(())
 }
 
 /// Only what is changed is looked at: a provider that went away since does not stand in the way of other changes.

@@ -6,7 +6,7 @@ use super::session::{LastWords, Trouble, Wire};
 use crate::egress::{self, Decision};
 use choir_llm::{EventParser, Secret};
 use choir_proto::TaskId;
-use reqwest::{Client, Response, Url};
+use reqwest::{Client, RequestBuilder, Response, Url};
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use std::sync::{Arc, Mutex};
@@ -23,6 +23,10 @@ const QUEUE_MAX: usize = 64;
 const SESSION: &str = "mcp-session-id";
 /// Longest name of a conversation.
 const SESSION_BYTES_MAX: usize = 1024;
+/// What both have agreed to speak, in every message after that.
+const VERSION: &str = "mcp-protocol-version";
+/// A version is a date.
+const VERSION_BYTES_MAX: usize = 32;
 
 /// Why a message did not arrive.
 #[derive(Debug, thiserror::Error)]
@@ -63,7 +67,7 @@ pub(super) async fn speak(
     let (sender, messages) = mpsc::channel(QUEUE_MAX);
     let last_words = LastWords::default();
     let line =
-        Line { client, url, token: token.cloned(), session: Arc::default(), last_words: last_words.clone(), sender };
+        Line { client, url, token: token.cloned(), agreed: Arc::default(), last_words: last_words.clone(), sender };
     Ok(Wire { transport: Web { line, messages }, last_words })
 }
 
@@ -76,12 +80,31 @@ pub(super) struct Web {
 /// A message, or that an answer broke off.
 type Said = Option<RxJsonRpcMessage<RoleClient>>;
 
+/// What a conversation has, once the server has said it.
+#[derive(Default)]
+struct Agreed {
+    session: Option<String>,
+    version: Option<String>,
+}
+
+/// As much of an answer to the handshake as the transport has to know.
+#[derive(serde::Deserialize)]
+struct Handshake {
+    result: HandshakeResult,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct HandshakeResult {
+    protocol_version: String,
+}
+
 #[derive(Clone)]
 struct Line {
     client: Client,
     url: Url,
     token: Option<Secret>,
-    session: Arc<Mutex<Option<String>>>,
+    agreed: Arc<Mutex<Agreed>>,
     last_words: LastWords,
     sender: mpsc::Sender<Said>,
 }
@@ -119,9 +142,7 @@ impl Line {
         if let Some(token) = &self.token {
             request = request.bearer_auth(token.expose());
         }
-        if let Some(session) = self.session().clone() {
-            request = request.header(SESSION, session);
-        }
+        request = self.agreed().stamp(request);
         let answer = request.send().await.map_err(|error| {
             self.last_words.say("cannot be reached");
             WebError::Unreachable(error.without_url())
@@ -136,7 +157,7 @@ impl Line {
         }
         let named = answer.headers().get(SESSION).and_then(|name| name.to_str().ok());
         if let Some(name) = named.filter(|name| name.len() <= SESSION_BYTES_MAX) {
-            *self.session() = Some(name.to_owned());
+            self.agreed().session = Some(name.to_owned());
         }
         if is_request {
             tokio::spawn(async move {
@@ -151,8 +172,8 @@ impl Line {
         Ok(())
     }
 
-    fn session(&self) -> std::sync::MutexGuard<'_, Option<String>> {
-        self.session.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn agreed(&self) -> std::sync::MutexGuard<'_, Agreed> {
+        self.agreed.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// Passes on what is in an answer. One that ends without a word ends the conversation: nobody shall wait for it.
@@ -182,7 +203,7 @@ impl Line {
     }
 
     async fn hear_events(&self, mut answer: Response) -> Result<(), String> {
-        let (mut parser, mut total) = (EventParser::default(), 0);
+        let (mut parser, mut total) = (EventParser::up_to(MESSAGE_BYTES_MAX), 0);
         while let Some(piece) = answer.chunk().await.map_err(|_| BROKE_OFF.to_owned())? {
             total += piece.len();
             if total > MESSAGE_BYTES_MAX {
@@ -203,6 +224,8 @@ impl Line {
 
     /// Whether this was the answer that was waited for.
     async fn pass(&self, message: &[u8]) -> Result<bool, String> {
+        // Known before anybody hears the answer: whatever they say to it has to carry it.
+        self.agreed().hear(message);
         let message: RxJsonRpcMessage<RoleClient> = serde_json::from_slice(message).map_err(|_| NONSENSE.to_owned())?;
         let is_last =
             matches!(message, RxJsonRpcMessage::<RoleClient>::Response(_) | RxJsonRpcMessage::<RoleClient>::Error(_));
@@ -212,5 +235,91 @@ impl Line {
     }
 }
 
+impl Agreed {
+    fn stamp(&self, mut request: RequestBuilder) -> RequestBuilder {
+        for (name, value) in [(SESSION, &self.session), (VERSION, &self.version)] {
+            if let Some(value) = value {
+                request = request.header(name, value);
+            }
+        }
+        request
+    }
+
+    /// The first answer is the one to the handshake, and says which version it is.
+    fn hear(&mut self, message: &[u8]) {
+        if self.version.is_some() {
+            return;
+        }
+        let is_version = |version: &String| {
+            version.len() <= VERSION_BYTES_MAX && version.bytes().all(|byte| byte.is_ascii_graphic())
+        };
+        let handshake = serde_json::from_slice(message).ok().map(|heard: Handshake| heard.result.protocol_version);
+        self.version = handshake.filter(is_version);
+    }
+}
+
 const BROKE_OFF: &str = "broke off in the middle of an answer";
 const NONSENSE: &str = "answered with something that is not MCP";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::Router;
+    use axum::response::{IntoResponse, Response as Answered};
+    use serde_json::{Value, json};
+    use std::sync::mpsc::{Receiver, channel};
+
+    const TEXT_BYTES: usize = 5 << 20;
+
+    /// A server that answers by events, and which version each message was said to be in.
+    async fn server() -> (String, Receiver<(String, Option<String>)>) {
+        let (heard, messages) = channel();
+        let answer = async move |headers: http::HeaderMap, body: String| -> Answered {
+            let message: Value = serde_json::from_str(&body).unwrap();
+            let version = headers.get(VERSION).map(|version| version.to_str().unwrap().to_owned());
+            let method = message["method"].as_str().unwrap().to_owned();
+            heard.send((method.clone(), version)).unwrap();
+            let result = match method.as_str() {
+                "initialize" => json!({"protocolVersion": "2025-06-18", "capabilities": {},
+                    "serverInfo": {"name": "far", "version": "1"}}),
+                "tools/call" => json!({"content": [{"type": "text", "text": "x".repeat(TEXT_BYTES)}]}),
+                _ => return http::StatusCode::ACCEPTED.into_response(),
+            };
+            let said = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+            ([("content-type", "text/event-stream")], format!("data: {said}\n\n")).into_response()
+        };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, Router::new().fallback(answer)).await });
+        (url, messages)
+    }
+
+    async fn ask(web: &mut Web, message: Value) -> Option<Value> {
+        let is_request = message.get("id").is_some();
+        web.send(serde_json::from_value(message).unwrap()).await.unwrap();
+        if !is_request {
+            return None;
+        }
+        web.receive().await.map(|answer| serde_json::to_value(answer).unwrap())
+    }
+
+    #[tokio::test]
+    async fn every_message_says_which_version_was_agreed_on_and_a_long_answer_by_events_is_heard() {
+        let (url, messages) = server().await;
+        let (decisions, _decided) = mpsc::channel(8);
+        let task = TaskId::from([1; 16]);
+        let mut web = speak(&url, None, task, &decisions).await.map_err(|_| "no wire").unwrap().transport;
+        let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "choir", "version": "1"}}});
+        ask(&mut web, hello).await.expect("a handshake");
+        ask(&mut web, json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "print"}});
+        let answer = ask(&mut web, call).await.expect("an answer");
+        let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+        assert_eq!(text.len(), TEXT_BYTES);
+        let agreed = || Some("2025-06-18".to_owned());
+        let versions: Vec<_> = messages.try_iter().collect();
+        let said = [("initialize", None), ("notifications/initialized", agreed()), ("tools/call", agreed())];
+        assert_eq!(versions, said.map(|(method, version)| (method.to_owned(), version)));
+    }
+}

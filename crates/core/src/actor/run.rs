@@ -197,8 +197,9 @@ impl Run {
     fn conducted(&self, conducted: Conducted<'_>) -> Vec<Effect> {
         let Conducted { result, past, mut answered, untouched } = conducted;
         let result = settle::borne_out(result, past);
+        let is_ok = result.status == TaskStatus::Ok;
         let mut before: Vec<Event> = Vec::new();
-        if result.status == TaskStatus::Ok && !answered && (untouched || self.in_margin) {
+        if is_ok && !self.signal.cancelled && !answered && (untouched || self.in_margin) {
             before.push(RunAnswered { text: result.summary.clone() }.into());
             answered = true;
         }
@@ -215,11 +216,18 @@ impl Run {
             }
             None => Page::Kept,
         };
-        let (status, summary) = settle::ending(result, past);
+        let (status, summary) = match self.signal.cancelled && is_ok {
+            // It was told that it is to end, and the person that it does: what came of it meanwhile is no reason to say otherwise.
+            true => (RunStatus::Cancelled, STOPPED.to_owned()),
+            false => settle::ending(result, past),
+        };
         effects.push(Effect::Reckon(Ending { before, status, summary, page }));
         effects
     }
 }
+
+/// What is said of a run that the person has stopped.
+const STOPPED: &str = "Stopped.";
 
 fn end(ending: Ending, unanswered: Option<Paid>) -> Vec<Effect> {
     let Ending { before: mut events, status, summary, page } = ending;

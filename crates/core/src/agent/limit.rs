@@ -1,10 +1,10 @@
 //! Walls around an agent and everything below it, each with its own ending.
 
-use super::{Ending, compact};
+use super::{Ending, compact, cut_off};
 use choir_proto::event::{Header, TaskRequested};
 use choir_proto::model::{ModelRequest, ToolSpec, Usage};
 use choir_proto::task::{Budget, TaskStatus};
-use choir_proto::{Event, Role, TaskId, Usd};
+use choir_proto::{Event, Role, TaskId, Timestamp, Usd};
 use std::collections::BTreeSet;
 
 /// Walls that hold where nobody asked for others. "Unlimited" does not exist: what a run may cost the person has set in
@@ -99,8 +99,13 @@ pub struct Account {
 impl Spent {
     /// What a task and everybody below it had used.
     pub fn of(past: &[(Header, Event)], task: TaskId) -> Self {
+        Self::until(past, task, None)
+    }
+
+    /// The same for whoever takes it up now: what a crash cut off counts as well.
+    pub fn until(past: &[(Header, Event)], task: TaskId, now: Option<Timestamp>) -> Self {
         let mut below = BTreeSet::from([task]);
-        let mut spent = Self::default();
+        let mut spent = Self { time_ms: cut_off::ms(past, task, now), ..Self::default() };
         // Who asks comes before who is asked, so that one pass finds everybody.
         for (header, event) in past {
             match event {
@@ -113,6 +118,9 @@ impl Spent {
                         spent.time_ms += called.duration_ms;
                     }
                 }
+                Event::ModelFailed(failed) if header.task.is_some_and(|task| below.contains(&task)) => {
+                    spent.charge(&failed.usage);
+                }
                 // A child's own time is in the time of the call that waited for it.
                 Event::ToolFinished(tool) if header.task == Some(task) => spent.time_ms += tool.duration_ms,
                 _ => {}
@@ -124,6 +132,11 @@ impl Spent {
     /// Adds one answer of a model.
     pub fn add(&mut self, usage: &Usage) {
         self.steps += 1;
+        self.charge(usage);
+    }
+
+    /// Adds what an answer took that broke off.
+    pub fn charge(&mut self, usage: &Usage) {
         self.tokens = self.tokens.saturating_add(usage.tokens());
         self.usd = self.usd + usage.usd;
     }
@@ -218,6 +231,6 @@ pub fn most_tokens(request: &ModelRequest) -> u64 {
 }
 
 /// The ending, if a wall is reached before the next turn: the agent's own, or one further up.
-pub(super) fn wall(accounts: &[Account]) -> Option<Ending> {
+pub fn wall(accounts: &[Account]) -> Option<Ending> {
     accounts.iter().find_map(Account::wall)
 }

@@ -9,7 +9,7 @@ pub const ATTEMPTS_MAX: u32 = 6;
 /// Attempts at a turn whose provider hangs: each takes minutes.
 const HANGS_MAX: u32 = 3;
 
-/// Attempts at a turn whose answer is endless, or whose question is: once more, in case the next is not.
+/// Attempts at a turn whose answer is endless: once more, in case the next is not.
 const LENGTHS_MAX: u32 = 2;
 
 /// First wait between attempts; each further one doubles it.
@@ -49,8 +49,10 @@ pub fn attempts(class: ErrorClass) -> u32 {
     match class {
         ErrorClass::NoModel => u32::MAX,
         ErrorClass::Budget | ErrorClass::Refused | ErrorClass::BadRequest | ErrorClass::Auth => 1,
-        ErrorClass::TooLong | ErrorClass::Oversized => LENGTHS_MAX,
+        ErrorClass::Oversized => LENGTHS_MAX,
         ErrorClass::Timeout => HANGS_MAX,
+        // Each question is half as long as the one before.
+        ErrorClass::TooLong => ATTEMPTS_MAX,
         ErrorClass::RateLimit | ErrorClass::Overloaded | ErrorClass::Truncated | ErrorClass::Garbage => ATTEMPTS_MAX,
     }
 }
@@ -115,7 +117,7 @@ mod tests {
         };
         let classes =
             [ErrorClass::Oversized, ErrorClass::TooLong, ErrorClass::Timeout, ErrorClass::Garbage, ErrorClass::Auth];
-        assert_eq!(classes.map(tries), [Some(2), Some(2), Some(3), Some(ATTEMPTS_MAX), Some(1)]);
+        assert_eq!(classes.map(tries), [Some(2), Some(ATTEMPTS_MAX), Some(3), Some(ATTEMPTS_MAX), Some(1)]);
     }
 
     #[test]

@@ -56,6 +56,10 @@ pub(super) fn steer(text: &str) -> String {
 pub(super) const NOT_YET: &str =
     "Others are still at work for you. Say without a call that you wait; you will be told of each result.";
 
+/// Said to a model whose answer was longer than it may be.
+pub(super) const CUT_OFF: &str = "Your answer was cut off at its longest, and nothing in it was done. Say less at once: one call, \
+a shorter text, or a part of it now and the rest in your next answer.";
+
 /// What came of a call that the model knew to be at work. Data, as every result.
 pub(super) fn late(result: &ToolResult) -> String {
     format!("{LATE_RESULT}{}: {}", result.call_id, result.content)

@@ -264,6 +264,7 @@ fn whose_time_went_by_while_a_model_failed_is_told_why() {
         attempt: 1,
         class: ErrorClass::Overloaded,
         message: "nobody is at home".into(),
+        usage: Usage::default(),
     };
     agent.apply(&header(), &failed.into());
     let budget = Budget { time_s: Some(2.0), steps: Some(3), ..Budget::default() };
@@ -394,7 +395,7 @@ fn the_first_agent_asks_and_goes_on_where_others_end() {
 }
 
 #[test]
-fn a_conversation_that_is_too_long_is_shortened_and_asked_once_more() {
+fn a_conversation_that_is_too_long_is_shortened_and_asked_again() {
     let mut agent = agent();
     for turn in 1..=6 {
         let call = serde_json::json!({"path": "a", "content": "w".repeat(5000)});
@@ -405,7 +406,7 @@ fn a_conversation_that_is_too_long_is_shortened_and_asked_once_more() {
     }
     let failed = |attempt| -> Event {
         let (turn, class, message) = (7, ErrorClass::TooLong, "too long".to_owned());
-        choir_proto::event::ModelFailed { turn, attempt, class, message }.into()
+        choir_proto::event::ModelFailed { turn, attempt, class, message, usage: Usage::default() }.into()
     };
     assert!(matches!(agent.next(&[]), Next::Model(_)), "by itself it would fit");
     agent.apply(&header(), &failed(1));
@@ -415,7 +416,7 @@ fn a_conversation_that_is_too_long_is_shortened_and_asked_once_more() {
     assert!(matches!(agent.next(&[]), Next::Model(_)), "and asked again");
     let error = ModelError { class: ErrorClass::TooLong, message: "too long".into(), retry_after_ms: None };
     assert_eq!(react(&error, 1, 0.5), Reaction::Retry { after_ms: 0 });
-    assert_eq!(react(&error, 2, 0.5), Reaction::Stop(TaskStatus::Failed), "but only once");
+    assert_eq!(react(&error, ATTEMPTS_MAX, 0.5), Reaction::Stop(TaskStatus::Failed), "but not for ever");
 }
 
 #[test]
@@ -446,4 +447,26 @@ fn what_is_refused_word_for_word_again_and_again_is_not_asked_for_for_ever() {
     told.apply(&header, &words);
     refuse(&mut told, turn, nothing(), "It says nothing.");
     assert!(matches!(told.next(&[]), Next::Model(_)), "so does who was told something");
+}
+
+#[test]
+fn a_model_whose_answer_was_cut_off_is_told_and_has_so_many_chances() {
+    let cut = |turn, text: &str| {
+        let Event::ModelCalled(called) = answer(turn, &[]) else { panic!("an answer") };
+        let message = AssistantMessage { text: text.into(), ..Default::default() };
+        Event::from(ModelCalled { stop: StopReason::Length, message, ..called })
+    };
+    let mut agent = agent();
+    for turn in 1..repeat::REFUSALS_MAX {
+        agent.apply(&header(), &cut(turn, if turn == 1 { "And so" } else { "" }));
+        let Next::Model(request) = agent.next(&[]) else { panic!("{turn}: it is told") };
+        assert_eq!(request.messages.last(), Some(&Message::user(prompt::CUT_OFF)));
+        let is_empty = |message: &Message| matches!(message, Message::Assistant(said) if said.text.is_empty());
+        assert!(!request.messages.iter().any(is_empty), "providers refuse messages without a word");
+    }
+    let mut mended = agent.clone();
+    mended.apply(&header(), &answer(repeat::REFUSALS_MAX, &[bash("a")]));
+    assert_eq!(begun(&mended).len(), 1);
+    agent.apply(&header(), &cut(repeat::REFUSALS_MAX, ""));
+    assert!(matches!(agent.next(&[]), Next::End(ending) if ending.status == TaskStatus::Failed));
 }

@@ -141,7 +141,7 @@ fn what_is_not_known_yet_is_running_and_failures_are_spans_too() {
     let mut log = Log::new();
     log.asks(ROOT, Role::Conductor);
     let class = choir_proto::model::ErrorClass::Overloaded;
-    log.says(Some(ROOT), ModelFailed { turn: 1, attempt: 1, class, message: "no".into() });
+    log.says(Some(ROOT), ModelFailed { turn: 1, attempt: 1, class, message: "no".into(), usage: Usage::default() });
     log.calls(ROOT, "e1", "bash");
     let trace = log.tracing.finish();
     let expected =

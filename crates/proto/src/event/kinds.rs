@@ -221,6 +221,9 @@ payload! {
         class: ErrorClass,
         /// For people; carries no secret.
         message: String,
+        /// What it took all the same, as far as that is known.
+        #[serde(default, skip_serializing_if = "Usage::is_nothing")]
+        usage: Usage,
     }
 }
 payload! {
@@ -267,6 +270,15 @@ payload! {
         messages: u32,
         /// So much was left of each text.
         text_bytes: u32,
+        /// So much was left of each result and call behind them, where that did not suffice.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        newest_bytes: Option<u32>,
+        /// So much was left of each piece of data that words came with, the brief's among them, where that did not either.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        data_bytes: Option<u32>,
+        /// Whether words that somebody said stayed whole; those of older logs did not.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        spares_words: bool,
         /// Of the conversation, estimated.
         before_tokens: u64,
         /// Of the conversation, estimated.

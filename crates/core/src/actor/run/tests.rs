@@ -177,6 +177,21 @@ fn done() -> Known {
 }
 
 #[test]
+fn who_was_told_that_it_stops_is_not_told_that_it_is_done() {
+    for (status, ends) in [(TaskStatus::Ok, RunStatus::Cancelled), (TaskStatus::Failed, RunStatus::Failed)] {
+        let mut run = taken_up(prompt());
+        run.step(Input::Asked(RunCommand::Cancel));
+        run.step(Input::Said(RunCommand::Cancel, Seq(7)));
+        let result = TaskResult { status, summary: "Done.".into(), ..running(identity().task) };
+        let conducted = Conducted { result, past: &[], answered: false, untouched: true };
+        let effects = run.step(Input::Conducted(Box::new(conducted)));
+        let Some(Effect::Reckon(ending)) = effects.last() else { panic!("{effects:?}") };
+        assert_eq!(ending.status, ends);
+        assert!(ending.before.is_empty(), "and nothing is answered");
+    }
+}
+
+#[test]
 fn a_short_answer_trashes_the_page_that_nobody_wrote_into() {
     let short = ended(prompt(), Known { untouched: true, ..done() }, &[]);
     assert_eq!(short.wrote, ["run.answered", "document.trashed", "run.ended"]);

@@ -106,7 +106,7 @@ async fn asked(client: &ControlClient) -> anyhow::Result<f64> {
         tokens_max: 100,
     };
     let (run, task) = (RunId::new(uuid::Uuid::from_u128(1)), TaskId::new(uuid::Uuid::from_u128(2)));
-    let call = ModelCall { run, task, failures: 0, usd_left: None, request };
+    let call = ModelCall { run, task, failures: 0, insists: false, usd_left: None, request };
     let first = Arc::new(Mutex::new(None));
     let heard = Arc::clone(&first);
     let started = Instant::now();
