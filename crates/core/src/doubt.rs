@@ -14,10 +14,8 @@ impl Plan {
         if self.mode == VerifyMode::Smoke {
             return;
         }
-        let silent = self.checks().filter(|(_, says)| !says.names_tests()).filter_map(|(step, _)| {
-            told.runs_nothing(&step.command).then(|| format!("`{}` runs no test.", step.command))
-        });
-        let silent: Vec<String> = silent.collect();
+        let silent = self.checks().filter(|(step, says)| !says.names_tests() && told.runs_nothing(&step.command));
+        let silent: Vec<String> = silent.map(|(step, _)| format!("`{}` runs no test.", step.command)).collect();
         self.doubts.extend(silent);
     }
 
