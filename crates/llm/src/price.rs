@@ -361,7 +361,7 @@ mod tests {
         assert_eq!(price.affordable(&request, Usd(10_750)), 100);
         assert_eq!((price.affordable(&request, Usd(749)), price.least(&request)), (0, Usd(5_750)));
         let broken = price.unfinished(&request, 40);
-        assert_eq!((broken.tokens(), broken.usd, broken.usd_assumed), (85, Usd(1_750), Usd(1_750)));
+        assert_eq!((broken.tokens(), broken.usd, broken.usd_guessed), (85, Usd(1_750), Usd(1_750)));
         request.tokens_max = 5_000;
         assert_eq!(price.least(&request), Usd(750 + 6_400), "a long one may be cut down to a short one");
         request.messages = vec![Message::Assistant(AssistantMessage::default()), Message::user("y".repeat(12))];
