@@ -249,7 +249,7 @@ export type Place = { from: number; to: number };
 export type PlugPulled = { away_ms: number; restarts: number };
 
 /** A change that waits for a person. */
-export type Proposal = { from?: number; new: string; old: string; proposal_id: string; run_id?: RunId | null; version?: number };
+export type Proposal = { from?: number; new: string; old: string; outdated?: boolean; proposal_id: string; run_id?: RunId | null; version?: number };
 
 /** A person said yes or no to a proposal. */
 export type ProposalDecided = { decision: Decision; document_id: DocumentId; proposal_id: string };
