@@ -119,9 +119,6 @@ pub const STILL_AT_WORK: &str = "Still at work. You will be told what came of it
 /// How the words begin by which such a result is told later: then the call's id, a colon, and the result.
 pub const LATE_RESULT: &str = "Result of call ";
 
-/// How the words begin that tell a conductor, behind everything else, who works for it.
-pub const EVERYBODY: &str = "Everybody at work, as data:";
-
 /// The lines between which data stands.
 pub const DATA: (&str, &str) = ("<data>", "</data>");
 

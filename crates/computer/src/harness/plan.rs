@@ -7,12 +7,15 @@ use choir_core::agent::Begin;
 use choir_core::fence::fenced;
 use choir_core::roster::Roster;
 use choir_core::tool::Tool;
-use choir_proto::model::{EVERYBODY, LATE_RESULT, Message, ModelRequest, Part};
+use choir_proto::model::{LATE_RESULT, Message, ModelRequest, Part};
 use choir_proto::{Role, Seq};
 use std::fmt::Write;
 
 /// Characters of one item of a plan.
 const ITEM_CHARACTERS_MAX: usize = 300;
+
+/// How what a conductor is told of the others begins.
+const EVERYBODY: &str = "Everybody at work, as data:";
 
 /// What is said above a plan that is shown.
 const PLAN_WAITS: &str = "waiting for you: resume the run to approve this plan, or steer it to another one";
@@ -58,8 +61,8 @@ impl Driver {
         self.parent.is_none() && self.context.plan_first && !self.approved
     }
 
-    /// A conductor is told with every turn who works for it and how they stand, as far as that fits. It comes last: what comes
-    /// before stays the same from turn to turn, and providers need not read it again.
+    /// A conductor is told with every turn who works for it and how they stand, as far as that fits. It is no message of its own: a
+    /// conversation that ends with a result has to end with it, or a model may take it for one that begins again.
     pub(super) async fn told(&mut self, mut request: ModelRequest) -> Result<ModelRequest, HarnessError> {
         // The first are the person's own.
         request.messages.iter_mut().skip(1).for_each(fence_late);
@@ -67,7 +70,7 @@ impl Driver {
         let news = Past::read_after(self.context.harness.journal.log(), self.identity.run, known.upto).await?;
         known.learn(&news);
         if known.roster.len() > 1 {
-            request.messages.push(Message::user(format!("{EVERYBODY}\n{}", fenced(&known.roster.account()))));
+            request.system.push_str(&format!("\n\n{EVERYBODY}\n{}", fenced(&known.roster.account())));
         }
         Ok(request)
     }

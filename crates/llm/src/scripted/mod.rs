@@ -67,7 +67,7 @@ mod parse;
 use crate::assembly::chunked;
 use choir_proto::Role;
 use choir_proto::model::{
-    Answer, AssistantMessage, DATA, Delta, EVERYBODY, ErrorClass, LATE_RESULT, Message, ModelError, ModelRequest, Part,
+    Answer, AssistantMessage, DATA, Delta, ErrorClass, LATE_RESULT, Message, ModelError, ModelRequest, Part,
     STILL_AT_WORK, StopReason, ToolCall, ToolResult, Usage,
 };
 use fill::Values;
@@ -214,7 +214,7 @@ impl<'a> Scene<'a> {
     fn of(request: &'a ModelRequest) -> Self {
         let spoken = |message: &&Message| matches!(message, Message::Assistant(said) if said.text != WAITING);
         let answered = request.messages.iter().filter(spoken).count();
-        let incoming = |message: &&Message| !matches!(message, Message::Assistant(_)) && !is_account(message);
+        let incoming = |message: &&Message| !matches!(message, Message::Assistant(_));
         let late: BTreeMap<&str, &str> = request.messages.iter().filter_map(late).collect();
         let results = request.messages.iter().flat_map(results).map(|result| match late.get(result.call_id.as_str()) {
             Some(content) if result.content == STILL_AT_WORK => content,
@@ -263,12 +263,6 @@ fn late(message: &Message) -> Option<(&str, &str)> {
     let (call, content) = parts.iter().find_map(text_part)?.strip_prefix(LATE_RESULT)?.split_once(": ")?;
     let within = content.split_once('\n').and_then(|(_, data)| data.strip_prefix(DATA.0)?.strip_suffix(DATA.1));
     Some((call, within.map_or(content, str::trim_ascii)))
-}
-
-/// Whether a message says who is at work, which is no news.
-fn is_account(message: &Message) -> bool {
-    let Message::User { parts } = message else { return false };
-    parts.iter().find_map(text_part).is_some_and(|text| text.starts_with(EVERYBODY))
 }
 
 /// What a scenario says while results are still to come, unless its next answer is an early one. It is no turn of it.
