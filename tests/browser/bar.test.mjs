@@ -70,6 +70,8 @@ journey("the prompt bar remembers, says what Enter will do, and completes what i
   await prompt(page).fill("Go on with these.");
   await prompt(page).press("Enter");
   await mentioned.waitFor({ state: "detached" });
+  // They leave the bar with the words, before these have arrived.
+  await until(page, async () => (await (await fetch("/api/runs")).json()).runs[0].prompt === "Go on with these.");
   const { runs } = await call(page, "GET", "/api/runs");
   const { events } = await call(page, "GET", `/api/events?kind=run.accepted&run=${runs[0].run_id}`);
   const kinds = events[0].payload.request.context.map((one) => Object.keys(one)[0]);

@@ -65,7 +65,8 @@ journey("of what is held, one file that is no text is brought in and the other i
 async function changed(page, path) {
   const writer = window(page, "Writer");
   const file = writer.getByRole("article", { name: path, exact: true });
-  await writer.getByRole("button", { name: /^(Undo|Undo this run|Bring it back)$/ }).waitFor();
+  // Until it has ended there is the word "Cancel" instead, and what is held has nothing to take back.
+  await writer.getByRole("region", { name: "Run" }).getByText(/^completed/).waitFor();
   if (!(await file.isVisible())) await writer.getByRole("button", { name: "Changes", exact: true }).click();
   await file.waitFor();
   return file;
