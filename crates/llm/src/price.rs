@@ -228,9 +228,10 @@ impl Price {
         self.sent(request) + self.cost(&Usage { output_tokens, ..Usage::default() })
     }
 
-    /// What a call took, roughly, that ended after so many bytes of its answer and without a word on what it took.
+    /// What a call took, roughly, that ended after so many bytes of its answer and without a word on what it took. More than was asked
+    /// for is no answer of a model, and nobody is paid for it.
     pub fn unfinished(&self, request: &ModelRequest, said_bytes: usize) -> Usage {
-        let output_tokens = said_bytes as u64 / 4;
+        let output_tokens = (said_bytes as u64 / 4).min(u64::from(request.tokens_max));
         let usd = self.sent(request) + self.cost(&Usage { output_tokens, ..Usage::default() });
         let input_tokens = modest(estimate(request).input_tokens);
         Usage { input_tokens, output_tokens, usd, usd_guessed: usd, ..Usage::default() }
@@ -362,6 +363,8 @@ mod tests {
         assert_eq!((price.affordable(&request, Usd(749)), price.least(&request)), (0, Usd(5_750)));
         let broken = price.unfinished(&request, 40);
         assert_eq!((broken.tokens(), broken.usd, broken.usd_guessed), (85, Usd(1_750), Usd(1_750)));
+        let endless = price.unfinished(&request, 10 << 20);
+        assert_eq!(endless.output_tokens, u64::from(request.tokens_max), "what was not asked for is not paid for");
         request.tokens_max = 5_000;
         assert_eq!(price.least(&request), Usd(750 + 6_400), "a long one may be cut down to a short one");
         request.messages = vec![Message::Assistant(AssistantMessage::default()), Message::user("y".repeat(12))];
