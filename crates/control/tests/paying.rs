@@ -42,7 +42,9 @@ async fn what_was_under_way_when_control_was_killed_is_paid_for() {
     let world = World::with(config, FakeComputer::default()).await;
     let under_way = async || {
         let computer = world.computer.clone();
-        let asked = tokio::spawn(async move { frames(&computer, &call(1)).await });
+        let mut long = call(1);
+        long.request.tokens_max = 8_000;
+        let asked = tokio::spawn(async move { frames(&computer, &long).await });
         let file = world.directory.path().join("control/control.sqlite");
         let open = || rusqlite::Connection::open(&file).unwrap();
         let look = || open().query_row("SELECT tokens, micro_usd FROM calls", [], |row| Ok((row.get(0)?, row.get(1)?)));
